@@ -1,0 +1,275 @@
+"""The whole configuration of a run: a `Recipe`, made of one frozen block for each concern.
+
+A field stands with its default, its unit and its source; its check stands in `__post_init__`.
+`method notes` are docs/method-notes.md.
+"""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from proser_core.errors import ConfigError
+
+Objective = Literal["proser", "cross_entropy"]
+MixupPlace = Literal["manifold", "vanilla"]
+Schedule = Literal["constant", "one_cycle", "cosine"]
+Precision = Literal["auto", "bf16", "fp32"]
+BatchNormSharing = Literal["shared", "separate"]
+
+
+def _require(condition: bool, name: str, got: object, need: str) -> None:
+    if not condition:
+        raise ConfigError(f"{name} is {got!r}; it must be {need}")
+
+
+def _is_number(value: float, low: float, *, open_end: bool = False) -> bool:
+    return math.isfinite(value) and (value > low if open_end else value >= low)
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which images, which classes are known, and what is held out."""
+
+    name: str = "digits"
+    """Data set with the known and the unknown test classes (see `proser list`)."""
+    image_size: int = 32
+    """Height and width in pixels that every image is brought to. Source: Neal et al. 2018."""
+    num_known: int = 15
+    """Known classes K. Source: sec. Ablation, CIFAR100 with 15 known classes."""
+    unknown_settings: tuple[int, ...] = (15, 30, 45, 60, 85)
+    """Numbers of unknown test classes, nested: one model is scored in each setting."""
+    development: str = "cifar10"
+    """Unknowns that choose hyperparameters: the name of another data set, or `held-out-N`
+    for N further classes of the same one. Disjoint from every test unknown. Source: method notes."""
+    split_index: int = 0
+    """Which class split: the seed of the permutation of the class ids. Source: method notes."""
+    val_fraction: float = 0.1
+    """Share of each known class's training images that is held out for calibration and
+    selection, at least one image a class. Source: method notes."""
+    flip: bool = True
+    """Augment with horizontal flips (not for digits)."""
+    padding: int = 4
+    """Pixels of zero padding for random crops. Source: habit of the field."""
+    download: bool = False
+    """Let torchvision download the data set where `--data-dir` does not hold it."""
+
+    def __post_init__(self) -> None:
+        _require(self.image_size >= 8, "data.image_size", self.image_size, "at least 8 pixels")
+        _require(self.num_known >= 2, "data.num_known", self.num_known, "at least 2 classes")
+        settings = self.unknown_settings
+        _require(
+            len(settings) > 0 and all(n >= 1 for n in settings) and list(settings) == sorted(set(settings)),
+            "data.unknown_settings",
+            settings,
+            "increasing positive numbers of classes, such as 15 30 45",
+        )
+        _require(self.split_index >= 0, "data.split_index", self.split_index, "0 or more")
+        _require(0 < self.val_fraction < 1, "data.val_fraction", self.val_fraction, "between 0 and 1")
+        _require(0 <= self.padding < self.image_size, "data.padding", self.padding, "0 or more, below the image size")
+        if self.development.startswith("held-out-"):
+            count = self.development.removeprefix("held-out-")
+            _require(count.isdigit() and int(count) >= 1, "data.development", self.development, "like held-out-2")
+
+    @property
+    def num_development(self) -> int:
+        """Classes of the data set itself that are kept for development (0: another data set is used)."""
+        prefix = "held-out-"
+        return int(self.development.removeprefix(prefix)) if self.development.startswith(prefix) else 0
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The closed-set network phi and W."""
+
+    backbone: str = "classifier32"
+    """Embedding network: classifier32 (128-d, average-pooled, as in ARPL and MLS) or
+    classifier32_flat (flattened, as in Neal et al. 2018)."""
+    dropout: float = 0.0
+    """Rate of the three spatial dropouts of classifier32 (0.2 in Neal et al. 2018; 0 suits
+    short schedules, which input dropout slows down badly)."""
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.dropout < 1, "network.dropout", self.dropout, "at least 0 and below 1")
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """Stochastic gradient descent with momentum over a number of epochs."""
+
+    epochs: int = 20
+    """Passes over the training images."""
+    batch_size: int = 64
+    """Images in one global batch, over all workers."""
+    lr: float = 0.1
+    """Peak learning rate."""
+    schedule: Schedule = "one_cycle"
+    """Learning-rate schedule, advanced every step: one_cycle (up over 30 %, down by a cosine),
+    cosine (5 % warm-up, then down), constant."""
+    momentum: float = 0.9
+    """Momentum of SGD. Source: supplement, sec. Implementation Details."""
+    weight_decay: float = 5e-4
+    """L2 penalty. Source: the authors' released code."""
+
+    def _check(self, block: str) -> None:
+        _require(self.epochs >= 1, f"{block}.epochs", self.epochs, "at least 1")
+        _require(self.batch_size >= 2, f"{block}.batch_size", self.batch_size, "at least 2 images")
+        _require(_is_number(self.lr, 0, open_end=True), f"{block}.lr", self.lr, "a finite number above 0")
+        _require(0 <= self.momentum < 1, f"{block}.momentum", self.momentum, "at least 0 and below 1")
+        _require(_is_number(self.weight_decay, 0), f"{block}.weight_decay", self.weight_decay, "finite and at least 0")
+
+
+@dataclass(frozen=True)
+class PretrainConfig(OptimizerConfig):
+    """Closed-set training by cross-entropy, from scratch."""
+
+    def __post_init__(self) -> None:
+        self._check("pretrain")
+
+
+@dataclass(frozen=True)
+class FinetuneConfig(OptimizerConfig):
+    """Fine-tuning with placeholders; the defaults are the paper's."""
+
+    epochs: int = 10
+    """Passes over the training images. Source: the authors' released code."""
+    batch_size: int = 128
+    """Images in one global batch; one half feeds l1, the other l2. Source: supplement."""
+    lr: float = 0.001
+    """Learning rate. Source: supplement, sec. Implementation Details."""
+    schedule: Schedule = "constant"
+    """Learning-rate schedule. Source: the authors' released code."""
+    objective: Objective = "proser"
+    """proser, or cross_entropy for the control that sees the same images in the same order."""
+    beta: float = 1.0
+    """Weight of the placeholder term in l1 (eq:dummyloss). Source: supplement."""
+    gamma: float = 0.1
+    """Weight of the mixture loss l2 (eq:lmix). Source: supplement."""
+    num_dummies: int = 5
+    """Dummy classifiers C. Source: supplement."""
+    alpha: float = 2.0
+    """The mixing ratio lambda is drawn from Beta(alpha, alpha). Source: supplement."""
+    mixup: MixupPlace = "manifold"
+    """manifold mixes hidden representations; vanilla mixes images (phi_pre is the identity)."""
+    mixture_batch_norm: BatchNormSharing = "shared"
+    """Whether mixtures share the batch statistics of clean images after the split point, or are
+    normalised apart and leave the running statistics alone. Source: method notes."""
+
+    def __post_init__(self) -> None:
+        self._check("finetune")
+        _require(
+            self.batch_size % 2 == 0,
+            "finetune.batch_size",
+            self.batch_size,
+            f"even, because half of a batch feeds each loss; use {self.batch_size + 1}",
+        )
+        _require(_is_number(self.beta, 0), "finetune.beta", self.beta, "finite and at least 0")
+        _require(_is_number(self.gamma, 0), "finetune.gamma", self.gamma, "finite and at least 0")
+        _require(self.num_dummies >= 1, "finetune.num_dummies", self.num_dummies, "at least 1")
+        _require(_is_number(self.alpha, 0, open_end=True), "finetune.alpha", self.alpha, "finite and above 0")
+
+
+@dataclass(frozen=True)
+class CalibrationConfig:
+    """How many known images the bias keeps known."""
+
+    target_rate: float = 0.95
+    """Share of validation images that stay known. Source: sec. Calibration."""
+
+    def __post_init__(self) -> None:
+        rate = self.target_rate
+        _require(0 < rate <= 1, "calibration.target_rate", rate, "above 0 and at most 1")
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """What a run asks of Ray. Nothing in here but the worker counts changes a result."""
+
+    num_workers: int = 1
+    """DDP workers of one fine-tune. One worker is a reused Tune actor; more run as a TorchTrainer."""
+    pretrain_workers: int = 1
+    """DDP workers of the pretraining."""
+    cpus_per_worker: int = 1
+    """CPU cores, and compute threads, of each worker."""
+    gpus_per_worker: float = 0.0
+    """GPUs of each worker; a fraction puts several one-worker fine-tunes on one GPU."""
+    max_concurrent: int = 0
+    """Fine-tunes at a time; 0 is as many as the resources allow."""
+    address: str = ""
+    """Address of a running Ray cluster, or `auto`; empty starts Ray on this machine."""
+
+    def __post_init__(self) -> None:
+        for name in ("num_workers", "pretrain_workers", "cpus_per_worker"):
+            _require(getattr(self, name) >= 1, f"cluster.{name}", getattr(self, name), "at least 1")
+        _require(_is_number(self.gpus_per_worker, 0), "cluster.gpus_per_worker", self.gpus_per_worker, "at least 0")
+        _require(self.max_concurrent >= 0, "cluster.max_concurrent", self.max_concurrent, "0 or more")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a result, stored with every run."""
+
+    name: str = "digits"
+    """Name of the recipe that these fields began as."""
+    space: str = "trade_off"
+    """Search space of the sweep (see `proser list`)."""
+    seed: int = 0
+    """Seed of initial weights, batch order, augmentation and mixing."""
+    precision: Precision = "auto"
+    """Arithmetic of training: bf16 autocast or fp32; auto is bf16 where the processor has it.
+    Scores and calibration are fp32 always."""
+    model_name: str = "proser"
+    """Name of the registered model."""
+    data: DataConfig = field(default_factory=DataConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    pretrain: PretrainConfig = field(default_factory=PretrainConfig)
+    finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
+    calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+
+    def __post_init__(self) -> None:
+        _require(self.seed >= 0, "seed", self.seed, "0 or more")
+        _require(self.model_name != "", "model_name", self.model_name, "a name")
+        self._check_division("finetune", self.finetune.batch_size, self.cluster.num_workers, halves=2)
+        self._check_division("pretrain", self.pretrain.batch_size, self.cluster.pretrain_workers, halves=1)
+
+    def _check_division(self, block: str, batch_size: int, workers: int, halves: int) -> None:
+        parts = halves * workers
+        if batch_size % parts == 0:
+            return
+        below, above = batch_size // parts * parts, -(-batch_size // parts) * parts
+        sizes = " or ".join(str(size) for size in (below, above) if size > 0)
+        counts = ", ".join(str(n) for n in range(1, workers) if batch_size % (halves * n) == 0)
+        field_name = "cluster.num_workers" if halves == 2 else "cluster.pretrain_workers"
+        shape = "two equal halves on each of " if halves == 2 else "equal parts for "
+        remedy = f", or set {field_name} to {counts}" if counts else ""
+        raise ConfigError(
+            f"{block}.batch_size {batch_size} cannot be cut into {shape}{workers} workers; "
+            f"use a multiple of {parts} ({sizes}){remedy}"
+        )
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """Nested plain values of a config block, tuples as lists."""
+    return json.loads(json.dumps(asdict(config)))
+
+
+def from_json(cls: type, values: dict[str, Any]) -> Any:
+    """Inverse of `to_json`. Raises ConfigError for a field that `cls` lacks."""
+    known = {f.name: f for f in fields(cls)}
+    unknown = sorted(set(values) - set(known))
+    if unknown:
+        raise ConfigError(f"{cls.__name__} has no field {unknown[0]!r}; it has {', '.join(known)}")
+    made = {}
+    for name, value in values.items():
+        kind = known[name].type
+        if isinstance(value, dict) and isinstance(kind, type):
+            value = from_json(kind, value)
+        made[name] = tuple(value) if isinstance(value, list) else value
+    return cls(**made)
+
+
+def digest_of(*values: Any) -> str:
+    """SHA-256 of JSON-able values; equal values give equal digests on every machine."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=to_json).encode()).hexdigest()

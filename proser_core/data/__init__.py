@@ -1,0 +1,1 @@
+"""Images on disk to an open-set task to augmented batches."""

@@ -1,0 +1,107 @@
+"""Reader of Parquet files in the layout of the Hugging Face Hub.
+
+One image column of struct {bytes, path}, integer label columns, and the class names in the
+schema metadata under the key `huggingface`.
+"""
+
+import io
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from proser_core.data.image_sets import ImageSet, to_rgb_square
+from proser_core.errors import DataError
+
+
+def find_shards(folder: Path, part: str) -> list[Path]:
+    """The Parquet files of one part, in order: train-00000-of-00004.parquet and so on."""
+    return sorted(folder.glob(f"{part}*.parquet"))
+
+
+def read(
+    folder: Path,
+    part: str,
+    label_column: str,
+    *,
+    size: int,
+    classes: Collection[int] | None = None,
+    count: int | None = None,
+) -> ImageSet:
+    """Decode the images of `classes` (default: all), leaving the others undecoded.
+
+    Raises DataError for missing or damaged files, an undecodable image (named, with its row),
+    and where the rows are not `count` in number.
+    """
+    shards = find_shards(folder, part)
+    if not shards:
+        raise DataError(f"{folder} holds no {part}*.parquet; give the directory above it with --data-dir")
+    schema = _schema(shards[0])
+    names = _class_names(schema, label_column, shards[0])
+    image_column = _image_column(schema, shards[0])
+    rows_seen, images, labels = 0, [], []
+    for shard in shards:
+        table = _table(shard, [image_column, label_column])
+        shard_labels = table[label_column].to_numpy()
+        rows_seen += len(shard_labels)
+        wanted = np.ones(len(shard_labels), bool) if classes is None else np.isin(shard_labels, list(classes))
+        encoded = table[image_column].combine_chunks().field("bytes")
+        for row in np.flatnonzero(wanted):
+            images.append(_decode(encoded[int(row)].as_py(), size, shard, int(row)))
+        labels.append(shard_labels[wanted])
+    if count is not None and rows_seen != count:
+        raise DataError(
+            f"{folder} has {rows_seen} {part} images in {len(shards)} files; the data set has {count}. "
+            "A file is missing or doubled: fetch the folder again"
+        )
+    stacked = np.stack(images) if images else np.zeros((0, size, size, 3), np.uint8)
+    return ImageSet(stacked, np.concatenate(labels).astype(np.int64), names)
+
+
+def _schema(shard: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(shard)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(_damaged(shard, error)) from error
+
+
+def _table(shard: Path, columns: list[str]) -> pa.Table:
+    try:
+        return pq.read_table(shard, columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(_damaged(shard, error)) from error
+
+
+def _damaged(shard: Path, error: Exception) -> str:
+    return f"{shard} is not a whole Parquet file ({str(error).splitlines()[0]}); fetch it again"
+
+
+def _class_names(schema: pa.Schema, label_column: str, shard: Path) -> tuple[str, ...]:
+    if label_column not in schema.names:
+        raise DataError(f"{shard} has no column {label_column!r}; it has {', '.join(schema.names)}")
+    info = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    names = info.get("info", {}).get("features", {}).get(label_column, {}).get("names")
+    if not names:
+        raise DataError(
+            f"{shard} does not name the classes of {label_column!r}; need them in the schema metadata, "
+            "as the Hugging Face Hub writes them"
+        )
+    return tuple(names)
+
+
+def _image_column(schema: pa.Schema, shard: Path) -> str:
+    for column in schema:
+        if pa.types.is_struct(column.type) and column.type.get_field_index("bytes") >= 0:
+            return column.name
+    raise DataError(f"{shard} has no image column; need a struct with a field 'bytes', got {', '.join(schema.names)}")
+
+
+def _decode(encoded: bytes | None, size: int, shard: Path, row: int) -> np.ndarray:
+    try:
+        return to_rgb_square(Image.open(io.BytesIO(encoded or b"")), size)
+    except (OSError, ValueError, SyntaxError) as error:
+        raise DataError(f"{shard}, row {row}: the image cannot be decoded ({error}); mend or remove the row") from error

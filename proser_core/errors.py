@@ -1,0 +1,33 @@
+"""Errors that a user can mend. Each message says what was got, what is needed and what to do."""
+
+
+class ProserError(Exception):
+    """Base of every error whose message is meant for the user; the command line exits with 2."""
+
+
+class ConfigError(ProserError):
+    """A field of the recipe has a value that the method cannot work with."""
+
+
+class DataError(ProserError):
+    """Images or labels are missing, unreadable or not what the recipe asks for."""
+
+
+class CheckpointError(ProserError):
+    """Weights do not fit the network, or an artefact is incomplete or was changed."""
+
+
+class CalibrationError(ProserError):
+    """The validation margins do not determine a bias."""
+
+
+class TrainingError(ProserError):
+    """Training cannot go on, for example because the loss is not finite."""
+
+
+class ClusterError(ProserError):
+    """The cluster does not answer or cannot give what the plan needs."""
+
+
+class TrackingError(ProserError):
+    """The tracking server does not answer, or the registry is not as expected."""

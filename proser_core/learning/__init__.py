@@ -1,0 +1,1 @@
+"""Mixup, losses, the objectives that DDP wraps, and the training loop."""

@@ -1,0 +1,135 @@
+"""The training loop, for pretraining and fine-tuning, one process or many.
+
+It knows neither Ray nor files: it is handed `report(epoch, metrics, state)`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from proser_core.config import OptimizerConfig, Precision
+from proser_core.data.batches import TrainingBatches
+from proser_core.errors import TrainingError
+from proser_core.learning.mixup import current_world
+from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.rng import keyed_seed
+
+Metrics = dict[str, float]
+State = dict[str, Any]
+Report = Callable[[int, Metrics, State], None]
+WARMUP_SHARE = {"one_cycle": 0.3, "cosine": 0.05}
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Where and in what precision a step runs."""
+
+    device: torch.device
+    bf16: bool
+
+    @classmethod
+    def resolve(cls, precision: Precision, device: torch.device) -> "Arithmetic":
+        """`auto` is bf16 where a processor flag says that the hardware has it; never by timing."""
+        return cls(device, has_bf16(device) if precision == "auto" else precision == "bf16")
+
+    def autocast(self) -> torch.autocast:
+        """Context of the forward pass."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16)
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Whether the device multiplies bf16 in hardware."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return torch.cpu._is_avx512_bf16_supported()
+
+
+def fit(
+    objective: CrossEntropyObjective | ProserObjective,
+    batches: TrainingBatches,
+    config: OptimizerConfig,
+    arithmetic: Arithmetic,
+    *,
+    seed: int,
+    report: Report,
+    resume: State | None = None,
+) -> None:
+    """Train `objective` in place for `config.epochs`, reporting after each.
+
+    `resume` is a state that was reported; the run then equals one that never stopped. Metrics
+    are means over the images of all ranks. Raises TrainingError where the loss is not finite.
+    """
+    module: nn.Module = objective.to(arithmetic.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    rank, world_size = current_world()
+    wrapped = DistributedDataParallel(module) if world_size > 1 else module
+    optimizer = torch.optim.SGD(
+        module.parameters(),
+        lr=config.lr,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+        foreach=True,
+    )
+    total_steps = config.epochs * batches.steps_per_epoch
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: lr_factor(config, step, total_steps))
+    first_epoch = 0
+    if resume is not None:
+        module.load_state_dict(resume["objective"])
+        optimizer.load_state_dict(resume["optimizer"])
+        scheduler.load_state_dict(resume["scheduler"])
+        first_epoch = resume["epoch"] + 1
+
+    module.train()
+    for epoch in range(first_epoch, config.epochs):
+        torch.manual_seed(keyed_seed(seed, "dropout", epoch, rank))
+        sums: dict[str, Tensor] = {}
+        for step, batch in enumerate(batches.epoch(epoch)):
+            draw = objective.draw(epoch, step, batch)
+            with arithmetic.autocast():
+                terms = wrapped(batch.images, batch.targets, batch.global_targets, draw)
+            optimizer.zero_grad(set_to_none=True)
+            terms.total.backward()
+            optimizer.step()
+            scheduler.step()
+            sums = {name: sums[name] + value if sums else value for name, value in terms.sums.items()}
+        metrics = _means(sums, epoch)
+        metrics["train/lr"] = scheduler.get_last_lr()[0]
+        state = {
+            "epoch": epoch,
+            "objective": module.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "scheduler": scheduler.state_dict(),
+        }
+        report(epoch, metrics, state)
+
+
+def lr_factor(config: OptimizerConfig, step: int, total_steps: int) -> float:
+    """Share of the peak learning rate at a step: linear warm-up, then a cosine down to 0."""
+    if config.schedule == "constant":
+        return 1.0
+    warmup = max(1, round(WARMUP_SHARE[config.schedule] * total_steps))
+    if step < warmup:
+        return (step + 1) / warmup
+    progress = (step - warmup) / max(1, total_steps - warmup)
+    return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
+
+
+def _means(sums: dict[str, Tensor], epoch: int) -> Metrics:
+    """One host read an epoch: all-reduced sums over all-reduced counts."""
+    table = torch.stack(list(sums.values()))
+    if dist.is_available() and dist.is_initialized():
+        dist.all_reduce(table)
+    totals, counts = table.T.tolist()
+    means = {name: total / max(count, 1.0) for name, total, count in zip(sums, totals, counts, strict=True)}
+    for name, value in means.items():
+        if not math.isfinite(value):
+            raise TrainingError(
+                f"{name} is {value} in epoch {epoch}; the loss must stay finite. "
+                "Lower the learning rate or the weights beta and gamma"
+            )
+    return means

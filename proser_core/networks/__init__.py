@@ -1,0 +1,1 @@
+"""Backbones with a named split point, the closed-set net and the net with placeholders."""

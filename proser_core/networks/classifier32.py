@@ -1,0 +1,58 @@
+"""The 9-convolution network of Neal et al. (2018), the backbone that the paper says it uses."""
+
+from collections import OrderedDict
+
+import torch
+from torch import Tensor, nn
+
+from proser_core.config import NetworkConfig
+from proser_core.networks.backbone import Backbone
+
+WIDTH = 128  # channels from the third convolution on
+
+
+class ConvBlock(nn.Sequential):
+    """3x3 convolution without bias, BatchNorm, LeakyReLU(0.2)."""
+
+    def __init__(self, channels_in: int, channels_out: int, stride: int = 1) -> None:
+        convolution = nn.Conv2d(channels_in, channels_out, 3, stride, padding=1, bias=False)
+        norm = nn.BatchNorm2d(channels_out)
+        nn.init.normal_(convolution.weight, 0.0, 0.05)
+        nn.init.normal_(norm.weight, 1.0, 0.02)
+        super().__init__(OrderedDict(conv=convolution, norm=norm, activation=nn.LeakyReLU(0.2, inplace=True)))
+
+
+class Flat(nn.Module):
+    """[B, C, H, W] to [B, C*H*W] in the channel-first order, whatever the memory format."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        return torch.flatten(features.contiguous(), 1)
+
+
+def classifier32(config: NetworkConfig, image_size: int) -> Backbone:
+    """Average-pooled to a 128-d embedding, as ARPL and MLS use it."""
+    pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return _classifier32(config, pool, embedding_size=WIDTH)
+
+
+def classifier32_flat(config: NetworkConfig, image_size: int) -> Backbone:
+    """Flattened, as in Neal et al.: 2048-d at 32 pixels."""
+    side = -(-image_size // 8)  # three convolutions of stride 2 and padding 1
+    return _classifier32(config, Flat(), embedding_size=WIDTH * side * side)
+
+
+def _classifier32(config: NetworkConfig, head: nn.Module, embedding_size: int) -> Backbone:
+    def dropout() -> list[tuple[str, nn.Module]]:
+        return [("dropout", nn.Dropout2d(config.dropout))] if config.dropout else []
+
+    def stage(first: int, channels_in: int, channels: int) -> nn.Module:
+        blocks = [
+            (f"block{first}", ConvBlock(channels_in, channels)),
+            (f"block{first + 1}", ConvBlock(channels, channels)),
+            (f"block{first + 2}", ConvBlock(channels, WIDTH, stride=2)),
+        ]
+        return nn.Sequential(OrderedDict(dropout() + blocks))
+
+    pre = nn.Sequential(OrderedDict(stage1=stage(1, 3, 64), stage2=stage(4, WIDTH, WIDTH)))
+    post = nn.Sequential(OrderedDict(stage3=stage(7, WIDTH, WIDTH), head=head))
+    return Backbone(pre, post, embedding_size, split_point="after the sixth convolution block, 128 x H/4 x W/4")

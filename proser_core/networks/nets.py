@@ -1,0 +1,73 @@
+"""The closed-set net `W phi(x)` and the net with C dummy classifiers beside W."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from proser_core.config import NetworkConfig
+from proser_core.naming import look_up
+from proser_core.networks.backbone import Backbone
+from proser_core.networks.classifier32 import classifier32, classifier32_flat
+from proser_core.rng import keyed_seed
+
+BACKBONES: dict[str, Callable[[NetworkConfig, int], Backbone]] = {
+    "classifier32": classifier32,
+    "classifier32_flat": classifier32_flat,
+}
+
+
+class ClassLogits(NamedTuple):
+    """Logits of the known classes [B, K] and of the dummies [B, C]."""
+
+    known: Tensor
+    dummies: Tensor
+
+
+class ClosedSetNet(nn.Module):
+    """`W^T phi(x)`: logits [B, K] of the known classes."""
+
+    def __init__(self, backbone: Backbone, num_known: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.classifier = nn.Linear(backbone.embedding_size, num_known)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.classifier(self.backbone(images))
+
+
+class PlaceholderNet(nn.Module):
+    """The closed-set net with C dummy classifiers on the same embedding (eq:augment)."""
+
+    def __init__(self, closed_set: ClosedSetNet, num_dummies: int) -> None:
+        super().__init__()
+        self.backbone, self.classifier = closed_set.backbone, closed_set.classifier
+        self.dummies = nn.Linear(self.classifier.in_features, num_dummies)
+
+    def hidden(self, images: Tensor) -> Tensor:
+        """phi_pre: [B, 3, H, W] to the representation at the split point."""
+        return self.backbone.pre(images)
+
+    def logits(self, hidden: Tensor) -> ClassLogits:
+        """Both heads on phi_post(hidden)."""
+        embedding = self.backbone.post(hidden)
+        return ClassLogits(self.classifier(embedding), self.dummies(embedding))
+
+    def forward(self, images: Tensor) -> ClassLogits:
+        return self.logits(self.hidden(images))
+
+
+def make_closed_set_net(config: NetworkConfig, num_known: int, image_size: int, seed: int) -> ClosedSetNet:
+    """Fresh net whose weights depend on `seed` alone."""
+    build = look_up("backbone", config.backbone, BACKBONES)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(keyed_seed(seed, "closed-set weights"))
+        return ClosedSetNet(build(config, image_size), num_known)
+
+
+def add_placeholders(closed_set: ClosedSetNet, num_dummies: int, seed: int) -> PlaceholderNet:
+    """Augment a closed-set net with dummies whose first weights depend on `seed` alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(keyed_seed(seed, "dummy weights"))
+        return PlaceholderNet(closed_set, num_dummies)

@@ -1,0 +1,59 @@
+"""Weights in files: safetensors of ours, or a checkpoint that a user brings."""
+
+import pickle
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from proser_core.errors import CheckpointError
+
+
+def save_weights(module: nn.Module, path: Path) -> None:
+    """Parameters and buffers as safetensors."""
+    save_file({name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}, path)
+
+
+def load_weights(module: nn.Module, path: Path) -> None:
+    """Fill `module` from safetensors or a state_dict that torch can read with weights_only.
+
+    Raises CheckpointError for a file that is neither, and names what does not fit.
+    """
+    state = {name.removeprefix("module."): value for name, value in _read(path).items()}
+    expected = module.state_dict()
+    problems = [f"{name} is missing" for name in expected if name not in state]
+    problems += [f"{name} is not in the network" for name in state if name not in expected]
+    problems += [
+        f"{name} has shape {tuple(state[name].shape)}, the network {tuple(value.shape)}"
+        for name, value in expected.items()
+        if name in state and state[name].shape != value.shape
+    ]
+    if problems:
+        more = f", and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise CheckpointError(
+            f"{path} does not fit the network: {'; '.join(problems[:3])}{more}. "
+            "Give a checkpoint of the same backbone and number of known classes"
+        )
+    module.load_state_dict(state)
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise CheckpointError(f"there is no checkpoint {path}")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CheckpointError(
+            f"{path} cannot be read ({reason}); need safetensors or a state_dict saved by torch.save"
+        ) from error
+    for key in ("state_dict", "model"):
+        if isinstance(state, dict) and isinstance(state.get(key), dict):
+            state = state[key]
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise CheckpointError(f"{path} holds no state_dict; need names with tensors, got {type(state).__name__}")
+    return state

@@ -1,0 +1,64 @@
+"""`EvaluationReport`: one method, calibrated on validation images and scored on everything else."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from proser_core.data.tasks import OpenSetTask
+from proser_core.recognition.calibration import Calibration, calibrate
+from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.metrics import TestMetrics, auroc, evaluate_settings, open_set_macro_f1
+from proser_core.recognition.scoring import Margin, score
+
+
+@dataclass(frozen=True)
+class DevelopmentMetrics:
+    """Metrics on validation images and development unknowns: the only ones that may choose."""
+
+    auroc: float
+    macro_f1: float
+    closed_set_accuracy: float
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """Everything that is known about one method on one task."""
+
+    calibration: Calibration
+    development: DevelopmentMetrics
+    test: TestMetrics
+
+    def flat(self) -> dict[str, float]:
+        """Metrics by name, as they are tracked: `dev/auroc`, `test/unknown_15/macro_f1`, ..."""
+        flat = {"calibration/bias": self.calibration.bias, "val/known_rate": self.calibration.known_rate}
+        flat |= {f"dev/{name}": value for name, value in vars(self.development).items()}
+        return flat | {f"test/{name}": value for name, value in self.test.flat().items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Nested plain values."""
+        return asdict(self)
+
+
+def evaluate(logits: dict[str, LogitTable], margin: Margin, task: OpenSetTask, target_rate: float) -> EvaluationReport:
+    """Calibrate `margin` on the validation logits, then score development and test logits.
+
+    The same rule for every method, so that all are compared at the same known rate.
+    """
+    val_margins = margin(logits["val"])
+    calibration = calibrate(val_margins, target_rate)
+    val = score(logits["val"], margin, calibration)
+    development = score(logits["development"], margin, calibration)
+    predictions = np.concatenate([val.predictions, development.predictions])
+    targets = np.concatenate([task.val.targets, task.development.targets])
+    return EvaluationReport(
+        calibration=calibration,
+        development=DevelopmentMetrics(
+            auroc=auroc(val_margins, development.margins),
+            macro_f1=open_set_macro_f1(predictions, targets, task.num_known),
+            closed_set_accuracy=float((val.known_predictions == task.val.targets).mean()),
+        ),
+        test=evaluate_settings(
+            score(logits["test"], margin, calibration), np.asarray(task.test.targets), task.test_classes, task.split
+        ),
+    )

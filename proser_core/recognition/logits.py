@@ -1,0 +1,59 @@
+"""Logits of every image that is ever scored, computed once and cached on disk.
+
+Calibration and all metrics start from here; no way leads back to the network.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from proser_core.data.batches import Normalisation, evaluation_batches
+from proser_core.networks.nets import ClassLogits
+
+PARTS = ("val", "development", "test")
+
+
+@dataclass(frozen=True)
+class LogitTable:
+    """float32 logits of N images: known [N, K], dummies [N, C] (C is 0 for a closed-set net)."""
+
+    known: np.ndarray
+    dummies: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def known_predictions(self) -> np.ndarray:
+        """Closed-set prediction int64[N] in 0..K-1."""
+        return self.known.argmax(axis=1)
+
+
+@torch.inference_mode()
+def compute_logits(
+    net: nn.Module, images: np.ndarray, normalisation: Normalisation, device: torch.device
+) -> LogitTable:
+    """Logits of uint8[N, H, W, 3] images in fp32 and evaluation mode, whatever training used."""
+    net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    known, dummies = [], []
+    for batch in evaluation_batches(images, normalisation, device):
+        logits = net(batch)
+        if not isinstance(logits, ClassLogits):
+            logits = ClassLogits(logits, logits.new_empty(len(logits), 0))
+        known.append(logits.known.float().cpu())
+        dummies.append(logits.dummies.float().cpu())
+    return LogitTable(torch.cat(known).numpy(), torch.cat(dummies).numpy())
+
+
+def save_logits(tables: dict[str, LogitTable], path: Path) -> None:
+    """Write the tables of all parts into one .npz file."""
+    arrays = {f"{part}_{head}": getattr(table, head) for part, table in tables.items() for head in ("known", "dummies")}
+    np.savez(path, allow_pickle=False, **arrays)
+
+
+def load_logits(path: Path) -> dict[str, LogitTable]:
+    """Inverse of `save_logits`."""
+    with np.load(path) as arrays:
+        return {part: LogitTable(arrays[f"{part}_known"], arrays[f"{part}_dummies"]) for part in PARTS}

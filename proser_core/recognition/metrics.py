@@ -1,0 +1,149 @@
+"""Metrics of open-set recognition. Unknown is the positive class; 0.5 is chance, never flipped.
+
+All are fractions. AUC and OSCR of every setting come from one sort of the known images: each
+unknown image is placed among them once, and a setting averages over its unknown images.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.metrics import average_precision_score
+
+from proser_core.data.splits import ClassSplit
+from proser_core.recognition.scoring import OpenSetScores
+
+POSITIVE_RATE = 0.95  # share of unknown images that must be found, for FPR95
+
+
+@dataclass(frozen=True)
+class SettingMetrics:
+    """Metrics of one openness setting."""
+
+    openness: float
+    auroc: float
+    aupr: float
+    fpr95: float
+    oscr: float
+    macro_f1: float
+
+
+@dataclass(frozen=True)
+class TestMetrics:
+    """Metrics on the test images: those without unknown images, and one block for each setting."""
+
+    closed_set_accuracy: float
+    known_rate: float
+    known_accuracy: float
+    settings: dict[int, SettingMetrics]
+
+    def flat(self) -> dict[str, float]:
+        """As `closed_set_accuracy`, `unknown_15/auroc` and so on."""
+        flat = {
+            "closed_set_accuracy": self.closed_set_accuracy,
+            "known_rate": self.known_rate,
+            "known_accuracy": self.known_accuracy,
+        }
+        for setting, metrics in self.settings.items():
+            flat |= {f"unknown_{setting}/{name}": value for name, value in vars(metrics).items()}
+        return flat
+
+
+def evaluate_settings(
+    scores: OpenSetScores, targets: np.ndarray, class_ids: np.ndarray, split: ClassSplit
+) -> TestMetrics:
+    """All metrics of all settings from one pass over the test images.
+
+    targets int64[N] in 0..K (K unknown); class_ids int64[N] in the data set's own numbering.
+    """
+    is_known = targets < scores.num_known
+    margins, predictions = scores.margins, scores.predictions
+    correct = scores.known_predictions[is_known] == targets[is_known]
+    ranks = KnownRanks.of(margins[is_known], correct)
+    known_confusion = _confusion(targets[is_known], predictions[is_known], scores.num_known)
+    settings = {}
+    for setting in split.settings:
+        rows = np.isin(class_ids, split.unknown_in(setting))
+        confusion = known_confusion + _confusion(targets[rows], predictions[rows], scores.num_known)
+        settings[setting] = SettingMetrics(
+            openness=split.openness(setting),
+            auroc=ranks.auroc(margins[rows]),
+            aupr=aupr(margins[is_known], margins[rows]),
+            fpr95=fpr_at_positive_rate(margins[is_known], margins[rows]),
+            oscr=ranks.oscr(margins[rows]),
+            macro_f1=macro_f1(confusion),
+        )
+    return TestMetrics(
+        closed_set_accuracy=float(correct.mean()),
+        known_rate=float((margins[is_known] >= scores.bias).mean()),
+        known_accuracy=float((predictions[is_known] == targets[is_known]).mean()),
+        settings=settings,
+    )
+
+
+@dataclass(frozen=True)
+class KnownRanks:
+    """The known images' margins in order, with the running share of correctly classified ones."""
+
+    sorted_margins: np.ndarray
+    correct_above: np.ndarray  # [n+1]: correct images at or after a position, as a share of all
+
+    @classmethod
+    def of(cls, margins: np.ndarray, correct: np.ndarray) -> "KnownRanks":
+        """margins float[n] and correct bool[n] of the known images."""
+        order = np.argsort(margins, kind="stable")
+        above = np.concatenate([np.cumsum(correct[order][::-1])[::-1], [0]]) / len(margins)
+        return cls(margins[order], above)
+
+    def auroc(self, unknown_margins: np.ndarray) -> float:
+        """Probability that an unknown image has a smaller margin than a known one, ties half."""
+        left, right = self._positions(unknown_margins)
+        return float(1.0 - (left + right).mean() / (2 * len(self.sorted_margins)))
+
+    def oscr(self, unknown_margins: np.ndarray) -> float:
+        """Area under correct classification rate against false positive rate (Dhamija et al. 2018)."""
+        left, right = self._positions(unknown_margins)
+        return float((self.correct_above[left] + self.correct_above[right]).mean() / 2)
+
+    def _positions(self, unknown_margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        left = np.searchsorted(self.sorted_margins, unknown_margins, side="left")
+        return left, np.searchsorted(self.sorted_margins, unknown_margins, side="right")
+
+
+def auroc(known_margins: np.ndarray, unknown_margins: np.ndarray) -> float:
+    """Area under the ROC curve of telling unknown from known."""
+    return KnownRanks.of(known_margins, np.zeros(len(known_margins), bool)).auroc(unknown_margins)
+
+
+def aupr(known_margins: np.ndarray, unknown_margins: np.ndarray) -> float:
+    """Average precision with unknown as the positive class."""
+    is_unknown = np.concatenate([np.zeros(len(known_margins)), np.ones(len(unknown_margins))])
+    return float(average_precision_score(is_unknown, -np.concatenate([known_margins, unknown_margins])))
+
+
+def fpr_at_positive_rate(
+    known_margins: np.ndarray, unknown_margins: np.ndarray, positive_rate: float = POSITIVE_RATE
+) -> float:
+    """Share of known images rejected by the strictest threshold that finds 95 % of the unknown ones."""
+    found = max(1, int(np.ceil(positive_rate * len(unknown_margins) - 1e-9)))
+    threshold = np.sort(unknown_margins)[found - 1]
+    return float((known_margins <= threshold).mean())
+
+
+def macro_f1(confusion: np.ndarray) -> float:
+    """Unweighted mean F1 over the K known classes and unknown, from counts [K+1 true, K+1 predicted].
+
+    A class that neither occurs nor is predicted counts 0, as in scikit-learn.
+    """
+    hits = np.diag(confusion)
+    sizes = confusion.sum(axis=0) + confusion.sum(axis=1)
+    return float(np.divide(2 * hits, sizes, out=np.zeros(len(hits)), where=sizes > 0).mean())
+
+
+def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: int) -> float:
+    """`macro_f1` of predictions and targets in 0..K."""
+    return macro_f1(_confusion(targets, predictions, num_known))
+
+
+def _confusion(targets: np.ndarray, predictions: np.ndarray, num_known: int) -> np.ndarray:
+    size = num_known + 1
+    return np.bincount(targets * size + predictions, minlength=size * size).reshape(size, size)

@@ -1,0 +1,153 @@
+"""`OpenSetClassifier`: a trained, calibrated model as one self-sufficient folder."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from proser_core.config import NetworkConfig, from_json, to_json
+from proser_core.data.batches import Normalisation
+from proser_core.data.image_sets import to_rgb_square
+from proser_core.data.splits import ClassSplit
+from proser_core.errors import CheckpointError, DataError
+from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_closed_set_net
+from proser_core.networks.weights import load_weights, save_weights
+from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.logits import compute_logits
+from proser_core.recognition.scoring import placeholder_gap, score, unknown_probabilities
+
+FORMAT = 1
+UNKNOWN = "unknown"
+CARD, WEIGHTS = "classifier.json", "weights.safetensors"
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Decisions on N images.
+
+    labels: class names, or "unknown"; indices int64[N] in 0..K (K unknown); unknown_scores
+    float32[N] in logits, above 0 for unknown; probabilities float64[N, K+1], the last column for
+    unknown.
+    """
+
+    labels: list[str]
+    indices: np.ndarray
+    unknown_scores: np.ndarray
+    probabilities: np.ndarray
+
+
+@dataclass(frozen=True)
+class OpenSetClassifier:
+    """Names the known class of an image, or says that it is unknown."""
+
+    net: PlaceholderNet
+    network: NetworkConfig
+    image_size: int
+    split: ClassSplit
+    class_names: tuple[str, ...]
+    normalisation: Normalisation
+    calibration: Calibration
+    recipe: dict[str, Any]
+
+    def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:
+        """Classify uint8 images [N, H, W, 3] or [N, H, W]; another size is resampled.
+
+        Raises DataError for images of another type or shape.
+        """
+        logits = compute_logits(self.net, self._fit_size(images), self.normalisation, torch.device(device))
+        scores = score(logits, placeholder_gap, self.calibration)
+        names = (*self.class_names, UNKNOWN)
+        return Predictions(
+            labels=[names[index] for index in scores.predictions],
+            indices=scores.predictions,
+            unknown_scores=scores.unknown_scores,
+            probabilities=unknown_probabilities(logits, self.calibration.bias),
+        )
+
+    def _fit_size(self, images: np.ndarray) -> np.ndarray:
+        shape = (self.image_size, self.image_size, 3)
+        right_shape = images.ndim in (3, 4) and (images.ndim == 3 or images.shape[3] in (1, 3))
+        if images.dtype != np.uint8 or not right_shape or len(images) == 0:
+            raise DataError(
+                f"got images of {images.dtype}{list(images.shape)}; need at least one, as uint8[N, height, width, 3]"
+            )
+        if images.shape[1:] == shape:
+            return images
+        squeezed = images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images
+        return np.stack([to_rgb_square(Image.fromarray(image), self.image_size) for image in squeezed])
+
+    def save(self, folder: Path) -> None:
+        """Write weights (safetensors) and everything else (JSON) into `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        save_weights(self.net, folder / WEIGHTS)
+        card = {
+            "format": FORMAT,
+            "weights_sha256": _sha256(folder / WEIGHTS),
+            "network": to_json(self.network),
+            "num_dummies": self.net.dummies.out_features,
+            "image_size": self.image_size,
+            "split": to_json(self.split),
+            "class_names": self.class_names,
+            "normalisation": self.normalisation,
+            "calibration": to_json(self.calibration),
+            "recipe": self.recipe,
+        }
+        (folder / CARD).write_text(json.dumps(card, indent=1))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "OpenSetClassifier":
+        """Read what `save` wrote; nothing is unpickled.
+
+        Raises CheckpointError for another format, for weights that are not the ones that were
+        saved, and for parts that do not belong together.
+        """
+        folder = Path(folder)
+        card = _read_card(folder)
+        if _sha256(folder / WEIGHTS) != card["weights_sha256"]:
+            raise CheckpointError(f"{folder / WEIGHTS} was changed after it was saved; fetch the model again")
+        split = from_json(ClassSplit, card["split"])
+        if len(card["class_names"]) != split.num_known:
+            raise CheckpointError(
+                f"{folder / CARD} names {len(card['class_names'])} classes; its network knows {split.num_known}"
+            )
+        network = from_json(NetworkConfig, card["network"])
+        closed_set = make_closed_set_net(network, split.num_known, card["image_size"], seed=0)
+        net = add_placeholders(closed_set, card["num_dummies"], seed=0)
+        load_weights(net, folder / WEIGHTS)
+        mean, std = card["normalisation"]
+        return cls(
+            net=net,
+            network=network,
+            image_size=card["image_size"],
+            split=split,
+            class_names=tuple(card["class_names"]),
+            normalisation=(tuple(mean), tuple(std)),
+            calibration=from_json(Calibration, card["calibration"]),
+            recipe=card["recipe"],
+        )
+
+
+def _read_card(folder: Path) -> dict[str, Any]:
+    for name in (CARD, WEIGHTS):
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder} is not an open-set classifier: {name} is missing")
+    try:
+        card = json.loads((folder / CARD).read_text())
+    except json.JSONDecodeError as error:
+        raise CheckpointError(f"{folder / CARD} is not JSON ({error}); fetch the model again") from error
+    if card.get("format") != FORMAT:
+        raise CheckpointError(f"{folder / CARD} has format {card.get('format')!r}; this version reads format {FORMAT}")
+    needed = {"weights_sha256", "network", "num_dummies", "image_size", "split", "class_names", "normalisation"}
+    missing = sorted((needed | {"calibration", "recipe"}) - set(card))
+    if missing:
+        raise CheckpointError(f"{folder / CARD} lacks {', '.join(missing)}; fetch the model again")
+    return card
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,57 @@
+"""Margins and decisions. Every method gives an image a margin, larger for known.
+
+One rule then serves all: known if and only if margin >= bias, `unknown_score = bias - margin`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.logits import LogitTable
+
+Margin = Callable[[LogitTable], np.ndarray]
+
+
+def placeholder_gap(logits: LogitTable) -> np.ndarray:
+    """PROSER's margin: `max_k w_k^T phi(x) - max_c w_hat_c^T phi(x)`, float32[N] (sec. Calibration)."""
+    return logits.known.max(axis=1) - logits.dummies.max(axis=1)
+
+
+@dataclass(frozen=True)
+class OpenSetScores:
+    """Decisions on N images: `known_predictions` in 0..K-1, and `margins` with their calibration."""
+
+    known_predictions: np.ndarray
+    margins: np.ndarray
+    num_known: int
+    bias: float
+
+    @property
+    def unknown_scores(self) -> np.ndarray:
+        """Larger for unknown; at most 0 means known. The bias shifts it and leaves AUC alone."""
+        return self.bias - self.margins
+
+    @property
+    def predictions(self) -> np.ndarray:
+        """int64[N]: 0..K-1, or K for unknown. A tie goes to the known class."""
+        return np.where(self.margins >= self.bias, self.known_predictions, self.num_known)
+
+
+def score(logits: LogitTable, margin: Margin, calibration: Calibration) -> OpenSetScores:
+    """Apply a frozen calibration to the logits of any images."""
+    return OpenSetScores(
+        known_predictions=logits.known_predictions(),
+        margins=margin(logits),
+        num_known=logits.known.shape[1],
+        bias=calibration.bias,
+    )
+
+
+def unknown_probabilities(logits: LogitTable, bias: float) -> np.ndarray:
+    """Softmax of `[W^T phi, max_c w_hat_c^T phi + bias]`, float64[N, K+1]; the last column is unknown."""
+    shifted = logits.dummies.max(axis=1, keepdims=True).astype(np.float64) + bias
+    augmented = np.concatenate([logits.known.astype(np.float64), shifted], axis=1)
+    powers = np.exp(augmented - augmented.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
