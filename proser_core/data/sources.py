@@ -64,6 +64,23 @@ def find_layout(source: Source, data_dir: Path | None) -> str:
     return ""
 
 
+def source_files(name: str, data_dir: Path | None, *, download: bool = False) -> list[Path]:
+    """The files that a data set is read from; none for an embedded one or one to be downloaded.
+
+    Raises DataError where the data set is not found.
+    """
+    source = look_up("data set", name, SOURCES)
+    layout = find_layout(source, data_dir)
+    if layout == "parquet" and data_dir is not None:
+        return parquet.find_shards(data_dir / name, "")
+    if layout == "torchvision" and data_dir is not None:
+        folder = data_dir / torchvision_roots.folder(source.torchvision_class)
+        return sorted(path for path in folder.iterdir() if path.is_file())
+    if layout == "embedded" or (download and source.torchvision_class):
+        return []
+    raise DataError(_missing(source, data_dir))
+
+
 def load_images(
     name: str,
     part: Part,

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from proser_core.config import OptimizerConfig, Precision
+from proser_core.config import OptimizerConfig
 from proser_core.data.batches import TrainingBatches
 from proser_core.errors import TrainingError
 from proser_core.learning.mixup import current_world
@@ -33,21 +33,9 @@ class Arithmetic:
     device: torch.device
     bf16: bool
 
-    @classmethod
-    def resolve(cls, precision: Precision, device: torch.device) -> "Arithmetic":
-        """`auto` is bf16 where a processor flag says that the hardware has it; never by timing."""
-        return cls(device, has_bf16(device) if precision == "auto" else precision == "bf16")
-
     def autocast(self) -> torch.autocast:
         """Context of the forward pass."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16)
-
-
-def has_bf16(device: torch.device) -> bool:
-    """Whether the device multiplies bf16 in hardware."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    return torch.cpu._is_avx512_bf16_supported()
 
 
 def fit(

@@ -19,6 +19,15 @@ def placeholder_gap(logits: LogitTable) -> np.ndarray:
     return logits.known.max(axis=1) - logits.dummies.max(axis=1)
 
 
+def unknown_surprisal(logits: LogitTable) -> np.ndarray:
+    """PROSER's second score: `-log softmax([W^T phi, max_c w_hat_c^T phi])_K`, float64[N].
+
+    Smaller where the unknown class has more probability.
+    """
+    augmented = np.concatenate([logits.known, logits.dummies.max(axis=1, keepdims=True)], axis=1).astype(np.float64)
+    return np.logaddexp.reduce(augmented, axis=1) - augmented[:, -1]
+
+
 @dataclass(frozen=True)
 class OpenSetScores:
     """Decisions on N images: `known_predictions` in 0..K-1, and `margins` with their calibration."""

@@ -1,0 +1,1 @@
+"""The workflow: stages, the DAG over them, training workers, tracking, registry, command line."""

@@ -1,0 +1,129 @@
+"""The command line. `proser COMMAND --help` explains every field with its default and source."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from pipelines.recipes import RECIPES
+from proser_core.config import Recipe
+from proser_core.errors import ProserError
+from proser_core.naming import look_up, unknown_name
+
+DEFAULT_STORAGE = Path("proser-storage")
+USAGE = """usage: proser COMMAND ...
+
+  run RECIPE   images to a calibrated open-set classifier in the model registry
+  list         the recipes, search spaces and data sets there are
+  ui           browse runs, figures and models in the MLflow UI
+
+`proser run RECIPE --help` explains every field. Recipes: {recipes}
+"""
+
+
+@dataclass(frozen=True)
+class RunArguments:
+    """Run a recipe through every stage; what is finished and unchanged is skipped."""
+
+    recipe: Annotated[Recipe, tyro.conf.arg(name="")]
+    data_dir: Path | None = None
+    """Directory with the data sets: Parquet as on the Hugging Face Hub (DIR/cifar100/*.parquet)
+    or torchvision's own folders."""
+    storage: Path = DEFAULT_STORAGE
+    """Directory for prepared data, weights, logits and figures; all machines must see it."""
+    pretrained: Path | None = None
+    """A closed-set checkpoint of your own, instead of pretraining: safetensors or a state_dict."""
+    draw: Path | None = None
+    """Write the graph of the stages to this file (.svg, .png, .pdf or .dot) and stop."""
+
+
+@dataclass(frozen=True)
+class ListArguments:
+    """The recipes, search spaces and data sets there are."""
+
+    data_dir: Path | None = None
+    """Directory in which data sets are looked for."""
+
+
+@dataclass(frozen=True)
+class UiArguments:
+    """Serve the MLflow UI on this machine."""
+
+    port: int = 5000
+    """Port on 127.0.0.1."""
+
+
+def run_command(arguments: list[str]) -> int:
+    """`proser run RECIPE ...`."""
+    if not arguments or arguments[0].startswith("-"):
+        names = "\n".join(f"  {name:<14} {_first_line(make)}" for name, make in RECIPES.items())
+        print(f"usage: proser run RECIPE [options]\n\nRecipes:\n{names}\n\n`proser run RECIPE --help` explains every field.")
+        return 0 if arguments in (["--help"], ["-h"]) else 2
+    recipe = look_up("recipe", arguments[0], RECIPES)()
+    parsed = tyro.cli(
+        RunArguments, prog=f"proser run {arguments[0]}", default=RunArguments(recipe), args=arguments[1:]
+    )
+    from pipelines.run import draw, run
+
+    if parsed.draw is not None:
+        draw(parsed.recipe, parsed.draw)
+        return 0
+    return run(parsed.recipe, parsed.data_dir, parsed.storage, parsed.pretrained, Console())
+
+
+def list_command(arguments: list[str]) -> int:
+    """`proser list`."""
+    parsed = tyro.cli(ListArguments, prog="proser list", args=arguments)
+    from pipelines.listing import print_listing
+
+    print_listing(parsed.data_dir, Console())
+    return 0
+
+
+def ui_command(arguments: list[str]) -> int:
+    """`proser ui`: MLflow's own server over the database that `proser run` writes."""
+    parsed = tyro.cli(UiArguments, prog="proser ui", args=arguments)
+    from pipelines.tracking.server import tracking_uri
+
+    uri = tracking_uri()
+    if uri.startswith("http"):
+        print(f"the runs are on your tracking server: {uri}")
+        return 0
+    print(f"http://127.0.0.1:{parsed.port}  (Ctrl-C ends it)", flush=True)
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", "127.0.0.1"]
+    os.execv(sys.executable, [*command, "--port", str(parsed.port), "--workers", "1"])
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run_command, "list": list_command, "ui": ui_command}
+
+
+def main() -> int:
+    """Entry point: 0 clean, 1 finished with failed trials, 2 bad input, 130 interrupted."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("--help", "-h"):
+        print(USAGE.format(recipes=", ".join(RECIPES)))
+        return 0 if arguments else 2
+    try:
+        if arguments[0] not in COMMANDS:
+            print(f"proser: {unknown_name('command', arguments[0], COMMANDS)}", file=sys.stderr)
+            return 2
+        return COMMANDS[arguments[0]](arguments[1:])
+    except ProserError as error:
+        print(f"proser: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nproser: interrupted; the same command goes on from the last finished epoch", file=sys.stderr)
+        return 130
+
+
+def _first_line(make: Callable[[], Recipe]) -> str:
+    return (make.__doc__ or "").splitlines()[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""What every stage of one pipeline run works with, beside the recipe and its inputs."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from pipelines.cluster import Cluster
+from pipelines.store import Store
+
+if TYPE_CHECKING:
+    from pipelines.tracking.runs import ParentRun
+
+
+@dataclass
+class RunContext:
+    """Storage, cluster, tracking and terminal of a run.
+
+    `pretrained_file` is a user's own closed-set checkpoint; `bf16` is the precision that the
+    recipe came to on this hardware; `failures` collects the trials that failed.
+    """
+
+    store: Store
+    cluster: Cluster
+    parent: "ParentRun"
+    console: Console
+    data_dir: Path | None
+    pretrained_file: Path | None
+    bf16: bool
+    failures: list[str] = field(default_factory=list)
+    _warned: bool = False
+
+    def say(self, text: str) -> None:
+        """One line for the user."""
+        self.console.print(text, highlight=False)
+
+    def tracking_failed(self, error: Exception) -> None:
+        """Training goes on without the tracking server; what is missing is logged at the end."""
+        if not self._warned:
+            self._warned = True
+            self.say(f"  the tracking server does not answer ({str(error).splitlines()[0][:120]}); going on without")

@@ -1,0 +1,112 @@
+"""The workflow as a Hamilton DAG: each public function is a node, its arguments are its inputs.
+
+A node names what its stage depends on; the store decides from it whether the stage runs.
+"""
+
+from typing import Any
+
+from pipelines.code_version import code_version
+from pipelines.context import RunContext
+from pipelines.files import read_json, sha256_of
+from pipelines.jobs import job_inputs, read_epochs
+from pipelines.store import Artefact
+from pipelines.tracking.registry import Registered
+from proser_core.config import Recipe, to_json
+
+
+def prepared(recipe: Recipe, context: RunContext) -> Artefact:
+    """Images by role: train, val, development, test."""
+    from pipelines.stages.prepare import prepare, prepare_inputs
+
+    inputs = {**prepare_inputs(recipe, context.data_dir), "code": code_version("pipelines.stages.prepare")}
+    return context.store.run("prepare", inputs, lambda folder: prepare(recipe, context.data_dir, folder))
+
+
+def pretrained(recipe: Recipe, context: RunContext, prepared: Artefact) -> Artefact:
+    """Closed-set weights, and their logits on every image."""
+    own = sha256_of(context.pretrained_file) if context.pretrained_file else ""
+    inputs = job_inputs("pretrain", recipe, prepared, own, context.bf16, code_version("pipelines.workers"))
+
+    def build(folder: Any) -> None:
+        from pipelines.stages.pretrain import pretrain
+
+        pretrain(recipe, prepared, context, folder)
+
+    artefact = context.store.run("pretrain", inputs, build)
+    context.parent.curve("pretrain", read_epochs(artefact.path))
+    return artefact
+
+
+def swept(recipe: Recipe, context: RunContext, prepared: Artefact, pretrained: Artefact) -> Artefact:
+    """Every point of the search space, fine-tuned and evaluated."""
+    inputs = {
+        "task": prepared.digest,
+        "pretrained": pretrained.digest,
+        "recipe": {name: value for name, value in to_json(recipe).items() if name not in ("name", "model_name", "cluster")},
+        "workers": recipe.cluster.num_workers,
+        "bf16": context.bf16,
+        "code": [code_version("pipelines.stages.sweep"), code_version(f"tune_spaces.{recipe.space}")],
+    }
+
+    def build(folder: Any) -> Any:
+        from pipelines.stages.sweep import sweep
+
+        return sweep(recipe, prepared, pretrained, context, code_version("pipelines.workers"), folder)
+
+    artefact = context.store.run("sweep", inputs, build)
+    for row in read_json(artefact.path / "trials.json"):
+        if row["status"] != "finished":
+            context.failures.append(f"{row['name']}: {row['reason']}")
+        context.parent.track_trial(row, read_epochs(context.store.root / "trials" / row["key"]))
+    return artefact
+
+
+def evaluated(
+    recipe: Recipe, context: RunContext, prepared: Artefact, pretrained: Artefact, swept: Artefact
+) -> Artefact:
+    """The selected trial as a classifier, beside its controls."""
+    inputs = {
+        "task": prepared.digest,
+        "pretrained": pretrained.digest,
+        "swept": swept.digest,
+        "recipe": to_json(recipe),
+        "code": code_version("pipelines.stages.evaluate"),
+    }
+
+    def build(folder: Any) -> None:
+        from pipelines.stages.evaluate import evaluate_stage
+
+        evaluate_stage(recipe, prepared, pretrained, swept, context, folder)
+
+    return context.store.run("evaluate", inputs, build)
+
+
+def reported(recipe: Recipe, context: RunContext, prepared: Artefact, swept: Artefact, evaluated: Artefact) -> Artefact:
+    """Tables and figures."""
+    inputs = {
+        "task": prepared.digest,
+        "swept": swept.digest,
+        "evaluated": evaluated.digest,
+        "recipe": to_json(recipe),
+        "code": code_version("pipelines.stages.report"),
+    }
+
+    def build(folder: Any) -> None:
+        from pipelines.stages.report import report
+
+        report(recipe, prepared, swept, evaluated, context, folder)
+
+    artefact = context.store.run("report", inputs, build)
+    evaluation = read_json(evaluated.path / "evaluation.json")
+    context.parent.results(artefact, evaluation)
+    return artefact
+
+
+def registered(recipe: Recipe, context: RunContext, evaluated: Artefact, reported: Artefact) -> Registered:
+    """The classifier as a version in the model registry."""
+    from pipelines.tracking.registry import register
+
+    tags = {"proser.recipe": recipe.name, "proser.report": reported.digest}
+    folder = evaluated.path / "classifier"
+    digest = sha256_of(folder / "classifier.json")
+    return register(context.parent.client, context.parent.run_id, recipe.model_name, folder, digest, tags)

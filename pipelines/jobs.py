@@ -1,0 +1,63 @@
+"""A training job as data: what a worker is handed, and the files that it leaves.
+
+Light to import: nothing here loads torch.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipelines.store import Artefact
+from proser_core.config import Recipe, to_json
+
+WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training: `kind` is pretrain or finetune; paths are absolute, on the shared storage.
+
+    `weights` are the closed-set weights to begin from: of the pretraining (finetune), or a
+    user's own, which then are only checked and scored (pretrain).
+    """
+
+    kind: str
+    recipe: dict[str, Any]
+    task: str
+    folder: str
+    weights: str = ""
+    threads: int = 1
+    bf16: bool = False
+    inputs: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, to hand to a worker."""
+        return asdict(self)
+
+
+def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bool, code: str) -> dict[str, Any]:
+    """Everything that decides the outcome of a job; it names the job's folder.
+
+    `weights` is the content digest of the weights to begin from, or an empty string.
+    """
+    training = recipe.finetune if kind == "finetune" else recipe.pretrain
+    workers = recipe.cluster.num_workers if kind == "finetune" else recipe.cluster.pretrain_workers
+    return {
+        "task": task.digest,
+        "weights": weights,
+        "network": to_json(recipe.network),
+        "training": to_json(training),
+        "augmentation": [recipe.data.flip, recipe.data.padding],
+        "seed": recipe.seed,
+        "bf16": bf16,
+        "workers": workers,
+        "threads": recipe.cluster.cpus_per_worker,
+        "code": code,
+    }
+
+
+def read_epochs(folder: Path) -> list[dict[str, float]]:
+    """Metrics of the epochs that a job has reported so far."""
+    path = folder / EPOCHS
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []

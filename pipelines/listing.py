@@ -1,0 +1,26 @@
+"""What `proser list` prints."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.recipes import RECIPES
+from proser_core.data.sources import SOURCES, find_layout
+from tune_spaces import describe, space_names
+
+
+def print_listing(data_dir: Path | None, console: Console) -> None:
+    """Recipes, search spaces, and the data sets with where they were found."""
+    where = data_dir or "no --data-dir given"
+    found = {name: find_layout(source, data_dir) or f"not found ({where})" for name, source in SOURCES.items()}
+    sections = {
+        "Recipes": {name: (make.__doc__ or "").splitlines()[0] for name, make in RECIPES.items()},
+        "Search spaces": {name: describe(name) for name in space_names()},
+        "Data sets": found,
+    }
+    for title, rows in sections.items():
+        table = Table("name", "", title=title, title_justify="left", show_header=False, box=None, title_style="bold")
+        for name, text in rows.items():
+            table.add_row(f"  {name}", text)
+        console.print(table, highlight=False)

@@ -1,0 +1,79 @@
+"""Progress of long work with the time that is left: a bar on a terminal, a line now and then elsewhere."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+LINE_EVERY = 20.0  # seconds between lines where there is no terminal
+
+
+class Tracker:
+    """One piece of work, measured in units of its own (epochs, say)."""
+
+    def __init__(self, console: Console, name: str, total: int, unit: str) -> None:
+        self._console, self._name, self._total, self._unit = console, name, total, unit
+        self._first: int | None = None
+        self._started = self._last_line = time.monotonic()
+        self._bar: Progress | None = None
+        if console.is_terminal:
+            columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.fields[text]}"))
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._task = self._bar.add_task(name, total=total, text="starting")
+            self._bar.start()
+
+    def update(self, done: int, note: str = "") -> None:
+        """Say how much is done; the time left comes from the rate since the first call."""
+        if self._first is None:
+            self._first = done
+        text = f"{done}/{self._total} {self._unit}{self._time_left(done)}{note and '  ' + note}"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, text=text)
+        elif time.monotonic() - self._last_line >= LINE_EVERY:
+            self._last_line = time.monotonic()
+            self._console.print(f"  {self._name}: {text}", highlight=False)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _time_left(self, done: int) -> str:
+        fresh = done - (self._first or 0)
+        if fresh <= 0:
+            return ""
+        return f", {duration((time.monotonic() - self._started) / fresh * (self._total - done))} left"
+
+
+def duration(seconds: float) -> str:
+    """1:02:03, or 2:03 below an hour."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextmanager
+def watching(poll: Callable[[], None], on_error: Callable[[Exception], None], every: float = 1.0) -> Iterator[None]:
+    """Call `poll` every so often from a thread while the block runs.
+
+    An exception in `poll` goes to `on_error` and does not stop the work that is watched.
+    """
+    stop = threading.Event()
+
+    def loop() -> None:
+        while not stop.wait(every):
+            try:
+                poll()
+            except Exception as error:
+                on_error(error)
+
+    thread = threading.Thread(target=loop, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,143 @@
+"""One pipeline run: checks first, then the DAG, then the closing table."""
+
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from pipelines.cluster import Cluster
+from pipelines.code_version import code_version
+from pipelines.context import RunContext
+from pipelines.files import read_json, sha256_of
+from pipelines.progress import duration
+from pipelines.store import Store
+from pipelines.summary import terminal_table
+from proser_core import processor
+from proser_core.config import Recipe, digest_of, from_json, to_json
+from proser_core.errors import CheckpointError, ConfigError
+from tune_spaces import check_name
+
+LAST_STAGE = "registered"
+
+
+def run(recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: Path | None, console: Console) -> int:
+    """Run the recipe through every stage; the exit code is 1 where a trial failed, else 0.
+
+    Whatever can be refused is refused before any work: raises ProserError.
+    """
+    started = time.monotonic()
+    context = _open_context(recipe, data_dir, storage, pretrained_file, console)
+    console.print(f"[bold]{recipe.name}[/bold]: storage {context.store.root}", highlight=False)
+    context.parent.start()
+    status = "FAILED"
+    try:
+        results = _driver().execute(["prepared", "evaluated", "reported", LAST_STAGE], inputs=_inputs(recipe, context))
+        status = "FINISHED"
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
+    finally:
+        context.parent.end(status)
+    _close(recipe, context, results, time.monotonic() - started)
+    return 1 if context.failures else 0
+
+
+def draw(recipe: Recipe, path: Path) -> None:
+    """Write the graph of the stages: .dot as text, .svg, .png or .pdf through Graphviz.
+
+    Raises ConfigError for another ending, or where Graphviz is not installed.
+    """
+    import graphviz
+
+    endings = ("dot", "svg", "png", "pdf")
+    ending = path.suffix.removeprefix(".")
+    if ending not in endings:
+        raise ConfigError(f"--draw got {path}; need a file that ends in {', '.join(endings)}")
+    graph: Any = _driver().visualize_execution([LAST_STAGE], inputs=_inputs(recipe, None), bypass_validation=True)
+    if ending == "dot":
+        path.write_text(graph.source)
+        return
+    try:
+        path.write_bytes(graph.pipe(format=ending))
+    except graphviz.ExecutableNotFound as error:
+        raise ConfigError(
+            f"drawing {path} needs Graphviz's program `dot`, which is not installed; install graphviz, or give a .dot file"
+        ) from error
+
+
+def resolve_precision(recipe: Recipe) -> bool:
+    """Whether training runs in bf16: as the recipe says, or where the hardware has it."""
+    if recipe.precision != "auto":
+        return recipe.precision == "bf16"
+    return recipe.cluster.gpus_per_worker > 0 or processor.has_bf16()
+
+
+def _open_context(
+    recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: Path | None, console: Console
+) -> RunContext:
+    """Check everything that can be checked early, and connect to what answers."""
+    check_name(recipe.space)
+    if pretrained_file is not None and not pretrained_file.is_file():
+        raise CheckpointError(f"there is no checkpoint {pretrained_file}; give a file with --pretrained")
+    from pipelines.stages.prepare import prepare_inputs
+
+    data = prepare_inputs(recipe, data_dir)
+    store = Store(storage)
+    cluster = Cluster(recipe.cluster, store.root)
+    cluster.check()
+    bf16 = resolve_precision(recipe)
+    parent = _open_parent(recipe, [data, bf16, sha256_of(pretrained_file) if pretrained_file else ""], bf16)
+    return RunContext(store, cluster, parent, console, data_dir, pretrained_file, bf16)
+
+
+def _open_parent(recipe: Recipe, decisive: list[Any], bf16: bool) -> Any:
+    from pipelines.tracking.runs import ParentRun
+
+    run_key = digest_of(to_json(recipe), decisive, code_version("pipelines.workers"))
+    params = {
+        "recipe": recipe.name,
+        "space": recipe.space,
+        "split_index": recipe.data.split_index,
+        "seed": recipe.seed,
+        "precision": "bf16" if bf16 else "fp32",
+        "backbone": recipe.network.backbone,
+        "pretrain_epochs": recipe.pretrain.epochs,
+        "finetune_epochs": recipe.finetune.epochs,
+    }
+    return ParentRun.open(recipe.name, run_key, params, {"proser.recipe": recipe.name})
+
+
+def _driver() -> Any:
+    os.environ.setdefault("HAMILTON_TELEMETRY_ENABLED", "false")
+    from hamilton import driver
+
+    logging.getLogger("hamilton").setLevel(logging.CRITICAL)  # it would frame a user's mistake as a crash
+    from pipelines import dag
+
+    return driver.Builder().with_modules(dag).build()
+
+
+def _inputs(recipe: Recipe, context: RunContext | None) -> dict[str, Any]:
+    return {"recipe": recipe, "context": context}
+
+
+def _close(recipe: Recipe, context: RunContext, results: dict[str, Any], seconds: float) -> None:
+    from proser_core.data.splits import ClassSplit
+
+    split = from_json(ClassSplit, read_json(results["prepared"].path / "task.json")["split"])
+    evaluation = read_json(results["evaluated"].path / "evaluation.json")
+    registered = results[LAST_STAGE]
+    context.console.print()
+    context.console.print(terminal_table(recipe.name, evaluation, split))
+    ran = ", ".join(f"{stage} {duration(each)}" for stage, each in context.store.ran.items())
+    context.say(f"Selected on development data: {evaluation['selected']['name']}")
+    aliases = f" ({', '.join(registered.aliases)})" if registered.aliases else ""
+    context.say(f"Model: models:/{registered.name}/{registered.version}{aliases}")
+    context.say(f"Figures and tables: {results['reported'].path}")
+    context.say("Runs: type `proser ui`, or open your tracking server")
+    context.say(f"Time: {duration(seconds)}" + (f" ({ran})" if ran else "; every stage was found finished"))
+    for failure in context.failures:
+        context.say(f"[red]failed[/red] {failure}")

@@ -1,0 +1,111 @@
+"""Stage evaluate: choose the point on development data, and set PROSER beside its controls."""
+
+from pathlib import Path
+from typing import Any
+
+from pipelines import jobs
+from pipelines.context import RunContext
+from pipelines.files import read_json, write_json
+from pipelines.stages.sweep import apply_point, read_trials
+from pipelines.store import Artefact
+from pipelines.summary import PROSER
+from proser_core.baselines import BASELINES
+from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
+from proser_core.data.tasks import OpenSetTask
+from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.networks.weights import load_weights
+from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.evaluation import EvaluationReport, evaluate
+from proser_core.recognition.logits import LogitTable, load_logits
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scoring import Margin, placeholder_gap, unknown_surprisal
+
+EVALUATION, CLASSIFIER = "evaluation.json", "classifier"
+Row = dict[str, Any]
+
+
+def evaluate_stage(
+    recipe: Recipe, task: Artefact, pretrained: Artefact, swept: Artefact, context: RunContext, folder: Path
+) -> None:
+    """Write the evaluation of every method, and the selected trial as an `OpenSetClassifier`."""
+    images = OpenSetTask.load(task.path)
+    trials = read_trials(swept)
+    selected = select(trials, recipe.finetune)
+    rate = recipe.calibration.target_rate
+    tables = _tables(context, pretrained, trials, selected, recipe.finetune)
+    reports = {name: evaluate(logits, margin, images, rate) for name, (logits, margin) in tables.items()}
+    write_json(folder / EVALUATION, _to_json(selected, reports))
+    _classifier(recipe, images, context.store.root / "trials" / selected["key"], selected).save(folder / CLASSIFIER)
+
+
+def select(trials: list[Row], default: FinetuneConfig) -> Row:
+    """The trial with the best macro-F1 on validation images and development unknowns.
+
+    A tie goes to the recipe's own point. Test metrics play no part.
+    """
+    finished = [row for row in trials if row["status"] == "finished" and row["objective"] == "proser"]
+    return max(finished, key=lambda row: (row["metrics"]["dev/macro_f1"], _is_default(row, default)))
+
+
+def _is_default(row: Row, default: FinetuneConfig) -> bool:
+    return (row["params"]["beta"], row["params"]["gamma"]) == (default.beta, default.gamma)
+
+
+def _tables(
+    context: RunContext, pretrained: Artefact, trials: list[Row], selected: Row, default: FinetuneConfig
+) -> dict[str, tuple[dict[str, LogitTable], Margin]]:
+    """Each method of the table: its logits and its margin."""
+
+    def of_trial(row: Row) -> dict[str, LogitTable]:
+        return load_logits(context.store.root / "trials" / row["key"] / jobs.LOGITS)
+
+    chosen, base = of_trial(selected), load_logits(pretrained.path / jobs.LOGITS)
+    tables = {PROSER: (chosen, placeholder_gap)}
+    recipes_own = [row for row in trials if row["status"] == "finished" and _is_default(row, default)]
+    own = next((row for row in recipes_own if row["objective"] == "proser"), None)
+    if own is not None and own["key"] != selected["key"]:
+        tables[f"{PROSER}, beta {default.beta:g}, gamma {default.gamma:g}"] = (of_trial(own), placeholder_gap)
+    tables[f"{PROSER}, unknown probability"] = (chosen, unknown_surprisal)
+    tables[f"{PROSER} net, MaxLogit"] = (chosen, BASELINES["MaxLogit"])
+    tables |= {name: (base, margin) for name, margin in BASELINES.items()}
+    control = next((r for r in trials if r["objective"] == "cross_entropy" and r["status"] == "finished"), None)
+    if control is not None:
+        logits = of_trial(control)
+        tables |= {f"Cross-entropy fine-tune, {name}": (logits, margin) for name, margin in BASELINES.items()}
+    return tables
+
+
+def _to_json(selected: Row, reports: dict[str, EvaluationReport]) -> dict[str, Any]:
+    return {
+        "selected": {"key": selected["key"], "name": selected["name"], "params": selected["params"]},
+        "methods": {name: {"report": report.to_json(), "flat": report.flat()} for name, report in reports.items()},
+    }
+
+
+def _classifier(recipe: Recipe, task: OpenSetTask, trial: Path, selected: Row) -> OpenSetClassifier:
+    own = apply_point(recipe, {"finetune": to_json(from_json(FinetuneConfig, _finetune_fields(selected)))})
+    closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
+    net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
+    load_weights(net, trial / jobs.WEIGHTS)
+    return OpenSetClassifier(
+        net=net,
+        network=recipe.network,
+        image_size=recipe.data.image_size,
+        split=task.split,
+        class_names=task.class_names,
+        normalisation=(task.mean, task.std),
+        calibration=calibrate(
+            placeholder_gap(load_logits(trial / jobs.LOGITS)["val"]), recipe.calibration.target_rate
+        ),
+        recipe=to_json(own),
+    )
+
+
+def _finetune_fields(row: Row) -> dict[str, Any]:
+    names = FinetuneConfig.__dataclass_fields__
+    return {name: value for name, value in row["params"].items() if name in names}
+
+
+def read_evaluation(evaluated: Artefact) -> dict[str, Any]:
+    """What `evaluate_stage` wrote."""
+    return read_json(evaluated.path / EVALUATION)

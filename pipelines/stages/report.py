@@ -1,0 +1,45 @@
+"""Stage report: the tables and figures of a run, as files that people look at."""
+
+from pathlib import Path
+
+from pipelines import figures, jobs
+from pipelines.context import RunContext
+from pipelines.files import read_json, write_json
+from pipelines.stages.evaluate import read_evaluation
+from pipelines.stages.sweep import read_trials
+from pipelines.store import Artefact
+from pipelines.summary import PROSER, markdown_table
+from proser_core.config import Recipe, to_json
+from proser_core.data.splits import ClassSplit
+from proser_core.data.tasks import OpenSetTask
+from proser_core.recognition.logits import load_logits
+from proser_core.recognition.scoring import placeholder_gap
+
+
+def report(
+    recipe: Recipe, task: Artefact, swept: Artefact, evaluated: Artefact, context: RunContext, folder: Path
+) -> None:
+    """Draw the figures and write the class split, the recipe, the data fingerprint and the tables."""
+    images = OpenSetTask.load(task.path)
+    trials, evaluation = read_trials(swept), read_evaluation(evaluated)
+    logits = load_logits(context.store.root / "trials" / evaluation["selected"]["key"] / jobs.LOGITS)
+    for setting in images.split.settings:
+        for metric in ("macro_f1", "auroc"):
+            name = f"test/unknown_{setting}/{metric}"
+            figures.save(figures.heat_map(trials, name, evaluation["selected"]["key"]), folder / "heat_maps" / f"{metric}_unknown_{setting}")
+    for metric in ("macro_f1", "auroc"):
+        figures.save(figures.heat_map(trials, f"dev/{metric}", evaluation["selected"]["key"]), folder / "heat_maps" / f"{metric}_development")
+        figures.save(figures.against_openness(evaluation, images.split, metric), folder / f"{metric}_against_openness")
+    bias = evaluation["methods"][PROSER]["report"]["calibration"]["bias"]
+    figures.save(figures.margins(placeholder_gap(logits["test"]), images, bias), folder / "margins")
+    write_json(folder / "class_split.json", read_json(task.path / "class_split.json"))
+    write_json(folder / "recipe.json", to_json(recipe))
+    write_json(folder / "data_fingerprint.json", _fingerprint(task, images.split))
+    write_json(folder / "evaluation.json", evaluation)
+    (folder / "results.md").write_text(markdown_table(recipe.name, evaluation, images.split))
+
+
+def _fingerprint(task: Artefact, split: ClassSplit) -> dict[str, object]:
+    manifest = read_json(task.path / "manifest.json")
+    counts = read_json(task.path / "task.json")["counts"]
+    return {"sha256": task.digest, "files": manifest["files"], "images": counts, "known_classes": split.num_known}

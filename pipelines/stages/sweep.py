@@ -1,0 +1,184 @@
+"""Stage sweep: every point of the search space and the control, each one fine-tune."""
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pipelines import jobs
+from pipelines.context import RunContext
+from pipelines.files import read_json, write_json
+from pipelines.progress import Tracker, watching
+from pipelines.store import MANIFEST, Artefact, Built, find
+from proser_core.baselines import BASELINES
+from proser_core.config import Recipe, to_json
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError, TrainingError
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logits import load_logits
+from proser_core.recognition.scoring import Margin, placeholder_gap
+from tune_spaces import expand
+
+TRIALS = "trials.json"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One fine-tune: its recipe with the point filled in, and where its outcome is."""
+
+    recipe: Recipe
+    inputs: dict[str, Any]
+    folder: Path
+
+    @property
+    def key(self) -> str:
+        """Name of the trial in storage and in tracking."""
+        return self.folder.name
+
+    @property
+    def name(self) -> str:
+        """Name for people."""
+        tuned = self.recipe.finetune
+        if tuned.objective == "cross_entropy":
+            return "cross-entropy control"
+        return f"beta {tuned.beta:g}, gamma {tuned.gamma:g}, C {tuned.num_dummies}, alpha {tuned.alpha:g}"
+
+    @property
+    def margin(self) -> Margin:
+        """How the trial's own network is scored."""
+        is_control = self.recipe.finetune.objective == "cross_entropy"
+        return BASELINES["MaxLogit"] if is_control else placeholder_gap
+
+    def params(self) -> dict[str, Any]:
+        """What tracking shows as the trial's parameters."""
+        tuned = self.recipe.finetune
+        return {
+            **to_json(tuned),
+            "C": tuned.num_dummies,
+            "split_index": self.recipe.data.split_index,
+            "seed": self.recipe.seed,
+        }
+
+    def job(self, task: Artefact, pretrained: Artefact, bf16: bool) -> jobs.Job:
+        """What a worker is to do."""
+        return jobs.Job(
+            kind="finetune",
+            recipe=to_json(self.recipe),
+            task=str(task.path),
+            folder=str(self.folder),
+            weights=str(pretrained.path / jobs.WEIGHTS),
+            threads=self.recipe.cluster.cpus_per_worker,
+            bf16=bf16,
+            inputs=self.inputs,
+        )
+
+
+def apply_point(recipe: Recipe, point: dict[str, Any]) -> Recipe:
+    """The recipe with a point's fields filled in. Raises ConfigError for a field it lacks."""
+    return _replace_nested(recipe, point, "")
+
+
+def _replace_nested(block: Any, values: dict[str, Any], prefix: str) -> Any:
+    names = {f.name for f in fields(block)}
+    made = {}
+    for name, value in values.items():
+        if name not in names:
+            raise ConfigError(f"the search space sets {prefix}{name}, which a recipe lacks; it has {sorted(names)}")
+        current = getattr(block, name)
+        made[name] = _replace_nested(current, value, f"{prefix}{name}.") if is_dataclass(current) else value
+    return replace(block, **made)
+
+
+def plan_trials(
+    recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunContext, code: str
+) -> list[Trial]:
+    """The control, then every point of the space; equal points once."""
+    control = replace(recipe, finetune=replace(recipe.finetune, objective="cross_entropy"))
+    recipes = [control, *(apply_point(recipe, point) for point in expand(recipe.space))]
+    trials = {}
+    for one in recipes:
+        inputs = jobs.job_inputs("finetune", one, task, pretrained.digest, context.bf16, code)
+        trial = Trial(one, inputs, context.store.folder("trials", inputs))
+        trials.setdefault(trial.key, trial)
+    return list(trials.values())
+
+
+def sweep(
+    recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunContext, code: str, folder: Path
+) -> Built:
+    """Train what is not trained yet, evaluate every trial, and write one row each.
+
+    A trial that failed is a row with its reason. Raises TrainingError where all have failed.
+    """
+    trials = plan_trials(recipe, task, pretrained, context, code)
+    missing = [trial for trial in trials if find(trial.folder) is None]
+    watch = SweepWatch(context, trials, OpenSetTask.load(task.path))
+    context.say(f"  {len(trials)} trials, {len(trials) - len(missing)} of them trained before")
+    if missing:
+        try:
+            with watching(watch.poll, context.tracking_failed):
+                context.cluster.run_trials([trial.job(task, pretrained, context.bf16) for trial in missing], folder.name)
+        finally:
+            watch.close()
+    rows = [watch.row(trial) for trial in trials]
+    write_json(folder / TRIALS, rows)
+    good = [trial.folder for trial, row in zip(trials, rows, strict=True) if row["status"] == "finished"]
+    failed = [row for row in rows if row["status"] != "finished"]
+    if not any(row["status"] == "finished" and row["objective"] == "proser" for row in rows):
+        raise TrainingError(f"every trial failed; the first: {failed[0]['name']}: {failed[0]['reason']}")
+    return Built(complete=not failed, linked=tuple(good))
+
+
+class SweepWatch:
+    """Looks at the trials' folders while they run: progress for the terminal, metrics for tracking."""
+
+    def __init__(self, context: RunContext, trials: list[Trial], task: OpenSetTask) -> None:
+        self._context, self._trials, self._task = context, trials, task
+        self._rows: dict[str, dict[str, Any]] = {}
+        total = sum(trial.recipe.finetune.epochs for trial in trials)
+        self._progress = Tracker(context.console, "sweep", total, "epochs")
+
+    def poll(self) -> None:
+        """Report what is on disk now."""
+        epochs = {trial.key: jobs.read_epochs(trial.folder) for trial in self._trials}
+        ended = sum((trial.folder / MANIFEST).is_file() for trial in self._trials)
+        self._progress.update(sum(map(len, epochs.values())), f"{ended}/{len(self._trials)} trials")
+        parent = self._context.parent
+        for trial in self._trials:
+            if epochs[trial.key] and trial.key not in self._rows:
+                parent.child(trial.key, trial.name, trial.params()).log_epochs(epochs[trial.key])
+                if (trial.folder / MANIFEST).is_file():
+                    parent.track_trial(self.row(trial), epochs[trial.key])
+
+    def row(self, trial: Trial) -> dict[str, Any]:
+        """The trial's parameters, status and metrics."""
+        if trial.key not in self._rows:
+            row = _evaluate_trial(trial, self._task)
+            if row["status"] != "finished":
+                return row
+            self._rows[trial.key] = row
+        return self._rows[trial.key]
+
+    def close(self) -> None:
+        """Take the progress bar away."""
+        self._progress.close()
+
+
+def _evaluate_trial(trial: Trial, task: OpenSetTask) -> dict[str, Any]:
+    about = {
+        "key": trial.key,
+        "name": trial.name,
+        "objective": trial.recipe.finetune.objective,
+        "params": trial.params(),
+    }
+    if find(trial.folder) is None:
+        failure = trial.folder / jobs.FAILURE
+        reason = failure.read_text() if failure.is_file() else "the worker ended without a word; see Ray's logs"
+        return {**about, "status": "failed", "reason": reason, "metrics": {}}
+    logits = load_logits(trial.folder / jobs.LOGITS)
+    report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
+    return {**about, "status": "finished", "reason": "", "metrics": report.flat()}
+
+
+def read_trials(swept: Artefact) -> list[dict[str, Any]]:
+    """The rows that `sweep` wrote."""
+    return read_json(swept.path / TRIALS)

@@ -1,0 +1,114 @@
+"""Finished work on disk, found again by what it was made from.
+
+An artefact is a folder whose manifest.json, written last, lists every file with its SHA-256.
+Its name carries a key: a hash of the inputs' contents, the fields of the recipe that matter and
+the source code. A stage is skipped if the folder for its key is there, whole and unchanged.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipelines.files import read_json, sha256_of, write_json
+from proser_core.config import digest_of
+from proser_core.errors import ConfigError
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A finished folder; `digest` depends on the content of its files alone."""
+
+    path: Path
+    digest: str
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a stage says of its work: whether all of it succeeded, and the artefacts it points to.
+
+    An incomplete artefact is used, and built again by the next run. A linked folder that is
+    missing or changed makes this one stale too.
+    """
+
+    complete: bool = True
+    linked: tuple[Path, ...] = ()
+
+
+@dataclass
+class Store:
+    """Artefacts below one folder, which all machines of a cluster must see."""
+
+    root: Path
+    ran: dict[str, float] = field(default_factory=dict)
+    """Seconds of each stage that this process did not find finished."""
+
+    def __post_init__(self) -> None:
+        self.root = self.root.expanduser().resolve()
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            probe = self.root / ".writable"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise ConfigError(
+                f"the storage {self.root} cannot be written ({error}); give another with --storage"
+            ) from error
+
+    def folder(self, stage: str, inputs: Mapping[str, Any]) -> Path:
+        """Where the artefact of a stage for these inputs is, or will be."""
+        return self.root / stage / digest_of(stage, dict(inputs))[:16]
+
+    def run(self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], Built | None]) -> Artefact:
+        """The artefact of `build(folder)` for `inputs`: found, or made now.
+
+        `build` may find what an interrupted attempt left in the folder, and go on from there.
+        """
+        folder = self.folder(stage, inputs)
+        found = find(folder)
+        if found is not None:
+            return found
+        started = time.monotonic()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)
+        built = build(folder) or Built()
+        self.ran[stage] = time.monotonic() - started
+        return seal(folder, inputs, built, seconds=self.ran[stage])
+
+
+def seal(folder: Path, inputs: Mapping[str, Any], built: Built | None = None, seconds: float = 0.0) -> Artefact:
+    """Write the manifest that makes a folder an artefact."""
+    built = built or Built()
+    files = {name: sha256_of(folder / name) for name in _file_names(folder)}
+    manifest = {
+        "complete": built.complete,
+        "seconds": round(seconds, 3),
+        "inputs": dict(inputs),
+        "files": files,
+        "linked": [os.path.relpath(path, folder) for path in built.linked],
+    }
+    write_json(folder / MANIFEST, manifest)
+    return Artefact(folder, digest_of(files))
+
+
+def find(folder: Path) -> Artefact | None:
+    """The artefact in a folder, or None where it or one that it links to is missing or changed."""
+    if not (folder / MANIFEST).is_file():
+        return None
+    manifest = read_json(folder / MANIFEST)
+    files: dict[str, str] = manifest["files"]
+    whole = manifest["complete"] and all(
+        (folder / name).is_file() and sha256_of(folder / name) == digest for name, digest in files.items()
+    )
+    if not whole or any(find((folder / path).resolve()) is None for path in manifest["linked"]):
+        return None
+    return Artefact(folder, digest_of(files))
+
+
+def _file_names(folder: Path) -> list[str]:
+    paths = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return sorted(path.relative_to(folder).as_posix() for path in paths if path.name != MANIFEST)

@@ -1,0 +1,1 @@
+"""Everything that speaks to MLflow: runs, the model registry, and the model's loading code."""

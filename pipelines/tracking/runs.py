@@ -1,0 +1,172 @@
+"""MLflow runs: one parent for a pipeline run, one child for a trial, fed from files on disk.
+
+Everything is looked up by tag before it is made, and only epochs that are not there yet are
+logged, so that calling anything twice changes nothing.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, Run
+
+from pipelines.store import Artefact
+from pipelines.summary import PROSER
+from pipelines.tracking import server
+
+PARENT_TAG, RUN_KEY, TRIAL_KEY, LOGGED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.logged"
+BATCH = 900  # MLflow takes at most 1,000 metrics at a time
+
+
+@dataclass
+class ParentRun:
+    """The MLflow run of one pipeline run, and its children."""
+
+    client: MlflowClient
+    experiment_id: str
+    run_id: str
+    _children: dict[str, "ChildRun"] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, name: str, run_key: str, params: dict[str, Any], tags: dict[str, str]) -> "ParentRun":
+        """The run with this key: reopened if it exists, else created."""
+        client = server.connect()
+        experiment_id = server.experiment_id(client)
+        found = client.search_runs([experiment_id], f"tags.`{RUN_KEY}` = '{run_key}'", max_results=1)
+        if found:
+            run = found[0]
+        else:
+            run = client.create_run(experiment_id, run_name=name, tags={RUN_KEY: run_key, **tags})
+            client.log_batch(run.info.run_id, params=_params(params))
+        parent = cls(client, experiment_id, run.info.run_id)
+        parent._read_children()
+        return parent
+
+    def _read_children(self) -> None:
+        filter_string = f"tags.`{PARENT_TAG}` = '{self.run_id}'"
+        token = None
+        while True:
+            page = self.client.search_runs([self.experiment_id], filter_string, max_results=500, page_token=token)
+            for run in page:
+                self._children[run.data.tags[TRIAL_KEY]] = ChildRun.of(self.client, run)
+            token = page.token
+            if not token:
+                return
+
+    def child(self, trial_key: str, name: str, params: dict[str, Any]) -> "ChildRun":
+        """The run of a trial: found by its key, else created."""
+        if trial_key not in self._children:
+            tags = {PARENT_TAG: self.run_id, TRIAL_KEY: trial_key}
+            run = self.client.create_run(self.experiment_id, run_name=name, tags=tags)
+            self.client.log_batch(run.info.run_id, params=_params(params))
+            self._children[trial_key] = ChildRun.of(self.client, run)
+        return self._children[trial_key]
+
+    def curve(self, prefix: str, epochs: list[dict[str, float]]) -> None:
+        """A training curve under `prefix/...`, logged once, whole."""
+        self.once(f"curve {prefix}", lambda: self._log_curve(f"{prefix}/", epochs))
+
+    def _log_curve(self, prefix: str, epochs: list[dict[str, float]]) -> None:
+        _log(self.client, self.run_id, [metric for row in epochs for metric in _epoch_metrics(row, prefix)])
+
+    def track_trial(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> None:
+        """Bring a trial's run up to date with its row of the sweep; a finished one is left alone."""
+        child = self.child(row["key"], row["name"], row["params"])
+        if child.ended:
+            return
+        child.log_epochs(epochs)
+        if row["status"] == "finished":
+            child.finish(row["metrics"])
+        else:
+            child.fail(row["reason"])
+
+    def results(self, report: Artefact, evaluation: dict[str, Any]) -> None:
+        """The selected trial's metrics, the controls' under their names, and the report's files, once."""
+
+        def log() -> None:
+            metrics = {}
+            for name, method in evaluation["methods"].items():
+                prefix = "" if name == PROSER else f"controls/{_slug(name)}/"
+                metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
+            _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in metrics.items()])
+            self.client.set_tag(self.run_id, "proser.selected", evaluation["selected"]["name"])
+            self.client.set_tag(self.run_id, "mlflow.note.content", (report.path / "results.md").read_text())
+            self.client.log_artifacts(self.run_id, str(report.path))
+
+        self.once(f"results {report.digest}", log)
+
+    def once(self, what: str, act: Callable[[], None]) -> None:
+        """Do `act` unless a tag says that this run has had it."""
+        name = f"{LOGGED}.{what.replace(' ', '.')}"
+        if name not in self.client.get_run(self.run_id).data.tags:
+            act()
+            self.client.set_tag(self.run_id, name, "yes")
+
+    def start(self) -> None:
+        """Mark the run as running."""
+        self.client.update_run(self.run_id, status="RUNNING")
+
+    def end(self, status: str) -> None:
+        """FINISHED, FAILED or KILLED."""
+        self.client.set_terminated(self.run_id, status)
+
+
+@dataclass
+class ChildRun:
+    """The MLflow run of one trial."""
+
+    client: MlflowClient
+    run_id: str
+    logged_epochs: int
+    ended: bool
+
+    @classmethod
+    def of(cls, client: MlflowClient, run: Run) -> "ChildRun":
+        """What is known of an existing run, from its own last epoch."""
+        logged = int(run.data.metrics.get("epoch", -1)) + 1
+        return cls(client, run.info.run_id, logged, ended=run.info.status == "FINISHED")
+
+    def log_epochs(self, epochs: list[dict[str, float]]) -> None:
+        """Log the epochs that are not logged yet."""
+        for row in epochs[self.logged_epochs :]:
+            _log(self.client, self.run_id, _epoch_metrics(row, ""))
+            self.logged_epochs = int(row["epoch"]) + 1
+
+    def finish(self, metrics: dict[str, float]) -> None:
+        """Final metrics, once."""
+        if not self.ended:
+            step = max(self.logged_epochs - 1, 0)
+            _log(self.client, self.run_id, [_metric(name, value, step) for name, value in metrics.items()])
+            self.client.set_terminated(self.run_id, "FINISHED")
+            self.ended = True
+
+    def fail(self, reason: str) -> None:
+        """Mark the trial as failed, with the reason where the UI shows it."""
+        self.client.set_tag(self.run_id, "mlflow.note.content", reason)
+        self.client.set_terminated(self.run_id, "FAILED")
+
+
+def _slug(name: str) -> str:
+    return re.sub("[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def _params(values: dict[str, Any]) -> list[Param]:
+    return [Param(name, str(value)) for name, value in values.items()]
+
+
+def _epoch_metrics(row: dict[str, float], prefix: str) -> list[Metric]:
+    step = int(row["epoch"])
+    return [_metric(f"{prefix}{name}", value, step) for name, value in row.items()]
+
+
+def _metric(name: str, value: float, step: int) -> Metric:
+    return Metric(name, float(value), int(time.time() * 1000), step)
+
+
+def _log(client: MlflowClient, run_id: str, metrics: list[Metric]) -> None:
+    for start in range(0, len(metrics), BATCH):
+        client.log_batch(run_id, metrics=metrics[start : start + BATCH])
+

@@ -1,0 +1,58 @@
+"""Where the tracking server is, and whether it answers."""
+
+import logging
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proser_core.errors import TrackingError
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+DATABASE = "mlflow.db"
+EXPERIMENT = "proser"
+QUICK = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20", "MLFLOW_DISABLE_TELEMETRY": "true"}
+
+
+def tracking_uri() -> str:
+    """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / DATABASE}"
+
+
+def connect() -> "MlflowClient":
+    """A client of a server that answers. Raises TrackingError where it does not."""
+    os.environ.update({name: value for name, value in QUICK.items() if name not in os.environ})
+    warnings.filterwarnings("ignore", module="mlflow")
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    import mlflow
+
+    uri = tracking_uri()
+    try:
+        mlflow.set_tracking_uri(uri)
+        client = mlflow.MlflowClient(uri)
+        client.search_experiments(max_results=1)
+    except Exception as error:  # MLflow wraps the reasons of a dozen back ends
+        reason = str(error).splitlines()[0][:200]
+        raise TrackingError(
+            f"the tracking server {uri} does not answer ({reason}); start it, or unset MLFLOW_TRACKING_URI "
+            f"to track in ./{DATABASE}"
+        ) from error
+    return client
+
+
+def experiment_id(client: "MlflowClient") -> str:
+    """The experiment of this project, created at first use.
+
+    With a local database the artefacts go beside it; a server decides on its own place.
+    """
+    found = client.get_experiment_by_name(EXPERIMENT)
+    if found is not None:
+        return found.experiment_id
+    uri = tracking_uri()
+    location = None
+    if uri.startswith("sqlite:///"):
+        location = (Path(uri.removeprefix("sqlite:///")).resolve().parent / "mlruns" / EXPERIMENT).as_uri()
+    return client.create_experiment(EXPERIMENT, artifact_location=location)

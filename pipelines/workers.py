@@ -1,0 +1,120 @@
+"""What a training worker does: one pretraining or one fine-tune, from files to files.
+
+Knows no Ray: every process of a job calls `run_job`, and rank 0 writes. After each epoch the
+checkpoint and the metrics are on disk before `notify` is called, so that a job that is started
+again goes on from its last epoch.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from pipelines.files import write_atomically
+from pipelines.jobs import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs
+from pipelines.store import seal
+from proser_core.config import Recipe, from_json
+from proser_core.data.batches import TrainingBatches
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import TrainingError
+from proser_core.learning.fit import Arithmetic, Metrics, State, fit
+from proser_core.learning.mixup import current_world
+from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
+from proser_core.networks.weights import load_weights, save_weights
+from proser_core.recognition.logits import PARTS, compute_logits, save_logits
+
+
+def run_job(job: Job, notify: Callable[[Metrics], None]) -> None:
+    """Train, then score every image, in this process of the job's workers.
+
+    Raises TrainingError where the loss is not finite, and leaves its message in the folder.
+    """
+    torch.set_num_threads(job.threads)
+    recipe: Recipe = from_json(Recipe, job.recipe)
+    folder, device = Path(job.folder), _device()
+    rank, world_size = current_world()
+    task = OpenSetTask.load(Path(job.task))
+    net, objective = _build(job, recipe, task)
+    normalisation = (task.mean, task.std)
+    training = recipe.finetune if job.kind == "finetune" else recipe.pretrain
+    if job.kind == "finetune" or not job.weights:
+        batches = TrainingBatches(
+            task.train,
+            recipe.data,
+            normalisation,
+            batch_size=training.batch_size,
+            seed=recipe.seed,
+            purpose=job.kind,
+            device=device,
+            rank=rank,
+            world_size=world_size,
+        )
+        report = DurableReport(folder, notify, write=rank == 0)
+        try:
+            fit(
+                objective,
+                batches,
+                training,
+                Arithmetic(device, job.bf16),
+                seed=recipe.seed,
+                report=report,
+                resume=report.last_state(device),
+            )
+        except TrainingError as error:
+            if rank == 0:
+                write_atomically(folder / FAILURE, str(error).encode())
+            raise
+    if rank == 0:
+        _finish(job, net, task)
+
+
+def _build(
+    job: Job, recipe: Recipe, task: OpenSetTask
+) -> tuple[ClosedSetNet | PlaceholderNet, CrossEntropyObjective | ProserObjective]:
+    closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
+    if job.weights:
+        load_weights(closed_set, Path(job.weights))
+    if job.kind == "pretrain" or recipe.finetune.objective == "cross_entropy":
+        return closed_set, CrossEntropyObjective(closed_set)
+    net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed)
+    return net, ProserObjective(net, recipe.finetune, recipe.seed)
+
+
+def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask) -> None:
+    folder, normalisation = Path(job.folder), (task.mean, task.std)
+    tables = {part: compute_logits(net, getattr(task, part).images, normalisation, _device()) for part in PARTS}
+    save_logits(tables, folder / LOGITS)
+    save_weights(net, folder / WEIGHTS)
+    for name in (STATE, FAILURE):
+        (folder / name).unlink(missing_ok=True)
+    seal(folder, job.inputs)
+
+
+def _device() -> torch.device:
+    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+
+
+class DurableReport:
+    """Checkpoint and metrics on disk, rank 0 writing, then `notify` on every rank."""
+
+    def __init__(self, folder: Path, notify: Callable[[Metrics], None], *, write: bool) -> None:
+        self._folder, self._notify, self._write = folder, notify, write
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __call__(self, epoch: int, metrics: Metrics, state: State) -> None:
+        if self._write:
+            rows = [row for row in read_epochs(self._folder) if row["epoch"] < epoch]
+            lines = [json.dumps(row) for row in [*rows, {"epoch": epoch, **metrics}]]
+            checkpoint = self._folder / f".{STATE}.{os.getpid()}"
+            torch.save(state, checkpoint)
+            checkpoint.replace(self._folder / STATE)
+            write_atomically(self._folder / EPOCHS, "\n".join(lines).encode())
+        self._notify(metrics)
+
+    def last_state(self, device: torch.device) -> State | None:
+        """The state of the last epoch that was reported from this folder."""
+        path = self._folder / STATE
+        return torch.load(path, map_location=device, weights_only=True) if path.is_file() else None

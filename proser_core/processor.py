@@ -1,0 +1,15 @@
+"""What the processor can do, from its flags; never from a timing, which would differ between runs."""
+
+import functools
+from pathlib import Path
+
+BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # Intel and AMD; Arm
+
+
+@functools.cache
+def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the CPU multiplies bf16 in hardware; False where the flags cannot be read."""
+    if not cpuinfo.is_file():
+        return False
+    lines = (line for line in cpuinfo.read_text().splitlines() if line.lower().startswith(("flags", "features")))
+    return bool(BF16_FLAGS & set(next(lines, "").split()))
