@@ -1,6 +1,6 @@
 """The command line. `proser COMMAND --help` explains every field with its default and source."""
 
-import os
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,18 +62,17 @@ def run_command(arguments: list[str]) -> int:
     """`proser run RECIPE ...`."""
     if not arguments or arguments[0].startswith("-"):
         names = "\n".join(f"  {name:<14} {_first_line(make)}" for name, make in RECIPES.items())
-        print(f"usage: proser run RECIPE [options]\n\nRecipes:\n{names}\n\n`proser run RECIPE --help` explains every field.")
+        print(f"usage: proser run RECIPE [options]\n\nRecipes:\n{names}\n")
+        print("`proser run RECIPE --help` explains every field.")
         return 0 if arguments in (["--help"], ["-h"]) else 2
     recipe = look_up("recipe", arguments[0], RECIPES)()
-    parsed = tyro.cli(
-        RunArguments, prog=f"proser run {arguments[0]}", default=RunArguments(recipe), args=arguments[1:]
-    )
+    parsed = tyro.cli(RunArguments, prog=f"proser run {arguments[0]}", default=RunArguments(recipe), args=arguments[1:])
     from pipelines.run import draw, run
 
     if parsed.draw is not None:
         draw(parsed.recipe, parsed.draw)
         return 0
-    return run(parsed.recipe, parsed.data_dir, parsed.storage, parsed.pretrained, Console())
+    return run(parsed.recipe, parsed.data_dir, parsed.storage, parsed.pretrained, _console())
 
 
 def list_command(arguments: list[str]) -> int:
@@ -81,7 +80,7 @@ def list_command(arguments: list[str]) -> int:
     parsed = tyro.cli(ListArguments, prog="proser list", args=arguments)
     from pipelines.listing import print_listing
 
-    print_listing(parsed.data_dir, Console())
+    print_listing(parsed.data_dir, _console())
     return 0
 
 
@@ -96,7 +95,7 @@ def ui_command(arguments: list[str]) -> int:
         return 0
     print(f"http://127.0.0.1:{parsed.port}  (Ctrl-C ends it)", flush=True)
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", "127.0.0.1"]
-    os.execv(sys.executable, [*command, "--port", str(parsed.port), "--workers", "1"])
+    return subprocess.call([*command, "--port", str(parsed.port), "--workers", "1"])
 
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run_command, "list": list_command, "ui": ui_command}
@@ -119,6 +118,11 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\nproser: interrupted; the same command goes on from the last finished epoch", file=sys.stderr)
         return 130
+
+
+def _console() -> Console:
+    """The terminal; a file or a pipe gets lines wide enough for the tables."""
+    return Console() if sys.stdout.isatty() else Console(width=120)
 
 
 def _first_line(make: Callable[[], Recipe]) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 import psutil
 
-from pipelines.jobs import Job
+from pipelines.jobs import FAILURE, Job
 from proser_core.config import ClusterConfig
-from proser_core.errors import ClusterError
+from proser_core.errors import ClusterError, TrainingError
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -166,7 +166,13 @@ def train_distributed(job: Job, num_workers: int, resources: dict[str, float], s
             failure_config=FailureConfig(max_failures=0),
         ),
     )
-    trainer.fit()
+    try:
+        trainer.fit()
+    except RuntimeError as error:  # Ray's wrapper hides the worker's own message
+        failure = Path(job.folder) / FAILURE
+        if failure.is_file():
+            raise TrainingError(failure.read_text()) from error
+        raise
 
 
 def _train_loop(config: dict[str, Any]) -> None:

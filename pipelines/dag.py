@@ -16,10 +16,12 @@ from proser_core.config import Recipe, to_json
 
 def prepared(recipe: Recipe, context: RunContext) -> Artefact:
     """Images by role: train, val, development, test."""
-    from pipelines.stages.prepare import prepare, prepare_inputs
+    from pipelines.stages.prepare import check_batches, prepare, prepare_inputs
 
     inputs = {**prepare_inputs(recipe, context.data_dir), "code": code_version("pipelines.stages.prepare")}
-    return context.store.run("prepare", inputs, lambda folder: prepare(recipe, context.data_dir, folder))
+    artefact = context.store.run("prepare", inputs, lambda folder: prepare(recipe, context.data_dir, folder))
+    check_batches(recipe, artefact.path)
+    return artefact
 
 
 def pretrained(recipe: Recipe, context: RunContext, prepared: Artefact) -> Artefact:
@@ -42,7 +44,9 @@ def swept(recipe: Recipe, context: RunContext, prepared: Artefact, pretrained: A
     inputs = {
         "task": prepared.digest,
         "pretrained": pretrained.digest,
-        "recipe": {name: value for name, value in to_json(recipe).items() if name not in ("name", "model_name", "cluster")},
+        "recipe": {
+            name: value for name, value in to_json(recipe).items() if name not in ("name", "model_name", "cluster")
+        },
         "workers": recipe.cluster.num_workers,
         "bf16": context.bf16,
         "code": [code_version("pipelines.stages.sweep"), code_version(f"tune_spaces.{recipe.space}")],

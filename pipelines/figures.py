@@ -37,7 +37,9 @@ def heat_map(trials: list[dict[str, Any]], metric: str, selected: str) -> Figure
         cell = betas.index(row["params"]["beta"]), gammas.index(row["params"]["gamma"])
         values[cell] = row["metrics"].get(metric, np.nan)
         if row["key"] == selected:
-            axes.add_patch(matplotlib.patches.Rectangle((cell[1] - 0.5, cell[0] - 0.5), 1, 1, fill=False, lw=3, ec="#D55E00"))
+            axes.add_patch(
+                matplotlib.patches.Rectangle((cell[1] - 0.5, cell[0] - 0.5), 1, 1, fill=False, lw=3, ec="#D55E00")
+            )
     image = axes.imshow(100 * values, cmap="viridis", origin="lower")
     middle = 50 * (np.nanmin(values) + np.nanmax(values))
     for (y, x), value in np.ndenumerate(100 * values):
@@ -74,14 +76,15 @@ def margins(test_margins: np.ndarray, task: OpenSetTask, bias: float) -> Figure:
     """Histogram of PROSER's margin on known and unknown test images, with the bias that parts them."""
     is_known = np.asarray(task.test.targets) < task.num_known
     figure, axes = _figure(6.5, 3.8)
-    edges = np.linspace(*np.percentile(test_margins, [0.1, 99.9]), 61)
+    low, high = np.percentile(test_margins, [0.1, 99.9])
+    edges = np.linspace(low, high, 61).tolist()
     for rows, label, colour, hatch in ((is_known, "known", "#0072B2", ""), (~is_known, "unknown", "#E69F00", "//")):
         axes.hist(
             test_margins[rows], edges, density=True, alpha=0.6, color=colour, hatch=hatch, label=f"{label} classes"
         )
     axes.axvline(bias, color="black", lw=1.5, ls="--", label=f"bias {bias:.2f}: known to its right")
     axes.set(xlabel="margin: best known logit - best dummy logit", ylabel="density of test images")
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return figure
 
 

@@ -64,7 +64,8 @@ def draw(recipe: Recipe, path: Path) -> None:
         path.write_bytes(graph.pipe(format=ending))
     except graphviz.ExecutableNotFound as error:
         raise ConfigError(
-            f"drawing {path} needs Graphviz's program `dot`, which is not installed; install graphviz, or give a .dot file"
+            f"drawing {path} needs Graphviz's program `dot`, which is not installed; "
+            "install graphviz, or give a .dot file"
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rich import box
 from rich.table import Table
 
 from proser_core.data.splits import ClassSplit
@@ -16,7 +17,7 @@ def percent(value: float) -> str:
 
 def table_rows(evaluation: dict[str, Any], split: ClassSplit) -> tuple[list[str], list[list[str]]]:
     """Header and one row a method: AUC and macro-F1 at each setting, then what does not depend on it."""
-    header = ["method", *(f"{n} unknown" for n in split.settings), "closed-set accuracy", "known rate"]
+    header = ["method", *(f"{n} unknown" for n in split.settings), "accuracy", "known"]
     rows = []
     for name, method in evaluation["methods"].items():
         test = method["report"]["test"]
@@ -32,12 +33,16 @@ def table_rows(evaluation: dict[str, Any], split: ClassSplit) -> tuple[list[str]
     return header, rows
 
 
+CAPTION = "accuracy: closed-set; known: share of known test images that stay known"
+
+
 def terminal_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSplit) -> Table:
     """The table as rich draws it."""
     header, rows = table_rows(evaluation, split)
-    table = Table(title=f"{recipe_name}: test AUC / macro-F1, %", title_justify="left")
+    title = f"{recipe_name}: AUC / macro-F1 on test images, %"
+    table = Table(title=title, caption=CAPTION, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
     for position, name in enumerate(header):
-        table.add_column(name, justify="left" if position == 0 else "right")
+        table.add_column(name, justify="left" if position == 0 else "right", no_wrap=position == 0)
     for row in rows:
         table.add_row(*row, style="bold" if row[0] == PROSER else "")
     return table
@@ -49,7 +54,7 @@ def markdown_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSpl
     calibration = evaluation["methods"][PROSER]["report"]["calibration"]
     low, high = calibration["interval"]
     lines = [
-        f"# {recipe_name}: test AUC / macro-F1, in percent",
+        f"# {recipe_name}: AUC / macro-F1 on test images, in percent",
         "",
         f"Selected on validation images and development unknowns: {evaluation['selected']['name']}.",
         f"Calibrated on {calibration['num_images']} validation images: bias {calibration['bias']:.4f}; "
@@ -60,5 +65,6 @@ def markdown_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSpl
         *("| " + " | ".join(row) + " |" for row in rows),
         "",
         "Openness: " + ", ".join(f"{n} unknown {100 * split.openness(n):.2f} %" for n in split.settings) + ".",
+        CAPTION.capitalize() + ".",
     ]
     return "\n".join(lines) + "\n"

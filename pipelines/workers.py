@@ -18,7 +18,7 @@ from pipelines.store import seal
 from proser_core.config import Recipe, from_json
 from proser_core.data.batches import TrainingBatches
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import TrainingError
+from proser_core.errors import ProserError
 from proser_core.learning.fit import Arithmetic, Metrics, State, fit
 from proser_core.learning.mixup import current_world
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
@@ -30,7 +30,8 @@ from proser_core.recognition.logits import PARTS, compute_logits, save_logits
 def run_job(job: Job, notify: Callable[[Metrics], None]) -> None:
     """Train, then score every image, in this process of the job's workers.
 
-    Raises TrainingError where the loss is not finite, and leaves its message in the folder.
+    Raises TrainingError where the loss is not finite. What a user can mend leaves its message in
+    the folder.
     """
     torch.set_num_threads(job.threads)
     recipe: Recipe = from_json(Recipe, job.recipe)
@@ -63,7 +64,7 @@ def run_job(job: Job, notify: Callable[[Metrics], None]) -> None:
                 report=report,
                 resume=report.last_state(device),
             )
-        except TrainingError as error:
+        except ProserError as error:
             if rank == 0:
                 write_atomically(folder / FAILURE, str(error).encode())
             raise
@@ -105,13 +106,15 @@ class DurableReport:
         folder.mkdir(parents=True, exist_ok=True)
 
     def __call__(self, epoch: int, metrics: Metrics, state: State) -> None:
+        """Make the epoch durable, then say so."""
         if self._write:
             rows = [row for row in read_epochs(self._folder) if row["epoch"] < epoch]
             lines = [json.dumps(row) for row in [*rows, {"epoch": epoch, **metrics}]]
+            # the checkpoint last: a crash in between repeats the epoch and writes its row again
+            write_atomically(self._folder / EPOCHS, "\n".join(lines).encode())
             checkpoint = self._folder / f".{STATE}.{os.getpid()}"
             torch.save(state, checkpoint)
             checkpoint.replace(self._folder / STATE)
-            write_atomically(self._folder / EPOCHS, "\n".join(lines).encode())
         self._notify(metrics)
 
     def last_state(self, device: torch.device) -> State | None:

@@ -60,18 +60,18 @@ def _tables(
         return load_logits(context.store.root / "trials" / row["key"] / jobs.LOGITS)
 
     chosen, base = of_trial(selected), load_logits(pretrained.path / jobs.LOGITS)
-    tables = {PROSER: (chosen, placeholder_gap)}
+    tables: dict[str, tuple[dict[str, LogitTable], Margin]] = {PROSER: (chosen, placeholder_gap)}
     recipes_own = [row for row in trials if row["status"] == "finished" and _is_default(row, default)]
     own = next((row for row in recipes_own if row["objective"] == "proser"), None)
     if own is not None and own["key"] != selected["key"]:
-        tables[f"{PROSER}, beta {default.beta:g}, gamma {default.gamma:g}"] = (of_trial(own), placeholder_gap)
-    tables[f"{PROSER}, unknown probability"] = (chosen, unknown_surprisal)
+        tables[f"{PROSER}, recipe's own point"] = (of_trial(own), placeholder_gap)
+    tables[f"{PROSER}, p(unknown)"] = (chosen, unknown_surprisal)
     tables[f"{PROSER} net, MaxLogit"] = (chosen, BASELINES["MaxLogit"])
     tables |= {name: (base, margin) for name, margin in BASELINES.items()}
     control = next((r for r in trials if r["objective"] == "cross_entropy" and r["status"] == "finished"), None)
     if control is not None:
         logits = of_trial(control)
-        tables |= {f"Cross-entropy fine-tune, {name}": (logits, margin) for name, margin in BASELINES.items()}
+        tables |= {f"CE fine-tune, {name}": (logits, margin) for name, margin in BASELINES.items()}
     return tables
 
 
@@ -94,9 +94,7 @@ def _classifier(recipe: Recipe, task: OpenSetTask, trial: Path, selected: Row) -
         split=task.split,
         class_names=task.class_names,
         normalisation=(task.mean, task.std),
-        calibration=calibrate(
-            placeholder_gap(load_logits(trial / jobs.LOGITS)["val"]), recipe.calibration.target_rate
-        ),
+        calibration=calibrate(placeholder_gap(load_logits(trial / jobs.LOGITS)["val"]), recipe.calibration.target_rate),
         recipe=to_json(own),
     )
 

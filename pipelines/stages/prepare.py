@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from pipelines.files import write_json
+from pipelines.files import read_json, write_json
 from proser_core.config import Recipe, to_json
 from proser_core.data.sources import source_files
 from proser_core.data.tasks import make_task
+from proser_core.errors import ConfigError
 
 
 def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
@@ -31,6 +32,20 @@ def prepare(recipe: Recipe, data_dir: Path | None, folder: Path) -> None:
     write_json(folder / "class_split.json", describe_split(task.class_names, to_json(task.split)))
 
 
+def check_batches(recipe: Recipe, task: Path) -> None:
+    """Raises ConfigError where the training images do not fill one batch."""
+    count = read_json(task / "task.json")["counts"]["train"]
+    for block, size in (("pretrain", recipe.pretrain.batch_size), ("finetune", recipe.finetune.batch_size)):
+        if size > count:
+            raise ConfigError(
+                f"{block}.batch_size {size} is more than the {count} training images of the {recipe.data.num_known} "
+                f"known classes; use at most {count // 2 * 2}"
+            )
+
+
 def describe_split(class_names: tuple[str, ...], split: dict[str, Any]) -> dict[str, Any]:
     """The class split for people: known classes by name, the others by class id."""
-    return {"known": dict(zip(class_names, split["known"], strict=True)), **{k: split[k] for k in split if k != "known"}}
+    return {
+        "known": dict(zip(class_names, split["known"], strict=True)),
+        **{k: split[k] for k in split if k != "known"},
+    }

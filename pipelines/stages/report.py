@@ -26,9 +26,15 @@ def report(
     for setting in images.split.settings:
         for metric in ("macro_f1", "auroc"):
             name = f"test/unknown_{setting}/{metric}"
-            figures.save(figures.heat_map(trials, name, evaluation["selected"]["key"]), folder / "heat_maps" / f"{metric}_unknown_{setting}")
+            figures.save(
+                figures.heat_map(trials, name, evaluation["selected"]["key"]),
+                folder / "heat_maps" / f"{metric}_unknown_{setting}",
+            )
     for metric in ("macro_f1", "auroc"):
-        figures.save(figures.heat_map(trials, f"dev/{metric}", evaluation["selected"]["key"]), folder / "heat_maps" / f"{metric}_development")
+        figures.save(
+            figures.heat_map(trials, f"dev/{metric}", evaluation["selected"]["key"]),
+            folder / "heat_maps" / f"{metric}_development",
+        )
         figures.save(figures.against_openness(evaluation, images.split, metric), folder / f"{metric}_against_openness")
     bias = evaluation["methods"][PROSER]["report"]["calibration"]["bias"]
     figures.save(figures.margins(placeholder_gap(logits["test"]), images, bias), folder / "margins")

@@ -88,13 +88,11 @@ def _replace_nested(block: Any, values: dict[str, Any], prefix: str) -> Any:
     return replace(block, **made)
 
 
-def plan_trials(
-    recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunContext, code: str
-) -> list[Trial]:
+def plan_trials(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunContext, code: str) -> list[Trial]:
     """The control, then every point of the space; equal points once."""
     control = replace(recipe, finetune=replace(recipe.finetune, objective="cross_entropy"))
     recipes = [control, *(apply_point(recipe, point) for point in expand(recipe.space))]
-    trials = {}
+    trials: dict[str, Trial] = {}
     for one in recipes:
         inputs = jobs.job_inputs("finetune", one, task, pretrained.digest, context.bf16, code)
         trial = Trial(one, inputs, context.store.folder("trials", inputs))
@@ -102,9 +100,7 @@ def plan_trials(
     return list(trials.values())
 
 
-def sweep(
-    recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunContext, code: str, folder: Path
-) -> Built:
+def sweep(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunContext, code: str, folder: Path) -> Built:
     """Train what is not trained yet, evaluate every trial, and write one row each.
 
     A trial that failed is a row with its reason. Raises TrainingError where all have failed.
@@ -116,7 +112,9 @@ def sweep(
     if missing:
         try:
             with watching(watch.poll, context.tracking_failed):
-                context.cluster.run_trials([trial.job(task, pretrained, context.bf16) for trial in missing], folder.name)
+                context.cluster.run_trials(
+                    [trial.job(task, pretrained, context.bf16) for trial in missing], folder.name
+                )
         finally:
             watch.close()
     rows = [watch.row(trial) for trial in trials]

@@ -79,18 +79,17 @@ def _signature(classifier: "OpenSetClassifier") -> ModelSignature:
     from proser_core.recognition.open_set_classifier import UNKNOWN
 
     size = classifier.image_size
-    columns = [
+    columns: list[ColSpec | TensorSpec] = [
         ColSpec(DataType.string, "label"),
         ColSpec(DataType.boolean, "unknown"),
         ColSpec(DataType.double, "unknown_score"),
         *(ColSpec(DataType.double, f"p_{name}") for name in (*classifier.class_names, UNKNOWN)),
     ]
-    return ModelSignature(
-        inputs=Schema([TensorSpec(np.dtype(np.uint8), (-1, size, size, 3))]), outputs=Schema(columns)
-    )
+    return ModelSignature(inputs=Schema([TensorSpec(np.dtype(np.uint8), (-1, size, size, 3))]), outputs=Schema(columns))
 
 
 def _package_folder(package: str) -> Path:
     spec = importlib.util.find_spec(package)
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     return Path(spec.origin).parent

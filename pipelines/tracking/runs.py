@@ -87,7 +87,7 @@ class ParentRun:
         """The selected trial's metrics, the controls' under their names, and the report's files, once."""
 
         def log() -> None:
-            metrics = {}
+            metrics: dict[str, float] = {}
             for name, method in evaluation["methods"].items():
                 prefix = "" if name == PROSER else f"controls/{_slug(name)}/"
                 metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
@@ -169,4 +169,3 @@ def _metric(name: str, value: float, step: int) -> Metric:
 def _log(client: MlflowClient, run_id: str, metrics: list[Metric]) -> None:
     for start in range(0, len(metrics), BATCH):
         client.log_batch(run_id, metrics=metrics[start : start + BATCH])
-

@@ -126,9 +126,7 @@ class _CropTable:
         return self._windows.index_select(0, starts).view(len(rows), self._height, self._width, 3)
 
 
-def evaluation_batches(
-    images: np.ndarray, normalisation: Normalisation, device: torch.device
-) -> Iterator[Tensor]:
+def evaluation_batches(images: np.ndarray, normalisation: Normalisation, device: torch.device) -> Iterator[Tensor]:
     """All images in order, unaugmented, float32[b, 3, H, W]."""
     normalise = Normaliser(normalisation, device)
     batch_size = 32 if device.type == "cpu" else 1024  # 32 images stay in a core's cache: 1.4x the rate of 256

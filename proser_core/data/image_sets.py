@@ -1,6 +1,5 @@
 """`ImageSet`: labelled images in memory, of one size and in RGB, wherever they came from."""
 
-import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,13 +30,6 @@ class ImageSet:
     def select(self, rows: np.ndarray) -> "ImageSet":
         """The images at `rows` (indices or a mask)."""
         return ImageSet(self.images[rows], self.labels[rows], self.class_names)
-
-    def fingerprint(self) -> str:
-        """SHA-256 of pixels, labels and class names."""
-        digest = hashlib.sha256(repr((self.images.shape, self.class_names)).encode())
-        digest.update(np.ascontiguousarray(self.images))
-        digest.update(np.ascontiguousarray(self.labels))
-        return digest.hexdigest()
 
 
 def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:

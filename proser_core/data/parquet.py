@@ -50,8 +50,7 @@ def read(
         rows_seen += len(shard_labels)
         wanted = np.ones(len(shard_labels), bool) if classes is None else np.isin(shard_labels, list(classes))
         encoded = table[image_column].combine_chunks().field("bytes")
-        for row in np.flatnonzero(wanted):
-            images.append(_decode(encoded[int(row)].as_py(), size, shard, int(row)))
+        images += [_decode(encoded[int(row)].as_py(), size, shard, int(row)) for row in np.flatnonzero(wanted)]
         labels.append(shard_labels[wanted])
     if count is not None and rows_seen != count:
         raise DataError(

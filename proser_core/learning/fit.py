@@ -86,7 +86,7 @@ def fit(
             scheduler.step()
             sums = {name: sums[name] + value if sums else value for name, value in terms.sums.items()}
         metrics = _means(sums, epoch)
-        metrics["train/lr"] = scheduler.get_last_lr()[0]
+        metrics["train/lr"] = float(scheduler.get_last_lr()[0])
         state = {
             "epoch": epoch,
             "objective": module.state_dict(),

@@ -95,7 +95,7 @@ class ProserObjective(nn.Module):
             hidden = torch.cat([hidden[:half], mix(hidden[half:], draw, rank, world_size)])
         if self._config.mixture_batch_norm == "separate":
             clean = self.net.logits(hidden[:half])
-            with frozen_running_statistics(self.net):
+            with FrozenRunningStatistics(self.net):
                 return clean, self.net.logits(hidden[half:])
         logits = self.net.logits(hidden)
         return (
@@ -104,7 +104,7 @@ class ProserObjective(nn.Module):
         )
 
 
-class frozen_running_statistics:
+class FrozenRunningStatistics:
     """While it is open, BatchNorm normalises by the batch but its running statistics stay as they are."""
 
     def __init__(self, module: nn.Module) -> None:

@@ -46,7 +46,7 @@ def _classifier32(config: NetworkConfig, head: nn.Module, embedding_size: int) -
         return [("dropout", nn.Dropout2d(config.dropout))] if config.dropout else []
 
     def stage(first: int, channels_in: int, channels: int) -> nn.Module:
-        blocks = [
+        blocks: list[tuple[str, nn.Module]] = [
             (f"block{first}", ConvBlock(channels_in, channels)),
             (f"block{first + 1}", ConvBlock(channels, channels)),
             (f"block{first + 2}", ConvBlock(channels, WIDTH, stride=2)),

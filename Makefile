@@ -1,0 +1,32 @@
+# `make run` and `make test` do all set-up: an environment in .venv, with pinned packages.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+PACKAGES := proser_core tune_spaces pipelines
+
+.PHONY: run test check format clean
+
+run: $(INSTALLED)
+	$(BIN)/proser run digits
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest
+
+check: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt pip torch torchvision
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip check
+	touch $@
