@@ -7,11 +7,21 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from proser_core.data.splits import ClassSplit
 from proser_core.data.tasks import OpenSetTask
 
 matplotlib.use("Agg")
+AXES = {  # fields that a search space may vary, as axes
+    "beta": "beta, weight of the placeholder loss",
+    "gamma": "gamma, weight of the mixture loss",
+    "num_dummies": "C, dummy classifiers",
+    "alpha": "alpha of the Beta distribution",
+    "mixup": "where images are mixed",
+    "epochs": "epochs of fine-tuning",
+    "lr": "learning rate of fine-tuning",
+}
 LABELS = {"macro_f1": "macro-F1", "auroc": "AUC"}
 # Okabe and Ito's colours, which differ in lightness too
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")
@@ -26,31 +36,53 @@ def save(figure: Figure, stem: Path) -> None:
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
 
 
-def heat_map(trials: list[dict[str, Any]], metric: str, selected: str) -> Figure:
-    """A metric over the (beta, gamma) grid; the selected point is framed, a failed one is empty."""
-    grid = [row for row in trials if row["objective"] == "proser"]
-    betas = sorted({row["params"]["beta"] for row in grid})
-    gammas = sorted({row["params"]["gamma"] for row in grid})
-    values = np.full((len(betas), len(gammas)), np.nan)
-    figure, axes = _figure(1.6 + 0.9 * len(gammas), 1.2 + 0.75 * len(betas))
-    for row in grid:
-        cell = betas.index(row["params"]["beta"]), gammas.index(row["params"]["gamma"])
-        values[cell] = row["metrics"].get(metric, np.nan)
+def over_points(trials: list[dict[str, Any]], metric: str, selected: str) -> Figure:
+    """A metric over the points of the search space: a heat map where two fields vary, else a dot a point."""
+    points = [row for row in trials if row["objective"] == "proser"]
+    varied = [name for name in AXES if len({row["params"][name] for row in points}) > 1]
+    if len(varied) == 2:
+        return _heat_map(points, metric, selected, *varied)
+    return _dots(points, metric, selected)
+
+
+def _heat_map(points: list[dict[str, Any]], metric: str, selected: str, vertical: str, horizontal: str) -> Figure:
+    """Two fields as axes; the selected point is framed, a failed one says so."""
+    rows, columns = (sorted({row["params"][name] for row in points}) for name in (vertical, horizontal))
+    values = np.full((len(rows), len(columns)), np.nan)
+    figure, axes = _figure(1.6 + 0.9 * len(columns), 1.2 + 0.75 * len(rows))
+    for row in points:
+        y, x = rows.index(row["params"][vertical]), columns.index(row["params"][horizontal])
+        values[y, x] = 100 * row["metrics"].get(metric, np.nan)
         if row["key"] == selected:
-            axes.add_patch(
-                matplotlib.patches.Rectangle((cell[1] - 0.5, cell[0] - 0.5), 1, 1, fill=False, lw=3, ec="#D55E00")
-            )
-    image = axes.imshow(100 * values, cmap="viridis", origin="lower")
-    middle = 50 * (np.nanmin(values) + np.nanmax(values))
-    for (y, x), value in np.ndenumerate(100 * values):
+            axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, lw=3, ec="#D55E00"))
+    image = axes.imshow(values, cmap="viridis", origin="lower")
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    for (y, x), value in np.ndenumerate(values):
         text = "failed" if np.isnan(value) else f"{value:.1f}"
         axes.text(x, y, text, ha="center", va="center", color="white" if value < middle else "black")
-    axes.set_xticks(range(len(gammas)), [f"{gamma:g}" for gamma in gammas])
-    axes.set_yticks(range(len(betas)), [f"{beta:g}" for beta in betas])
-    axes.set(xlabel="gamma, weight of the mixture loss", ylabel="beta, weight of the placeholder loss")
+    axes.set_xticks(range(len(columns)), [_tick(value) for value in columns])
+    axes.set_yticks(range(len(rows)), [_tick(value) for value in rows])
+    axes.set(xlabel=AXES[horizontal], ylabel=AXES[vertical])
     axes.set_title(f"{_title(metric)}, %; framed: selected on development", fontsize=9)
     figure.colorbar(image, shrink=0.85)
     return figure
+
+
+def _dots(points: list[dict[str, Any]], metric: str, selected: str) -> Figure:
+    figure, axes = _figure(6.5, 1.2 + 0.3 * len(points))
+    for position, row in enumerate(points):
+        is_selected = row["key"] == selected
+        value = 100 * row["metrics"].get(metric, np.nan)
+        axes.plot(value, position, "D" if is_selected else "o", color=COLOURS[2 if is_selected else 1])
+    axes.set_yticks(range(len(points)), [row["name"] for row in points], fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(alpha=0.3)
+    axes.set_title(f"{_title(metric)}, %; diamond: selected on development", fontsize=9)
+    return figure
+
+
+def _tick(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def against_openness(evaluation: dict[str, Any], split: ClassSplit, metric: str) -> Figure:

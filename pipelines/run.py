@@ -15,6 +15,7 @@ from pipelines.files import read_json, sha256_of
 from pipelines.progress import duration
 from pipelines.store import Store
 from pipelines.summary import terminal_table
+from pipelines.tracking.server import tracking_uri
 from proser_core import processor
 from proser_core.config import Recipe, digest_of, from_json, to_json
 from proser_core.errors import CheckpointError, ConfigError
@@ -29,8 +30,8 @@ def run(recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: P
     Whatever can be refused is refused before any work: raises ProserError.
     """
     started = time.monotonic()
+    console.print(f"{recipe.name}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
     context = _open_context(recipe, data_dir, storage, pretrained_file, console)
-    console.print(f"[bold]{recipe.name}[/bold]: storage {context.store.root}", highlight=False)
     context.parent.start()
     status = "FAILED"
     try:
@@ -56,7 +57,9 @@ def draw(recipe: Recipe, path: Path) -> None:
     ending = path.suffix.removeprefix(".")
     if ending not in endings:
         raise ConfigError(f"--draw got {path}; need a file that ends in {', '.join(endings)}")
-    graph: Any = _driver().visualize_execution([LAST_STAGE], inputs=_inputs(recipe, None), bypass_validation=True)
+    graph: Any = _driver().visualize_execution(
+        [LAST_STAGE], inputs=_inputs(recipe, None), bypass_validation=True, hide_inputs=True, show_legend=False
+    )
     if ending == "dot":
         path.write_text(graph.source)
         return

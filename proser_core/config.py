@@ -49,7 +49,7 @@ class DataConfig:
     """Share of each known class's training images that is held out for calibration and
     selection, at least one image a class. Source: method notes."""
     flip: bool = True
-    """Augment with horizontal flips (not for digits)."""
+    """Augment with horizontal flips (not for digits). Source: habit of the field."""
     padding: int = 4
     """Pixels of zero padding for random crops. Source: habit of the field."""
     download: bool = False
@@ -99,14 +99,14 @@ class OptimizerConfig:
     """Stochastic gradient descent with momentum over a number of epochs."""
 
     epochs: int = 20
-    """Passes over the training images."""
+    """Passes over the training images. Source: method notes."""
     batch_size: int = 64
-    """Images in one global batch, over all workers."""
+    """Images in one global batch, over all workers. Source: method notes."""
     lr: float = 0.1
-    """Peak learning rate."""
+    """Peak learning rate. Source: method notes."""
     schedule: Schedule = "one_cycle"
     """Learning-rate schedule, advanced every step: one_cycle (up over 30 %, down by a cosine),
-    cosine (5 % warm-up, then down), constant."""
+    cosine (5 % warm-up, then down), constant. Source: method notes."""
     momentum: float = 0.9
     """Momentum of SGD. Source: supplement, sec. Implementation Details."""
     weight_decay: float = 5e-4
@@ -189,7 +189,7 @@ class ClusterConfig:
     num_workers: int = 1
     """DDP workers of one fine-tune. One worker is a reused Tune actor; more run as a TorchTrainer."""
     pretrain_workers: int = 1
-    """DDP workers of the pretraining."""
+    """DDP workers of the pretraining, each with its part of every batch."""
     cpus_per_worker: int = 1
     """CPU cores, and compute threads, of each worker."""
     gpus_per_worker: float = 0.0

@@ -22,19 +22,13 @@ def report(
     """Draw the figures and write the class split, the recipe, the data fingerprint and the tables."""
     images = OpenSetTask.load(task.path)
     trials, evaluation = read_trials(swept), read_evaluation(evaluated)
-    logits = load_logits(context.store.root / "trials" / evaluation["selected"]["key"] / jobs.LOGITS)
-    for setting in images.split.settings:
-        for metric in ("macro_f1", "auroc"):
-            name = f"test/unknown_{setting}/{metric}"
-            figures.save(
-                figures.heat_map(trials, name, evaluation["selected"]["key"]),
-                folder / "heat_maps" / f"{metric}_unknown_{setting}",
-            )
+    selected = evaluation["selected"]["key"]
+    logits = load_logits(context.store.root / "trials" / selected / jobs.LOGITS)
     for metric in ("macro_f1", "auroc"):
-        figures.save(
-            figures.heat_map(trials, f"dev/{metric}", evaluation["selected"]["key"]),
-            folder / "heat_maps" / f"{metric}_development",
-        )
+        wheres = {"development": "dev"} | {f"unknown_{n}": f"test/unknown_{n}" for n in images.split.settings}
+        for name, where in wheres.items():
+            figure = figures.over_points(trials, f"{where}/{metric}", selected)
+            figures.save(figure, folder / "points" / f"{metric}_{name}")
         figures.save(figures.against_openness(evaluation, images.split, metric), folder / f"{metric}_against_openness")
     bias = evaluation["methods"][PROSER]["report"]["calibration"]["bias"]
     figures.save(figures.margins(placeholder_gap(logits["test"]), images, bias), folder / "margins")

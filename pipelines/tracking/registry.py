@@ -1,6 +1,8 @@
 """The model registry: versions with aliases, each version once for each artefact."""
 
+import contextlib
 import importlib.util
+import io
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -40,7 +42,8 @@ def register(
     existing = _version_of(client, name, digest)
     if existing is None:
         model_uri = _log_model(run_id, classifier_folder)
-        made = mlflow.register_model(model_uri, name, tags={ARTEFACT_TAG: digest, **tags})
+        with contextlib.redirect_stderr(io.StringIO()):  # MLflow prints what the closing table says better
+            made = mlflow.register_model(model_uri, name, tags={ARTEFACT_TAG: digest, **tags})
         existing = str(made.version)
         client.set_registered_model_alias(name, CANDIDATE, existing)
     if CHAMPION not in client.get_registered_model(name).aliases:
