@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class RunContext:
     """Storage, cluster, tracking and terminal of a run.
 
-    `pretrained_file` is a user's own closed-set checkpoint; `bf16` is the precision that the
-    recipe came to on this hardware; `failures` collects the trials that failed.
+    `data_inputs` are the fields and files that decide the prepared data; `pretrained_file` is a
+    user's own closed-set checkpoint; `bf16` is the precision that the recipe came to on this
+    hardware; `failures` collects the trials that failed.
     """
 
     store: Store
@@ -26,6 +27,7 @@ class RunContext:
     parent: "ParentRun"
     console: Console
     data_dir: Path | None
+    data_inputs: dict[str, Any]
     pretrained_file: Path | None
     bf16: bool
     failures: list[str] = field(default_factory=list)

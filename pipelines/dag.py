@@ -11,14 +11,14 @@ from pipelines.files import read_json, sha256_of
 from pipelines.jobs import job_inputs, read_epochs
 from pipelines.store import Artefact
 from pipelines.tracking.registry import Registered
-from proser_core.config import Recipe, to_json
+from proser_core.config import Recipe, decisive_fields
 
 
 def prepared(recipe: Recipe, context: RunContext) -> Artefact:
     """Images by role: train, val, development, test."""
-    from pipelines.stages.prepare import check_batches, prepare, prepare_inputs
+    from pipelines.stages.prepare import check_batches, prepare
 
-    inputs = {**prepare_inputs(recipe, context.data_dir), "code": code_version("pipelines.stages.prepare")}
+    inputs = {**context.data_inputs, "code": code_version("pipelines.stages.prepare")}
     artefact = context.store.run("prepare", inputs, lambda folder: prepare(recipe, context.data_dir, folder))
     check_batches(recipe, artefact.path)
     return artefact
@@ -44,10 +44,7 @@ def swept(recipe: Recipe, context: RunContext, prepared: Artefact, pretrained: A
     inputs = {
         "task": prepared.digest,
         "pretrained": pretrained.digest,
-        "recipe": {
-            name: value for name, value in to_json(recipe).items() if name not in ("name", "model_name", "cluster")
-        },
-        "workers": recipe.cluster.num_workers,
+        "recipe": decisive_fields(recipe),
         "bf16": context.bf16,
         "code": [code_version("pipelines.stages.sweep"), code_version(f"tune_spaces.{recipe.space}")],
     }
@@ -73,7 +70,7 @@ def evaluated(
         "task": prepared.digest,
         "pretrained": pretrained.digest,
         "swept": swept.digest,
-        "recipe": to_json(recipe),
+        "recipe": decisive_fields(recipe),
         "code": code_version("pipelines.stages.evaluate"),
     }
 
@@ -91,7 +88,7 @@ def reported(recipe: Recipe, context: RunContext, prepared: Artefact, swept: Art
         "task": prepared.digest,
         "swept": swept.digest,
         "evaluated": evaluated.digest,
-        "recipe": to_json(recipe),
+        "recipe": decisive_fields(recipe),
         "code": code_version("pipelines.stages.report"),
     }
 

@@ -1,10 +1,11 @@
 """One pipeline run: checks first, then the DAG, then the closing table."""
 
+import contextlib
 import logging
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -15,11 +16,14 @@ from pipelines.files import read_json, sha256_of
 from pipelines.progress import duration
 from pipelines.store import Store
 from pipelines.summary import terminal_table
-from pipelines.tracking.server import tracking_uri
+from pipelines.tracking.server import outages_named, tracking_uri
 from proser_core import processor
-from proser_core.config import Recipe, digest_of, from_json, to_json
+from proser_core.config import Recipe, decisive_fields, digest_of, from_json
 from proser_core.errors import CheckpointError, ConfigError
 from tune_spaces import check_name
+
+if TYPE_CHECKING:
+    from pipelines.tracking.runs import ParentRun
 
 LAST_STAGE = "registered"
 
@@ -32,18 +36,23 @@ def run(recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: P
     started = time.monotonic()
     console.print(f"{recipe.name}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
     context = _open_context(recipe, data_dir, storage, pretrained_file, console)
-    context.parent.start()
-    status = "FAILED"
-    try:
-        results = _driver().execute(["prepared", "evaluated", "reported", LAST_STAGE], inputs=_inputs(recipe, context))
-        status = "FINISHED"
-    except KeyboardInterrupt:
-        status = "KILLED"
-        raise
-    finally:
-        context.parent.end(status)
+    with outages_named():
+        results = _execute(recipe, context)
     _close(recipe, context, results, time.monotonic() - started)
     return 1 if context.failures else 0
+
+
+def _execute(recipe: Recipe, context: RunContext) -> dict[str, Any]:
+    """Results of the nodes that the closing table needs; the parent run ends with what happened."""
+    context.parent.start()
+    try:
+        results = _driver().execute(["prepared", "evaluated", "reported", LAST_STAGE], inputs=_inputs(recipe, context))
+    except BaseException as error:
+        with contextlib.suppress(Exception):  # what went wrong matters more than its mark
+            context.parent.end("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+        raise
+    context.parent.end("FINISHED")
+    return results
 
 
 def draw(recipe: Recipe, path: Path) -> None:
@@ -94,13 +103,13 @@ def _open_context(
     cluster.check()
     bf16 = resolve_precision(recipe)
     parent = _open_parent(recipe, [data, bf16, sha256_of(pretrained_file) if pretrained_file else ""], bf16)
-    return RunContext(store, cluster, parent, console, data_dir, pretrained_file, bf16)
+    return RunContext(store, cluster, parent, console, data_dir, data, pretrained_file, bf16)
 
 
-def _open_parent(recipe: Recipe, decisive: list[Any], bf16: bool) -> Any:
+def _open_parent(recipe: Recipe, decisive: list[Any], bf16: bool) -> "ParentRun":
     from pipelines.tracking.runs import ParentRun
 
-    run_key = digest_of(to_json(recipe), decisive, code_version("pipelines.workers"))
+    run_key = digest_of(decisive_fields(recipe), decisive, code_version("pipelines.workers"))
     params = {
         "recipe": recipe.name,
         "space": recipe.space,

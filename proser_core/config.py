@@ -255,6 +255,13 @@ def to_json(config: Any) -> dict[str, Any]:
     return json.loads(json.dumps(asdict(config)))
 
 
+def decisive_fields(recipe: Recipe) -> dict[str, Any]:
+    """The recipe as plain values without what cannot change a result: of the cluster, only the workers count."""
+    values = to_json(recipe)
+    cluster = values.pop("cluster")
+    return {**values, "workers": [cluster[name] for name in ("num_workers", "pretrain_workers", "cpus_per_worker")]}
+
+
 def from_json(cls: type, values: dict[str, Any]) -> Any:
     """Inverse of `to_json`. Raises ConfigError for a field that `cls` lacks."""
     known = {f.name: f for f in fields(cls)}

@@ -159,7 +159,8 @@ def _params(values: dict[str, Any]) -> list[Param]:
 
 def _epoch_metrics(row: dict[str, float], prefix: str) -> list[Metric]:
     step = int(row["epoch"])
-    return [_metric(f"{prefix}{name}", value, step) for name, value in row.items()]
+    names = [name for name in row if not (prefix and name == "epoch")]
+    return [_metric(f"{prefix}{name}", row[name], step) for name in names]
 
 
 def _metric(name: str, value: float, step: int) -> Metric:

@@ -3,6 +3,8 @@
 import logging
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
 DATABASE = "mlflow.db"
 EXPERIMENT = "proser"
+OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # the UI's view for training runs
 QUICK = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
@@ -47,6 +50,21 @@ def connect() -> "MlflowClient":
     return client
 
 
+@contextmanager
+def outages_named() -> Iterator[None]:
+    """Turn MLflow's own errors into one that says that nothing is lost."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        reason = str(error).splitlines()[0][:200]
+        raise TrackingError(
+            f"the tracking server {tracking_uri()} stopped answering ({reason}); all that was trained is in the "
+            "storage: start the server, then the same command again logs the rest"
+        ) from error
+
+
 def experiment_id(client: "MlflowClient") -> str:
     """The experiment of this project, created at first use.
 
@@ -59,4 +77,4 @@ def experiment_id(client: "MlflowClient") -> str:
     location = None
     if uri.startswith("sqlite:///"):
         location = (Path(uri.removeprefix("sqlite:///")).resolve().parent / "mlruns" / EXPERIMENT).as_uri()
-    return client.create_experiment(EXPERIMENT, artifact_location=location)
+    return client.create_experiment(EXPERIMENT, artifact_location=location, tags=OPENS_AS)

@@ -1,0 +1,108 @@
+"""Small real parts that several tests put together: a net, a task, a classifier."""
+
+import numpy as np
+import torch
+from torch import nn
+
+from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
+from proser_core.data.batches import TrainingBatches
+from proser_core.data.splits import ClassSplit
+from proser_core.data.tasks import Labelled, OpenSetTask
+from proser_core.networks.backbone import Backbone
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
+from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.logits import compute_logits
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scoring import placeholder_gap
+
+CPU = torch.device("cpu")
+NORMALISATION = ((0.5, 0.4, 0.3), (0.25, 0.2, 0.3))
+SIZE = 8
+
+
+def tiny_backbone(dropout: float = 0.0) -> Backbone:
+    pre = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU())
+    post = nn.Sequential(
+        nn.Dropout2d(dropout),
+        nn.Conv2d(6, 10, 3, stride=2, padding=1),
+        nn.BatchNorm2d(10),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+    return Backbone(pre, post, 10, "in the middle")
+
+
+def tiny_closed_set_net(num_known: int = 3, dropout: float = 0.0, seed: int = 0) -> ClosedSetNet:
+    torch.manual_seed(seed)
+    return ClosedSetNet(tiny_backbone(dropout), num_known)
+
+
+def tiny_net(num_known: int = 3, num_dummies: int = 2, dropout: float = 0.0, seed: int = 0) -> PlaceholderNet:
+    return add_placeholders(tiny_closed_set_net(num_known, dropout, seed), num_dummies, seed)
+
+
+def random_images(count: int, size: int = SIZE, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
+
+
+def labelled(count: int, num_known: int = 3, seed: int = 0) -> Labelled:
+    return Labelled(random_images(count, seed=seed), np.arange(count) % num_known)
+
+
+def training_batches(
+    count: int = 40, batch_size: int = 8, num_known: int = 3, seed: int = 0, **more
+) -> TrainingBatches:
+    config = DataConfig(image_size=SIZE, padding=2)
+    return TrainingBatches(
+        labelled(count, num_known),
+        config,
+        NORMALISATION,
+        batch_size=batch_size,
+        seed=seed,
+        purpose="finetune",
+        device=CPU,
+        **more,
+    )
+
+
+def finetune_config(**values) -> FinetuneConfig:
+    return FinetuneConfig(**({"epochs": 3, "batch_size": 8, "lr": 0.01, "num_dummies": 2} | values))
+
+
+def small_task() -> OpenSetTask:
+    """Four classes of random images: 4 and 1 are known, 3 and 0 unknown."""
+    split = ClassSplit(known=(4, 1), unknown=(3, 0), settings=(1, 2))
+    test_classes = np.array([4, 1, 3, 0] * 3)
+    return OpenSetTask(
+        split=split,
+        class_names=("dog", "cat"),
+        train=labelled(12, 2, seed=1),
+        val=labelled(6, 2, seed=2),
+        development=Labelled(random_images(6, seed=3), np.full(6, 2)),
+        test=Labelled(random_images(12, seed=4), np.array([0, 1, 2, 2] * 3)),
+        test_classes=test_classes,
+        mean=(0.5, 0.4, 0.3),
+        std=(0.25, 0.2, 0.3),
+    )
+
+
+def make_classifier() -> OpenSetClassifier:
+    """A classifier32 with fresh weights, calibrated on random images."""
+    network = NetworkConfig()
+    net = add_placeholders(make_closed_set_net(network, 3, SIZE, seed=1), num_dummies=2, seed=1)
+    logits = compute_logits(net, random_images(40, seed=9), NORMALISATION, CPU)
+    return OpenSetClassifier(
+        net=net,
+        network=network,
+        image_size=SIZE,
+        split=ClassSplit(known=(5, 0, 2), unknown=(1, 3), settings=(1, 2)),
+        class_names=("ant", "bee", "cow"),
+        normalisation=NORMALISATION,
+        calibration=calibrate(placeholder_gap(logits), 0.8),
+        recipe={"name": "test"},
+    )
+
+
+def bit_equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)

@@ -1,0 +1,145 @@
+"""Margins, cached logits, and one report from calibration to metrics."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score, roc_auc_score
+
+from proser_core.baselines import BASELINES
+from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logits import PARTS, LogitTable, compute_logits, load_logits, save_logits
+from proser_core.recognition.scoring import placeholder_gap, score, unknown_probabilities, unknown_surprisal
+
+from .helpers import CPU, NORMALISATION, random_images, small_task, tiny_closed_set_net, tiny_net
+
+
+def table(count: int, num_known: int = 2, num_dummies: int = 3, seed: int = 0) -> LogitTable:
+    generator = np.random.default_rng(seed)
+    return LogitTable(
+        generator.standard_normal((count, num_known)).astype(np.float32),
+        generator.standard_normal((count, num_dummies)).astype(np.float32),
+    )
+
+
+def test_the_gap_is_the_best_known_logit_less_the_best_dummy():
+    logits = table(20)
+    expected = [max(known) - max(dummies) for known, dummies in zip(logits.known, logits.dummies, strict=True)]
+    np.testing.assert_array_equal(placeholder_gap(logits), expected)
+
+
+def test_known_is_exactly_a_margin_of_at_least_the_bias():
+    logits = table(200)
+    calibration = Calibration(bias=0.25, target_rate=0.95, known_rate=0.95, num_images=1, interval=(0.0, 1.0))
+    scores = score(logits, placeholder_gap, calibration)
+    for i, margin in enumerate(placeholder_gap(logits).tolist()):
+        assert scores.predictions[i] == (int(logits.known[i].argmax()) if margin >= 0.25 else 2)
+        assert (scores.unknown_scores[i] > 0) == (scores.predictions[i] == 2)
+
+
+def test_probabilities_are_the_softmax_of_the_shifted_logits():
+    logits = table(10)
+    for i, row in enumerate(unknown_probabilities(logits, 0.5)):
+        powers = [math.exp(v) for v in [*logits.known[i].tolist(), max(logits.dummies[i].tolist()) + 0.5]]
+        np.testing.assert_allclose(row, np.array(powers) / sum(powers), rtol=1e-9)
+
+
+def test_probabilities_of_huge_logits_are_finite():
+    logits = LogitTable(np.array([[1e4, -1e4]], np.float32), np.array([[-1e4]], np.float32))
+    assert unknown_probabilities(logits, 0.0).tolist() == [[1.0, 0.0, 0.0]]
+
+
+def test_surprisal_is_minus_the_log_probability_of_unknown():
+    logits = table(10)
+    np.testing.assert_allclose(unknown_surprisal(logits), -np.log(unknown_probabilities(logits, 0.0)[:, -1]), rtol=1e-6)
+
+
+def test_msp_is_the_logarithm_of_the_largest_softmax_probability():
+    logits = table(30, num_known=5)
+    powers = np.exp(logits.known.astype(np.float64))
+    expected = np.log((powers / powers.sum(axis=1, keepdims=True)).max(axis=1))
+    np.testing.assert_allclose(BASELINES["MSP"](logits), expected, rtol=1e-9)
+
+
+def test_msp_tells_apart_probabilities_that_round_to_one():
+    logits = LogitTable(np.array([[60.0, 0.0], [50.0, 0.0]], np.float32), np.empty((2, 0), np.float32))
+    first, second = BASELINES["MSP"](logits)
+    assert first > second
+
+
+def test_max_logit_is_the_largest_known_logit():
+    logits = table(30)
+    assert BASELINES["MaxLogit"](logits).tolist() == [max(row) for row in logits.known.tolist()]
+
+
+def test_logits_are_those_of_the_net_in_evaluation_mode_in_the_order_of_the_images():
+    net = tiny_net(dropout=0.5).train()
+    images = random_images(70)
+    logits = compute_logits(net, images, NORMALISATION, CPU)
+    assert (logits.known.dtype, logits.known.shape, logits.dummies.shape) == (np.float32, (70, 3), (70, 2))
+    alone = compute_logits(tiny_net(dropout=0.5), images[66:67], NORMALISATION, CPU)
+    np.testing.assert_allclose(logits.known[66:67], alone.known, atol=1e-5)
+    np.testing.assert_allclose(logits.dummies[66:67], alone.dummies, atol=1e-5)
+
+
+def test_a_closed_set_net_has_no_dummy_logits():
+    logits = compute_logits(tiny_closed_set_net(4), random_images(5), NORMALISATION, CPU)
+    assert (logits.known.shape, logits.dummies.shape, len(logits)) == ((5, 4), (5, 0), 5)
+
+
+def test_cached_logits_come_back_bit_equal(tmp_path):
+    tables = {part: table(5 + i, seed=i) for i, part in enumerate(PARTS)}
+    save_logits(tables, tmp_path / "logits.npz")
+    loaded = load_logits(tmp_path / "logits.npz")
+    assert set(loaded) == set(tables)
+    for part in PARTS:
+        np.testing.assert_array_equal(loaded[part].known, tables[part].known)
+        np.testing.assert_array_equal(loaded[part].dummies, tables[part].dummies)
+
+
+@pytest.mark.parametrize("margin", [placeholder_gap, *BASELINES.values()])
+def test_a_report_calibrates_on_validation_images_only(margin):
+    task = small_task()
+    logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
+    report = evaluate(logits, margin, task, target_rate=0.8)
+    val = margin(logits["val"])
+    bias = sorted(val)[1]
+    assert report.calibration.bias == bias
+    assert report.calibration.known_rate == 5 / 6
+    other = evaluate(logits | {"test": table(12, seed=8), "development": table(6, seed=9)}, margin, task, 0.8)
+    assert other.calibration == report.calibration
+
+    development = margin(logits["development"])
+    guesses = logits["val"].known.argmax(1)
+    predictions = np.concatenate([np.where(val >= bias, guesses, 2),
+                                  np.where(development >= bias, logits["development"].known.argmax(1), 2)])  # fmt: skip
+    targets = np.concatenate([task.val.targets, np.full(6, 2)])
+    assert report.development.macro_f1 == pytest.approx(
+        f1_score(targets, predictions, labels=range(3), average="macro", zero_division=0)
+    )
+    assert report.development.auroc == pytest.approx(roc_auc_score(targets == 2, -np.concatenate([val, development])))
+    assert report.development.closed_set_accuracy == np.mean(guesses == task.val.targets)
+
+
+def test_development_metrics_do_not_look_at_the_test_images():
+    task = small_task()
+    logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
+    first = evaluate(logits, placeholder_gap, task, 0.8)
+    second = evaluate(logits | {"test": table(12, seed=4)}, placeholder_gap, task, 0.8)
+    assert first.development == second.development
+    assert first.test != second.test
+
+
+def test_a_flat_report_names_its_metrics_by_part():
+    task = small_task()
+    logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
+    report = evaluate(logits, placeholder_gap, task, 0.8)
+    flat = report.flat()
+    assert flat["calibration/bias"] == report.calibration.bias
+    assert flat["val/known_rate"] == 5 / 6
+    assert flat["dev/macro_f1"] == report.development.macro_f1
+    assert flat["test/unknown_2/auroc"] == report.test.settings[2].auroc
+    assert flat["test/unknown_2/openness"] == pytest.approx(1 - math.sqrt(1 / 2))
+    assert report.to_json()["calibration"] == dataclasses.asdict(report.calibration)

@@ -1,0 +1,134 @@
+"""What each process of the distributed tests runs; importable, so that a spawned process finds it."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
+from proser_core.data.batches import BatchSlice, TrainingBatches
+from proser_core.data.tasks import OpenSetTask, make_task
+from proser_core.learning.fit import Arithmetic, fit
+from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.networks.nets import add_placeholders, make_closed_set_net
+
+SEED = 8
+CPU = torch.device("cpu")
+OBJECTIVES = {
+    "manifold mixup": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, mixup="manifold"),
+    "vanilla mixup": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, mixup="vanilla"),
+    "mixtures normalised apart": FinetuneConfig(
+        epochs=2, batch_size=24, lr=0.01, gamma=0.7, mixture_batch_norm="separate"
+    ),
+    "cross-entropy": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, objective="cross_entropy"),
+}
+
+
+def digits_task() -> OpenSetTask:
+    """Three known classes of scikit-learn's digits: in a batch many pairs have one class."""
+    config = DataConfig(
+        name="digits",
+        image_size=8,
+        num_known=3,
+        unknown_settings=(2,),
+        development="held-out-1",
+        val_fraction=0.8,
+        flip=False,
+        padding=1,
+    )
+    return make_task(config, None, SEED)
+
+
+def batches_of(task: OpenSetTask, rank: int, world_size: int) -> TrainingBatches:
+    """This rank's batches of 24 images."""
+    config = DataConfig(name="digits", image_size=8, num_known=3, unknown_settings=(2,), flip=False, padding=1)
+    return TrainingBatches(
+        task.train,
+        config,
+        (task.mean, task.std),
+        batch_size=24,
+        seed=SEED,
+        purpose="finetune",
+        device=CPU,
+        rank=rank,
+        world_size=world_size,
+    )
+
+
+def objective_of(name: str, *, frozen_norms: bool) -> CrossEntropyObjective | ProserObjective:
+    """The objective on fresh weights; frozen norms stay in evaluation mode whatever `train()` says."""
+    config = OBJECTIVES[name]
+    closed_set = make_closed_set_net(NetworkConfig(), 3, 8, SEED)
+    objective: CrossEntropyObjective | ProserObjective
+    if config.objective == "cross_entropy":
+        objective = CrossEntropyObjective(closed_set)
+    else:
+        objective = ProserObjective(add_placeholders(closed_set, 4, SEED), config, SEED)
+    if frozen_norms:
+        for module in objective.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.eval()
+                module.train = lambda mode=True, norm=module: norm  # type: ignore[method-assign]
+    return objective
+
+
+def step_gradients(name: str, batch: BatchSlice, *, distributed: bool) -> dict[str, Tensor]:
+    """Gradients of one step, by parameter."""
+    objective = objective_of(name, frozen_norms=True)
+    module = DistributedDataParallel(objective) if distributed else objective
+    terms = module(batch.images, batch.targets, batch.global_targets, objective.draw(0, 0, batch))
+    terms.total.backward()
+    return {key: value.grad.clone() for key, value in objective.named_parameters() if value.grad is not None}
+
+
+def fitted(name: str, batches: TrainingBatches, *, frozen_norms: bool) -> dict[str, object]:
+    """Parameters and metrics of each epoch after `fit`."""
+    objective = objective_of(name, frozen_norms=frozen_norms)
+    epochs = []
+    fit(
+        objective,
+        batches,
+        OBJECTIVES[name],
+        Arithmetic(CPU, bf16=False),
+        seed=SEED,
+        report=lambda epoch, metrics, state: epochs.append(metrics),
+    )
+    return {"parameters": {key: value.detach() for key, value in objective.named_parameters()}, "epochs": epochs}
+
+
+def first_batch(batches: TrainingBatches) -> BatchSlice:
+    """The first batch of the first epoch."""
+    batch_iterator: Iterator[BatchSlice] = batches.epoch(0)
+    return next(batch_iterator)
+
+
+def outcomes(rank: int, world_size: int) -> dict[str, object]:
+    """Everything that the tests compare, as one rank sees it."""
+    task = digits_task()
+    batches = batches_of(task, rank, world_size)
+    distributed = world_size > 1
+    return {
+        "gradients": {name: step_gradients(name, first_batch(batches), distributed=distributed) for name in OBJECTIVES},
+        "fit with frozen norms": {name: fitted(name, batches, frozen_norms=True) for name in OBJECTIVES},
+        "fit": {name: fitted(name, batches, frozen_norms=False) for name in OBJECTIVES},
+    }
+
+
+def run_rank(rank: int, world_size: int, folder: Path) -> None:
+    """One spawned process: join the group, compute, and leave the outcome in a file."""
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=(folder / "store").as_uri(),
+        rank=rank,
+        world_size=world_size,
+        timeout=timedelta(seconds=60),
+    )
+    try:
+        torch.save(outcomes(rank, world_size), folder / f"rank{rank}.pt")
+    finally:
+        dist.destroy_process_group()

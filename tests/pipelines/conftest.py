@@ -1,0 +1,72 @@
+"""Fixtures of the workflow's tests: real digits on disk, real SQLite, temporary search spaces."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pipeline_runs import Workplace, tiny_recipe
+
+import tune_spaces
+from pipelines import jobs
+from pipelines.files import sha256_of
+from pipelines.stages.prepare import prepare
+from pipelines.store import Artefact, seal
+from proser_core.config import to_json
+
+# A space with one point that cannot stay finite beside the one of the paper.
+ONE_DIVERGES = '''"""Two points; the weight of the second one overflows."""
+
+from ray import tune
+
+
+def param_space():
+    return {"finetune": {"beta": tune.grid_search([1.0]), "gamma": tune.grid_search([0.1, 1e38])}}
+'''
+
+
+@pytest.fixture(scope="module")
+def patch() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def spaces(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) -> Path:
+    """The search spaces, and beside them `one_diverges`, in a folder that tests may write to."""
+    folder = tmp_path_factory.mktemp("spaces")
+    for path in tune_spaces.FOLDER.glob("*.py"):
+        shutil.copy(path, folder)
+    (folder / "one_diverges.py").write_text(ONE_DIVERGES)
+    patch.setattr(tune_spaces, "FOLDER", folder)
+    patch.setattr(tune_spaces, "__path__", [str(folder)])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch, spaces: Path) -> Workplace:
+    """An empty storage and a tracking database of its own."""
+    root = tmp_path_factory.mktemp("workplace")
+    patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
+    patch.chdir(root)
+    return Workplace(root)
+
+
+@pytest.fixture(scope="session")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
+    """The tiny recipe's task, as the prepare stage leaves it."""
+    folder = tmp_path_factory.mktemp("task")
+    prepare(tiny_recipe(), None, folder)
+    return seal(folder, {})
+
+
+@pytest.fixture(scope="session")
+def closed_set_weights(task: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Closed-set weights of a network that has trained for two epochs."""
+    from pipelines.workers import run_job
+
+    folder = tmp_path_factory.mktemp("pretrained")
+    job = jobs.Job(kind="pretrain", recipe=to_json(tiny_recipe()), task=str(task.path), folder=str(folder))
+    run_job(job, notify=lambda metrics: None)
+    assert sha256_of(folder / jobs.WEIGHTS)
+    return folder / jobs.WEIGHTS

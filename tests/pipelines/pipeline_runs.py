@@ -1,0 +1,101 @@
+"""A place to run whole pipelines in: a storage, a SQLite tracking database and a temporary space folder."""
+
+import io
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import mlflow
+import pytest
+import ray
+from mlflow.entities import Run
+from rich.console import Console
+
+import pipelines.run
+from pipelines.context import RunContext
+from pipelines.recipes import digits
+from proser_core.config import Recipe
+
+
+def tiny_recipe() -> Recipe:
+    """The digits recipe at 8 pixels with two epochs of each training and one worker, in fp32."""
+    recipe = digits()
+    return replace(
+        recipe,
+        precision="fp32",
+        data=replace(recipe.data, image_size=8),
+        pretrain=replace(recipe.pretrain, epochs=2),
+        finetune=replace(recipe.finetune, epochs=2),
+        cluster=replace(recipe.cluster, pretrain_workers=1),
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run gave: exit code, context, printed text, and the registry's aliases right after it."""
+
+    code: int
+    context: RunContext
+    text: str
+    aliases: dict[str, str]
+    versions: int
+
+    @property
+    def ran(self) -> set[str]:
+        return set(self.context.store.ran)
+
+    @property
+    def parent_id(self) -> str:
+        return self.context.parent.run_id
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Folders and tracking shared by several runs."""
+
+    root: Path
+
+    @property
+    def client(self) -> mlflow.MlflowClient:
+        return mlflow.MlflowClient(f"sqlite:///{self.root / 'mlflow.db'}")
+
+    @property
+    def storage(self) -> Path:
+        return self.root / "storage"
+
+    def run(self, recipe: Recipe, pretrained_file: Path | None = None) -> Outcome:
+        """One whole run in this process, with a Ray of its own where it needs one."""
+        contexts: list[RunContext] = []
+        open_context = pipelines.run._open_context
+
+        def spy(*arguments: object) -> RunContext:
+            contexts.append(open_context(*arguments))  # type: ignore[arg-type]
+            return contexts[-1]
+
+        out = io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pipelines.run, "_open_context", spy)
+            try:
+                code = pipelines.run.run(recipe, None, self.storage, pretrained_file, Console(file=out, width=200))
+            finally:
+                ray.shutdown()
+        model = self.client.get_registered_model(recipe.model_name)
+        versions = self.client.search_model_versions(f"name = '{recipe.model_name}'")
+        aliases = {alias: str(number) for alias, number in model.aliases.items()}
+        return Outcome(code, contexts[0], out.getvalue(), aliases, len(versions))
+
+    def parents(self) -> list[Run]:
+        return [run for run in self._runs() if "mlflow.parentRunId" not in run.data.tags]
+
+    def children(self, parent_id: str) -> list[Run]:
+        return [run for run in self._runs() if run.data.tags.get("mlflow.parentRunId") == parent_id]
+
+    def _runs(self) -> list[Run]:
+        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
+        return list(self.client.search_runs(experiments, max_results=1000))
+
+    def files(self, parent_id: str, folder: str = "") -> set[str]:
+        """Paths of a run's artefacts."""
+        found: set[str] = set()
+        for item in self.client.list_artifacts(parent_id, folder):
+            found |= self.files(parent_id, item.path) if item.is_dir else {item.path}
+        return found

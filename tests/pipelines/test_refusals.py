@@ -1,0 +1,162 @@
+"""Bad input through the command line: one clear line, exit code 2, and no node asked for."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.cluster import Cluster
+from pipelines.recipes import digits
+from proser_core.config import NetworkConfig
+from proser_core.networks.nets import make_closed_set_net
+from proser_core.networks.weights import save_weights
+
+HANGS_AFTER = 45  # seconds after which a command that should have given up is ended
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('tracking') / 'mlflow.db'}"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str) -> Path:
+    """An empty working directory, a database, and a cluster that must not be asked for."""
+
+    def refuse(cluster: Cluster) -> None:
+        raise AssertionError("a node was asked for")
+
+    monkeypatch.setattr(Cluster, "connect", refuse)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def proser(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple:
+    """Exit code and standard error of `proser ARGUMENTS` in this process."""
+    monkeypatch.setattr(sys, "argv", ["proser", *arguments])
+    try:
+        code = main()
+    except SystemExit as exit_:
+        code = exit_.code
+    return code, capsys.readouterr().err
+
+
+DIGITS = ["run", "digits"]
+LINES = {
+    "unknown command": (["rum"], "did you mean 'run'"),
+    "unknown recipe": (["run", "digit"], "did you mean 'digits'"),
+    "no data directory given": (["run", "cifar100-cpu"], "--data-dir"),
+    "data directory missing": (["run", "cifar100-cpu", "--data-dir", "nowhere"], "does not exist"),
+    "data directory empty": (["run", "cifar100-cpu", "--data-dir", "empty"], "is empty"),
+    "no dummy": ([*DIGITS, "--finetune.num-dummies", "0"], "finetune.num_dummies is 0"),
+    "alpha zero": ([*DIGITS, "--finetune.alpha", "0"], "finetune.alpha is 0"),
+    "alpha negative": ([*DIGITS, "--finetune.alpha", "-2"], "finetune.alpha is -2"),
+    "beta negative": ([*DIGITS, "--finetune.beta", "-0.1"], "finetune.beta is -0.1"),
+    "gamma not a number": ([*DIGITS, "--finetune.gamma", "nan"], "finetune.gamma is nan"),
+    "gamma infinite": ([*DIGITS, "--finetune.gamma", "inf"], "finetune.gamma is inf"),
+    "odd batch": ([*DIGITS, "--finetune.batch-size", "33"], "use 34"),
+    "batch not divisible by the workers": ([*DIGITS, "--cluster.num-workers", "3"], "multiple of 6 (30 or 36)"),
+    "pretraining batch not divisible": ([*DIGITS, "--cluster.pretrain-workers", "3"], "multiple of 3 (30 or 33)"),
+    "more workers than cores": (
+        [*DIGITS, "--cluster.num-workers", "1024", "--finetune.batch-size", "2048"],
+        "needs 1024 CPUs",
+    ),
+    "no such GPU": ([*DIGITS, "--cluster.gpus-per-worker", "64"], "GPU"),
+    "target rate above 1": ([*DIGITS, "--calibration.target-rate", "1.5"], "target_rate is 1.5"),
+    "unknown space": ([*DIGITS, "--space", "trade_of"], "did you mean 'trade_off'"),
+    "unknown data set": ([*DIGITS, "--data.name", "digit"], "did you mean 'digits'"),
+    "unknown backbone": ([*DIGITS, "--network.backbone", "classifier"], "did you mean 'classifier32'"),
+    "too many known classes": ([*DIGITS, "--data.num-known", "9"], "has 10 classes"),
+    "batch of more than all images": ([*DIGITS, "--finetune.batch-size", "4000"], "more than the"),
+    "storage that cannot be written": ([*DIGITS, "--storage", "file/storage"], "cannot be written"),
+    "a drawing of no known kind": ([*DIGITS, "--draw", "graph.bmp"], "dot, svg"),
+    "missing checkpoint": ([*DIGITS, "--pretrained", "nowhere.pt"], "there is no checkpoint"),
+    "checkpoint of other shapes": (
+        [*DIGITS, "--pretrained", "seven.safetensors"],
+        "classifier.weight has shape (7, 128)",
+    ),
+    "checkpoint that is none": ([*DIGITS, "--pretrained", "file"], "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+def test_bad_input_is_one_line_and_exit_code_2(
+    case: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "empty").mkdir()
+    (place / "file").write_text("text")
+    if case == "checkpoint of other shapes":
+        save_weights(make_closed_set_net(NetworkConfig(), 7, digits().data.image_size, 0), place / "seven.safetensors")
+    arguments, part = LINES[case]
+    code, error = proser(arguments, monkeypatch, capsys)
+    assert code == 2
+    assert error.startswith("proser: ")
+    assert part in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ([*DIGITS, "--finetune.gama", "1"], "--finetune.gamma"),
+        ([*DIGITS, "--pretrain.epochs", "ten"], "--pretrain.epochs"),
+        ([*DIGITS, "--finetune.schedule", "step"], "--finetune.schedule"),
+    ],
+)
+def test_an_argument_that_cannot_be_parsed_is_shown_with_the_nearest(
+    arguments: list[str], part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error = proser(arguments, monkeypatch, capsys)
+    assert code == 2
+    assert part in error
+    assert "Traceback" not in error
+
+
+def test_a_tracking_server_that_does_not_answer_is_refused_before_any_work(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    code, error = proser(DIGITS, monkeypatch, capsys)
+    assert code == 2
+    assert error.startswith("proser: the tracking server http://127.0.0.1:9 does not answer")
+    assert len(error.splitlines()) == 1
+    assert not (place / "proser-storage" / "prepare").exists()
+
+
+def test_a_ray_address_that_does_not_answer_is_refused(place: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", *DIGITS, "--cluster.address", "127.0.0.1:9"],
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER,
+        env=dict(os.environ),
+    )
+    assert done.returncode == 2
+    assert "proser: no Ray cluster answers at 127.0.0.1:9" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_command_the_recipes_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["proser", "--help"])
+    assert main() == 0
+    assert "digits" in capsys.readouterr().out
+
+
+def test_draw_writes_the_graph_with_the_six_stages(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _ = proser([*DIGITS, "--draw", "graph.dot"], monkeypatch, capsys)
+    assert code == 0
+    graph = (place / "graph.dot").read_text()
+    stages = ("prepared", "pretrained", "swept", "evaluated", "reported", "registered")
+    assert all(stage in graph for stage in stages)
+    assert "prepared -> pretrained" in graph
+    assert {path.name for path in place.iterdir()} == {"graph.dot"}

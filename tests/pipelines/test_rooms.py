@@ -1,0 +1,70 @@
+"""Who may speak to MLflow and Ray, and that importing does nothing."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pipelines
+
+FOLDER = Path(pipelines.__file__).parent
+FILES = sorted(FOLDER.rglob("*.py"))
+IMPORT_ALL = """
+import importlib, os, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+import ray
+assert not ray.is_initialized()
+assert "MLFLOW_TRACKING_URI" not in os.environ
+assert os.listdir(".") == [], os.listdir(".")
+"""
+
+
+def imported(path: Path) -> set[str]:
+    """First parts of everything that a file imports, wherever in the file."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def calls(path: Path) -> set[str]:
+    """Calls of the form `module.function(...)`."""
+    nodes = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    return {ast.unparse(node.func) for node in nodes}
+
+
+def test_only_tracking_imports_mlflow() -> None:
+    users = {path for path in FILES if "mlflow" in imported(path)}
+    assert users
+    assert all(path.parent == FOLDER / "tracking" for path in users), users
+
+
+def test_only_cluster_starts_or_joins_ray() -> None:
+    assert [path.name for path in FILES if "ray.init" in calls(path)] == ["cluster.py"]
+
+
+@pytest.mark.parametrize("name", ["workers.py", "jobs.py", "store.py", "stages/evaluate.py", "stages/prepare.py"])
+def test_files_that_work_without_a_cluster_do_not_import_ray(name: str) -> None:
+    assert "ray" not in imported(FOLDER / name)
+
+
+def test_every_module_has_a_docstring() -> None:
+    assert [path for path in FILES if not ast.get_docstring(ast.parse(path.read_text()))] == []
+
+
+def test_importing_every_module_makes_no_file_and_starts_nothing(tmp_path: Path) -> None:
+    modules = [
+        "pipelines." + ".".join(path.relative_to(FOLDER).with_suffix("").parts)
+        for path in FILES
+        if path.name not in ("__init__.py", "pyfunc_model.py")
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL, *modules], cwd=tmp_path, env={}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,54 @@
+"""What chooses the point of a sweep: development metrics, and nothing of the test images."""
+
+from typing import Any
+
+import pytest
+
+from pipelines.stages.evaluate import select
+from proser_core.config import FinetuneConfig
+
+DEFAULT = FinetuneConfig()
+
+
+def row(beta: float, gamma: float, dev: float, test: float, **others: Any) -> dict[str, Any]:
+    metrics = {"dev/macro_f1": dev, "dev/auroc": dev, "test/unknown_15/macro_f1": test, "test/unknown_15/auroc": test}
+    made = {"key": f"{beta} {gamma}", "status": "finished", "objective": "proser", "metrics": metrics}
+    return {**made, "params": {"beta": beta, "gamma": gamma}, **others}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_swapped_test_metrics_leave_the_choice(reverse: bool) -> None:
+    tests = [0.1, 0.5, 0.9]
+    devs = [0.3, 0.8, 0.2]
+    points = [(0.0, 0.1), (0.1, 0.1), (10.0, 0.1)]
+    ordered = reversed(tests) if reverse else tests
+    rows = [row(*point, dev, test) for point, dev, test in zip(points, devs, ordered, strict=True)]
+    assert select(rows, DEFAULT)["params"]["beta"] == 0.1
+
+
+def test_rows_without_any_test_metric_give_the_same_choice() -> None:
+    rows = [row(0.0, 0.1, 0.3, 0.9), row(0.1, 0.1, 0.8, 0.1)]
+    bare = [{**each, "metrics": {"dev/macro_f1": each["metrics"]["dev/macro_f1"]}} for each in rows]
+    assert select(bare, DEFAULT)["key"] == select(rows, DEFAULT)["key"]
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_a_tie_goes_to_the_recipes_own_point(position: int) -> None:
+    rows = [row(0.0, 0.0, 0.7, 0.9), row(10.0, 10.0, 0.7, 0.9)]
+    rows.insert(position, row(DEFAULT.beta, DEFAULT.gamma, 0.7, 0.1))
+    chosen = select(rows, DEFAULT)
+    assert (chosen["params"]["beta"], chosen["params"]["gamma"]) == (DEFAULT.beta, DEFAULT.gamma)
+
+
+def test_the_recipes_own_point_does_not_win_without_a_tie() -> None:
+    rows = [row(DEFAULT.beta, DEFAULT.gamma, 0.6, 0.9), row(10.0, 10.0, 0.7, 0.1)]
+    assert select(rows, DEFAULT)["params"]["beta"] == 10.0
+
+
+def test_the_control_and_failed_trials_are_never_chosen() -> None:
+    rows = [
+        row(1.0, 0.1, 0.99, 0.9, objective="cross_entropy"),
+        row(0.0, 0.0, 0.1, 0.1),
+        row(10.0, 10.0, 0.9, 0.9, status="failed", metrics={}),
+    ]
+    assert select(rows, DEFAULT)["params"]["beta"] == 0.0

@@ -1,0 +1,126 @@
+"""Finished work is found again by its inputs, and only while it is whole."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipelines.store import MANIFEST, Built, Store, find, seal
+from proser_core.errors import ConfigError
+
+INPUTS = {"task": "abc", "lr": 0.1}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "storage")
+
+
+def write(text: str) -> object:
+    def build(folder: Path) -> None:
+        (folder / "deep").mkdir(exist_ok=True)
+        (folder / "deep" / "result.txt").write_text(text)
+
+    return build
+
+
+def test_a_finished_artefact_is_found_and_not_built_again(store: Store) -> None:
+    made = store.run("stage", INPUTS, write("one"))
+    found = Store(store.root).run("stage", dict(reversed(INPUTS.items())), write("two"))
+    assert found == made
+    assert (found.path / "deep/result.txt").read_text() == "one"
+
+
+def test_only_what_was_built_counts_as_run(store: Store) -> None:
+    store.run("stage", INPUTS, write("one"))
+    later = Store(store.root)
+    later.run("stage", INPUTS, write("one"))
+    assert set(store.ran) == {"stage"}
+    assert later.ran == {}
+
+
+@pytest.mark.parametrize("inputs", [{**INPUTS, "lr": 0.2}, {"task": "abc"}, {**INPUTS, "more": None}])
+def test_other_inputs_are_another_artefact(store: Store, inputs: dict) -> None:
+    assert store.run("stage", INPUTS, write("one")).path != store.run("stage", inputs, write("one")).path
+
+
+def test_the_digest_depends_on_content_alone(store: Store) -> None:
+    first, same, other = (store.run("stage", {"n": n}, write(text)) for n, text in enumerate(("one", "one", "two")))
+    assert first.digest == same.digest != other.digest
+
+
+@pytest.mark.parametrize("harm", ["delete", "change", "no manifest"])
+def test_a_deleted_or_changed_file_makes_it_stale(store: Store, harm: str) -> None:
+    made = store.run("stage", INPUTS, write("one"))
+    result = made.path / "deep/result.txt"
+    if harm == "change":
+        result.write_text("tampered")
+    else:
+        (result if harm == "delete" else made.path / MANIFEST).unlink()
+    assert find(made.path) is None
+    assert store.run("stage", INPUTS, write("one")) == made
+    assert result.read_text() == "one"
+
+
+@pytest.mark.parametrize("harm", ["delete", "change"])
+def test_a_missing_or_changed_linked_artefact_makes_it_stale(store: Store, tmp_path: Path, harm: str) -> None:
+    trial = store.folder("trials", {"beta": 1})
+    trial.mkdir(parents=True)
+    (trial / "weights").write_text("weights")
+    seal(trial, {"beta": 1})
+
+    def build(folder: Path) -> Built:
+        (folder / "table").write_text("table")
+        return Built(linked=(trial,))
+
+    made = store.run("sweep", INPUTS, build)
+    assert find(made.path) == made
+    if harm == "delete":
+        shutil.rmtree(trial)
+    else:
+        (trial / "weights").write_text("tampered")
+    assert find(made.path) is None
+
+
+def test_links_hold_after_the_storage_has_moved(store: Store, tmp_path: Path) -> None:
+    trial = store.folder("trials", {})
+    trial.mkdir(parents=True)
+    seal(trial, {})
+    made = store.run("sweep", INPUTS, lambda folder: Built(linked=(trial,)))
+    moved = tmp_path / "moved"
+    store.root.rename(moved)
+    assert find(moved / made.path.relative_to(store.root)) is not None
+
+
+def test_an_incomplete_artefact_is_built_again(store: Store) -> None:
+    calls = []
+
+    def build(folder: Path) -> Built:
+        calls.append(folder)
+        return Built(complete=len(calls) > 1)
+
+    for expected in (1, 2, 2):
+        store.run("sweep", INPUTS, build)
+        assert len(calls) == expected
+
+
+def test_a_build_that_fails_leaves_no_artefact_but_what_it_wrote(store: Store) -> None:
+    def build(folder: Path) -> None:
+        (folder / "half").write_text("half")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        store.run("stage", INPUTS, build)
+    folder = store.folder("stage", INPUTS)
+    assert find(folder) is None
+    assert (folder / "half").is_file()
+
+
+def test_storage_that_cannot_be_written_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"cannot be written.*--storage"):
+        Store(tmp_path / "file" / "storage")
+
+
+def test_opening_a_storage_leaves_nothing_behind(store: Store) -> None:
+    assert list(store.root.iterdir()) == []

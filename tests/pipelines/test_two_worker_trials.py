@@ -1,0 +1,61 @@
+"""Trials of more than one DDP worker: a TorchTrainer under each Tune trial, on a real local Ray."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import ray
+from pipeline_runs import tiny_recipe
+
+from pipelines import jobs
+from pipelines.cluster import Cluster
+from pipelines.store import Artefact, find
+from proser_core.config import to_json
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ProserError
+from proser_core.recognition.logits import load_logits
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    recipe = tiny_recipe()
+    yield Cluster(replace(recipe.cluster, num_workers=2), tmp_path_factory.mktemp("storage"))
+    ray.shutdown()
+
+
+def test_a_trial_of_two_workers_leaves_an_artefact_and_another_that_diverges_leaves_its_reason(
+    cluster: Cluster, task: Artefact, closed_set_weights: Path, tmp_path: Path
+) -> None:
+    recipe = replace(tiny_recipe(), cluster=cluster.config)
+    tuned = {
+        "good": recipe.finetune,
+        "bad": replace(recipe.finetune, gamma=1e38),
+    }
+    trials = [
+        jobs.Job(
+            kind="finetune",
+            recipe=to_json(replace(recipe, finetune=finetune)),
+            task=str(task.path),
+            folder=str(tmp_path / "trials" / name),
+            weights=str(closed_set_weights),
+        )
+        for name, finetune in tuned.items()
+    ]
+    cluster.run_trials(trials, "two-workers")
+    good, bad = tmp_path / "trials/good", tmp_path / "trials/bad"
+    assert find(good) is not None
+    assert [row["epoch"] for row in jobs.read_epochs(good)] == [0, 1]
+    assert len(load_logits(good / jobs.LOGITS)["test"]) == len(OpenSetTask.load(task.path).test)
+    assert find(bad) is None
+    assert "must stay finite" in (bad / jobs.FAILURE).read_text()
+
+
+def test_a_pretraining_that_diverges_is_an_error_for_the_user(cluster: Cluster, task: Artefact, tmp_path: Path) -> None:
+    recipe = tiny_recipe()
+    diverging = replace(recipe, pretrain=replace(recipe.pretrain, lr=1e38))
+    folder = tmp_path / "pretrain"
+    folder.mkdir()
+    job = jobs.Job(kind="pretrain", recipe=to_json(diverging), task=str(task.path), folder=str(folder))
+    with pytest.raises(ProserError, match="must stay finite"):
+        cluster.run_distributed(job, 1)

@@ -1,0 +1,329 @@
+"""End to end: one small run of every stage, and what the runs after it repeat or leave alone.
+
+The fixtures run in this order on one storage: first, again, healed, recalibrated, retrained.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mlflow.entities import Run
+from pipeline_runs import Outcome, Workplace, tiny_recipe
+
+from pipelines.files import read_json, sha256_of
+from proser_core.data import digits
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+POINTS = 25
+SETTINGS = (1, 2, 3)
+SCORES_WITHIN = 1e-4
+LOAD_AND_PREDICT = """
+import sys, mlflow, numpy as np
+model = mlflow.pyfunc.load_model(sys.argv[1])
+model.predict(np.load(sys.argv[2])).to_json(sys.argv[3], orient="split", double_precision=15)
+"""
+
+
+@pytest.fixture(scope="module")
+def first(workplace: Workplace) -> Outcome:
+    return workplace.run(tiny_recipe())
+
+
+@pytest.fixture(scope="module")
+def children(first: Outcome, workplace: Workplace) -> list[Run]:
+    return workplace.children(first.parent_id)
+
+
+@pytest.fixture(scope="module")
+def proser_children(children: list[Run]) -> list[Run]:
+    return [run for run in children if run.data.params["objective"] == "proser"]
+
+
+@pytest.fixture(scope="module")
+def again(first: Outcome, workplace: Workplace) -> tuple[Outcome, int, int]:
+    """The same run once more, with the numbers of MLflow runs before and after it."""
+    before = len(workplace._runs())
+    outcome = workplace.run(tiny_recipe())
+    return outcome, before, len(workplace._runs())
+
+
+def stamps(workplace: Workplace) -> dict[str, tuple[int, str]]:
+    """Time of change and digest of each trial's weights: a trial that was trained again has another time."""
+    files = workplace.storage.glob("trials/*/weights.safetensors")
+    return {path.parent.name: (path.stat().st_mtime_ns, sha256_of(path)) for path in files}
+
+
+@pytest.fixture(scope="module")
+def healed(again: tuple[Outcome, int, int], workplace: Workplace) -> tuple[Outcome, str, dict, dict]:
+    """A run after one trial's folder was deleted: outcome, the trial's key, weights before and after."""
+    before = stamps(workplace)
+    victim = sorted(before)[7]
+    shutil.rmtree(workplace.storage / "trials" / victim)
+    outcome = workplace.run(tiny_recipe())
+    return outcome, victim, before, stamps(workplace)
+
+
+@pytest.fixture(scope="module")
+def recalibrated(healed: object, workplace: Workplace) -> tuple[Outcome, dict, dict]:
+    """A run with another target rate, and the trials' weights before and after it."""
+    recipe = tiny_recipe()
+    before = stamps(workplace)
+    outcome = workplace.run(replace(recipe, calibration=replace(recipe.calibration, target_rate=0.8)))
+    return outcome, before, stamps(workplace)
+
+
+@pytest.fixture(scope="module")
+def retrained(recalibrated: object, workplace: Workplace) -> tuple[Outcome, dict, dict]:
+    """A run with another fine-tuning learning rate, on a space of which one point diverges."""
+    recipe = tiny_recipe()
+    before = stamps(workplace)
+    outcome = workplace.run(replace(recipe, space="one_diverges", finetune=replace(recipe.finetune, lr=0.02)))
+    return outcome, before, stamps(workplace)
+
+
+def aggregate_bias(workplace: Workplace, outcome: Outcome) -> dict[str, float]:
+    runs = workplace.children(outcome.parent_id)
+    return {run.info.run_name: run.data.metrics["calibration/bias"] for run in runs}
+
+
+class TestTheFirstRun:
+    def test_it_is_clean_and_names_the_model_and_the_figures(self, first: Outcome) -> None:
+        assert first.code == 0
+        assert not first.context.failures
+        assert "models:/proser/1" in first.text
+        assert "Selected on development data" in first.text
+        assert "proser ui" in first.text
+
+    def test_every_stage_ran(self, first: Outcome) -> None:
+        assert first.ran == {"prepare", "pretrain", "sweep", "evaluate", "report"}
+
+    def test_it_has_one_child_for_each_point_and_one_for_the_control(self, children: list[Run]) -> None:
+        assert len(children) == POINTS + 1
+        assert {run.info.status for run in children} == {"FINISHED"}
+        pairs = {
+            (float(run.data.params["beta"]), float(run.data.params["gamma"]))
+            for run in children
+            if run.data.params["objective"] == "proser"
+        }
+        weights = (0.0, 0.01, 0.1, 1.0, 10.0)
+        assert pairs == {(beta, gamma) for beta in weights for gamma in weights}
+
+    def test_every_child_has_the_parameters_of_its_trial(self, children: list[Run]) -> None:
+        for run in children:
+            assert {"beta", "gamma", "C", "alpha", "split_index", "seed"} <= run.data.params.keys()
+            assert (run.data.params["C"], run.data.params["alpha"]) == ("5", "2.0")
+            assert (run.data.params["split_index"], run.data.params["seed"]) == ("0", "0")
+
+    def test_every_child_has_the_metrics_of_every_openness_setting(self, children: list[Run]) -> None:
+        needed = {"calibration/bias", "dev/auroc", "dev/macro_f1", "test/closed_set_accuracy", "val/known_rate"}
+        for setting in SETTINGS:
+            needed |= {f"test/unknown_{setting}/{name}" for name in ("auroc", "macro_f1", "oscr")}
+        for run in children:
+            assert needed <= run.data.metrics.keys()
+            assert all(np.isfinite(run.data.metrics[name]) for name in needed)
+
+    def test_rates_are_fractions(self, children: list[Run]) -> None:
+        for run in children:
+            rates = {k: v for k, v in run.data.metrics.items() if k.endswith(("auroc", "macro_f1", "oscr", "rate"))}
+            assert all(0 <= value <= 1 for value in rates.values()), rates
+
+    def test_ninety_five_percent_of_validation_stays_known(self, children: list[Run]) -> None:
+        assert all(run.data.metrics["val/known_rate"] >= 0.95 for run in children)
+
+    @pytest.mark.parametrize("name", ["loss/closed_set", "loss/placeholder", "loss/mixture", "train/dummy_win_rate"])
+    def test_curves_have_one_value_an_epoch(self, name: str, proser_children: list[Run], workplace: Workplace) -> None:
+        for run in proser_children:
+            history = workplace.client.get_metric_history(run.info.run_id, name)
+            assert [metric.step for metric in history] == [0, 1]
+
+    def test_the_control_has_no_placeholder_curve(self, children: list[Run]) -> None:
+        (control,) = (run for run in children if run.data.params["objective"] == "cross_entropy")
+        assert "loss/closed_set" in control.data.metrics
+        assert "loss/placeholder" not in control.data.metrics
+
+    def test_the_parent_has_the_pretraining_curve_and_the_selected_metrics(
+        self, first: Outcome, workplace: Workplace
+    ) -> None:
+        run = workplace.client.get_run(first.parent_id)
+        assert run.info.status == "FINISHED"
+        history = workplace.client.get_metric_history(first.parent_id, "pretrain/loss/closed_set")
+        assert [metric.step for metric in history] == [0, 1]
+        assert {"calibration/bias", "dev/macro_f1", "test/unknown_3/auroc"} <= run.data.metrics.keys()
+        assert {"split_index", "seed", "space", "recipe"} <= run.data.params.keys()
+
+    def test_the_parent_has_heat_maps_curves_margins_and_what_decided_the_result(
+        self, first: Outcome, workplace: Workplace
+    ) -> None:
+        files = workplace.files(first.parent_id)
+        needed = {
+            "class_split.json",
+            "recipe.json",
+            "data_fingerprint.json",
+            "results.md",
+            "margins.png",
+            "margins.svg",
+        }
+        for metric in ("auroc", "macro_f1"):
+            needed |= {f"{metric}_against_openness.png", f"points/{metric}_development.png"}
+            needed |= {f"points/{metric}_unknown_{setting}.png" for setting in SETTINGS}
+        assert needed <= files
+
+    def test_the_class_split_names_the_known_classes(
+        self, first: Outcome, workplace: Workplace, tmp_path: Path
+    ) -> None:
+        path = workplace.client.download_artifacts(first.parent_id, "class_split.json", str(tmp_path))
+        split = read_json(Path(path))
+        assert len(split["known"]) == 5
+        roles = [*split["known"].values(), *split["unknown"], *split["development"]]
+        assert sorted(roles) == list(range(10))
+
+    def test_the_selected_trial_is_the_best_on_development_data(
+        self, first: Outcome, proser_children: list[Run], workplace: Workplace
+    ) -> None:
+        best = max(run.data.metrics["dev/macro_f1"] for run in proser_children)
+        parent = workplace.client.get_run(first.parent_id)
+        assert parent.data.metrics["dev/macro_f1"] == pytest.approx(best)
+
+    def test_its_version_is_candidate_and_champion(self, first: Outcome) -> None:
+        assert first.versions == 1
+        assert first.aliases == {"candidate": "1", "champion": "1"}
+
+
+def classifier_of(workplace: Workplace, version: str) -> Path:
+    """The folder that a version was made of, found by the digest in its tag."""
+    digest = workplace.client.get_model_version("proser", version).tags["proser.artefact"]
+    cards = workplace.storage.glob("evaluate/*/classifier/classifier.json")
+    return next(card.parent for card in cards if sha256_of(card) == digest)
+
+
+def test_the_registered_model_loads_elsewhere_without_pickle_and_predicts_what_the_classifier_does(
+    first: Outcome, workplace: Workplace, tmp_path: Path
+) -> None:
+    images = digits.read("test", tiny_recipe().data.image_size).images[:200]
+    np.save(tmp_path / "images.npy", images)
+    environment = {
+        **os.environ,
+        "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+        "MLFLOW_TRACKING_URI": f"sqlite:///{workplace.root / 'mlflow.db'}",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD_AND_PREDICT, "models:/proser@champion", "images.npy", "out.json"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    table = json.loads((tmp_path / "out.json").read_text())
+    got = dict(zip(table["columns"], map(list, zip(*table["data"], strict=True)), strict=True))
+    want = OpenSetClassifier.load(classifier_of(workplace, first.aliases["champion"])).predict(images)
+    assert got["label"] == want.labels
+    assert got["unknown"] == [label == "unknown" for label in want.labels]
+    np.testing.assert_allclose(got["unknown_score"], want.unknown_scores, atol=SCORES_WITHIN)
+    probabilities = np.stack([got[name] for name in got if name.startswith("p_")], axis=1)
+    np.testing.assert_allclose(probabilities, want.probabilities, atol=SCORES_WITHIN)
+    assert 0 < np.mean(got["unknown"]) < 1
+
+
+class TestTheSameRunAgain:
+    def test_it_trains_nothing(self, again: tuple[Outcome, int, int]) -> None:
+        outcome, _, _ = again
+        assert outcome.code == 0
+        assert outcome.ran == set()
+        assert "every stage was found finished" in outcome.text
+
+    def test_it_makes_no_run_and_no_version(self, first: Outcome, again: tuple[Outcome, int, int]) -> None:
+        outcome, before, after = again
+        assert outcome.parent_id == first.parent_id
+        assert before == after == POINTS + 2
+        assert outcome.versions == 1
+        assert outcome.aliases == first.aliases
+
+    def test_it_starts_no_ray(self, again: tuple[Outcome, int, int]) -> None:
+        outcome, _, _ = again
+        assert not outcome.context.cluster._resources
+
+    def test_no_curve_has_a_value_twice(self, again: object, children: list[Run], workplace: Workplace) -> None:
+        history = workplace.client.get_metric_history(children[0].info.run_id, "loss/closed_set")
+        assert [metric.step for metric in history] == [0, 1]
+
+
+class TestARunAfterOneTrialWasDeleted:
+    def test_only_that_trial_is_trained_again(self, healed: tuple[Outcome, str, dict, dict]) -> None:
+        outcome, victim, before, after = healed
+        assert {key for key in before if before[key][0] != after[key][0]} == {victim}
+        assert before.keys() == after.keys()
+        assert f"{POINTS + 1} trials, {POINTS} of them trained before" in outcome.text
+
+    def test_it_comes_out_as_it_was(self, healed: tuple[Outcome, str, dict, dict]) -> None:
+        _, victim, before, after = healed
+        assert before[victim][1] == after[victim][1]
+
+    def test_nothing_else_is_done_again(self, first: Outcome, healed: tuple[Outcome, str, dict, dict]) -> None:
+        outcome = healed[0]
+        assert outcome.ran == {"sweep"}
+        assert outcome.versions == 1
+        assert outcome.parent_id == first.parent_id
+
+
+class TestARunWithAnotherTargetRate:
+    def test_it_trains_nothing(self, recalibrated: tuple[Outcome, dict, dict]) -> None:
+        outcome, before, after = recalibrated
+        assert before == after
+        assert "pretrain" not in outcome.ran
+        assert not outcome.context.cluster._resources
+
+    def test_every_trial_has_a_higher_bias(
+        self, first: Outcome, recalibrated: tuple[Outcome, dict, dict], workplace: Workplace
+    ) -> None:
+        before, after = (aggregate_bias(workplace, outcome) for outcome in (first, recalibrated[0]))
+        assert before.keys() == after.keys()
+        assert all(after[name] > before[name] for name in before)
+
+    def test_it_is_another_mlflow_run(self, first: Outcome, recalibrated: tuple[Outcome, dict, dict]) -> None:
+        assert recalibrated[0].parent_id != first.parent_id
+
+    def test_its_version_is_candidate_while_the_champion_stays(self, recalibrated: tuple[Outcome, dict, dict]) -> None:
+        assert recalibrated[0].aliases == {"candidate": "2", "champion": "1"}
+
+
+class TestARunWithAnotherFineTuning:
+    def test_it_keeps_the_pretraining(self, retrained: tuple[Outcome, dict, dict], workplace: Workplace) -> None:
+        outcome, _, _ = retrained
+        assert "pretrain" not in outcome.ran
+        assert "prepare" not in outcome.ran
+        assert len(list((workplace.storage / "pretrain").iterdir())) == 1
+
+    def test_it_trains_every_trial_of_its_own(self, retrained: tuple[Outcome, dict, dict]) -> None:
+        outcome, before, after = retrained
+        assert "3 trials, 0 of them trained before" in outcome.text
+        assert len(after) == len(before) + 2  # the control and the point that stays finite
+        assert all(after[key] == before[key] for key in before)
+
+    def test_its_version_is_candidate_while_the_champion_stays(self, retrained: tuple[Outcome, dict, dict]) -> None:
+        assert retrained[0].aliases == {"candidate": "3", "champion": "1"}
+
+    def test_the_trial_that_diverged_is_named_and_gives_exit_code_1(
+        self, retrained: tuple[Outcome, dict, dict]
+    ) -> None:
+        outcome = retrained[0]
+        assert outcome.code == 1
+        (failure,) = outcome.context.failures
+        assert "gamma 1e+38" in failure
+        assert "must stay finite" in failure
+        assert "gamma 1e+38" in outcome.text
+
+    def test_mlflow_shows_which_trial_failed_and_why(
+        self, retrained: tuple[Outcome, dict, dict], workplace: Workplace
+    ) -> None:
+        runs = {run.info.run_name: run for run in workplace.children(retrained[0].parent_id)}
+        (failed,) = (run for run in runs.values() if run.info.status == "FAILED")
+        assert "gamma 1e+38" in failed.info.run_name
+        assert "must stay finite" in failed.data.tags["mlflow.note.content"]
+        assert sum(run.info.status == "FINISHED" for run in runs.values()) == 2

@@ -1,0 +1,155 @@
+"""A training worker: what it leaves on disk, also after it was stopped."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pipeline_runs import tiny_recipe
+from safetensors.torch import load_file
+
+from pipelines import jobs
+from pipelines.files import sha256_of
+from pipelines.store import Artefact, find
+from pipelines.workers import run_job
+from proser_core.config import Recipe, to_json
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import CheckpointError, TrainingError
+from proser_core.recognition.logits import load_logits
+
+Make = Callable[..., jobs.Job]
+
+
+class StoppedError(Exception):
+    """Stands for a machine that went away."""
+
+
+@pytest.fixture
+def make(task: Artefact, closed_set_weights: Path, tmp_path: Path) -> Make:
+    """A job of the tiny recipe with three epochs, dropout and a learning rate that moves."""
+
+    def job(name: str, kind: str = "finetune", recipe: Recipe | None = None, weights: Path | None = None) -> jobs.Job:
+        (tmp_path / name).mkdir()  # as the store does
+        begin = weights or (closed_set_weights if kind == "finetune" else None)
+        return jobs.Job(
+            kind=kind,
+            recipe=to_json(recipe or lively_recipe()),
+            task=str(task.path),
+            folder=str(tmp_path / name),
+            weights=str(begin or ""),
+        )
+
+    return job
+
+
+def lively_recipe(**finetune: Any) -> Recipe:
+    recipe = tiny_recipe()
+    return replace(
+        recipe,
+        network=replace(recipe.network, dropout=0.2),
+        pretrain=replace(recipe.pretrain, epochs=3),
+        finetune=replace(recipe.finetune, **{"epochs": 3, "schedule": "cosine", **finetune}),
+    )
+
+
+def stop_after(epochs: int) -> Callable[[object], None]:
+    seen = []
+
+    def notify(metrics: object) -> None:
+        seen.append(metrics)
+        if len(seen) == epochs:
+            raise StoppedError
+
+    return notify
+
+
+def ignore(metrics: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize("stopped_after", [1, 3])
+@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+def test_a_job_that_was_stopped_after_an_epoch_equals_one_that_never_stopped(
+    make: Make, kind: str, stopped_after: int
+) -> None:
+    whole, stopped = make("whole", kind), make("stopped", kind)
+    run_job(whole, ignore)
+    with pytest.raises(StoppedError):
+        run_job(stopped, stop_after(stopped_after))
+    assert find(Path(stopped.folder)) is None
+    assert len(jobs.read_epochs(Path(stopped.folder))) == stopped_after
+    run_job(stopped, ignore)
+    for name in (jobs.WEIGHTS, jobs.EPOCHS, jobs.LOGITS):
+        assert sha256_of(Path(stopped.folder) / name) == sha256_of(Path(whole.folder) / name), name
+    assert find(Path(stopped.folder)).digest == find(Path(whole.folder)).digest  # type: ignore[union-attr]
+
+
+def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make: Make, task: Artefact) -> None:
+    job = make("job")
+    run_job(job, ignore)
+    folder = Path(job.folder)
+    assert {path.name for path in folder.iterdir()} == {jobs.WEIGHTS, jobs.LOGITS, jobs.EPOCHS, "manifest.json"}
+    rows = jobs.read_epochs(folder)
+    assert [row["epoch"] for row in rows] == [0, 1, 2]
+    assert all(math.isfinite(value) for row in rows for value in row.values())
+    images, logits = OpenSetTask.load(task.path), load_logits(folder / jobs.LOGITS)
+    for part in ("val", "development", "test"):
+        assert logits[part].known.shape == (len(getattr(images, part)), 5)
+        assert logits[part].dummies.shape == (len(getattr(images, part)), 5)
+
+
+def test_epochs_on_disk_are_there_before_they_are_reported(make: Make) -> None:
+    job = make("job")
+    on_disk = []
+    run_job(job, lambda metrics: on_disk.append(len(jobs.read_epochs(Path(job.folder)))))
+    assert on_disk == [1, 2, 3]
+
+
+def test_a_job_with_the_users_weights_only_scores_them(make: Make, closed_set_weights: Path) -> None:
+    recipe = tiny_recipe()
+    job = make("job", "pretrain", recipe, weights=closed_set_weights)
+    run_job(job, stop_after(1))
+    folder = Path(job.folder)
+    assert not (folder / jobs.EPOCHS).exists()
+    given, kept = load_file(closed_set_weights), load_file(folder / jobs.WEIGHTS)
+    assert given.keys() == kept.keys()
+    assert all(given[name].equal(kept[name]) for name in given)
+    trained = load_logits(closed_set_weights.parent / jobs.LOGITS)
+    np.testing.assert_array_equal(load_logits(folder / jobs.LOGITS)["test"].known, trained["test"].known)
+    assert find(folder) is not None
+
+
+def test_weights_of_other_shapes_are_refused_by_name(make: Make, closed_set_weights: Path) -> None:
+    recipe = replace(tiny_recipe(), network=replace(tiny_recipe().network, backbone="classifier32_flat"))
+    run_job(make("same", "pretrain", recipe, weights=closed_set_weights), ignore)  # at 8 pixels the shapes are equal
+    wider = replace(recipe, data=replace(recipe.data, image_size=32))
+    with pytest.raises(CheckpointError, match=r"classifier\.weight has shape \(5, 128\)"):
+        run_job(make("job", "pretrain", wider, weights=closed_set_weights), ignore)
+
+
+def test_a_loss_that_is_not_finite_leaves_its_message_and_no_artefact(make: Make) -> None:
+    job = make("job", recipe=lively_recipe(gamma=1e38))
+    with pytest.raises(TrainingError, match="must stay finite"):
+        run_job(job, ignore)
+    folder = Path(job.folder)
+    assert "must stay finite" in (folder / jobs.FAILURE).read_text()
+    assert find(folder) is None
+    assert not (folder / jobs.WEIGHTS).exists()
+
+
+def test_weights_that_overflow_in_the_very_last_step_are_a_failure_too(make: Make, task: Artefact) -> None:
+    one_batch = len(OpenSetTask.load(task.path).train) // 2 * 2
+    job = make("job", recipe=lively_recipe(gamma=1e38, epochs=1, batch_size=one_batch))
+    with pytest.raises(TrainingError):
+        run_job(job, ignore)
+    assert find(Path(job.folder)) is None
+
+
+def test_the_message_of_an_earlier_failure_goes_when_the_job_succeeds(make: Make) -> None:
+    job = make("job")
+    (Path(job.folder) / jobs.FAILURE).write_text("an earlier attempt")
+    run_job(job, ignore)
+    assert not (Path(job.folder) / jobs.FAILURE).exists()

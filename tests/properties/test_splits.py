@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proser_core.config import DataConfig
+from proser_core.data.splits import ClassSplit, draw_split
+from proser_core.data.tasks import stratified_rows
+from proser_core.errors import DataError
+
+CIFAR100 = DataConfig(name="cifar100")
+
+
+@given(st.integers(0, 2**40))
+def test_known_development_and_unknown_classes_are_disjoint(split_index):
+    config = DataConfig(num_known=5, unknown_settings=(1, 3), development="held-out-2", split_index=split_index)
+    split = draw_split(config, 10)
+    assert sorted(split.known + split.development + split.unknown) == list(range(10))
+    assert (len(split.known), len(split.development), len(split.unknown)) == (5, 2, 3)
+
+
+@given(st.integers(0, 2**40))
+def test_unknown_classes_of_the_settings_nest(split_index):
+    split = draw_split(DataConfig(name="cifar100", split_index=split_index), 100)
+    for smaller, larger in zip(split.settings, split.settings[1:], strict=False):
+        assert split.unknown_in(larger)[:smaller] == split.unknown_in(smaller)
+        assert len(split.unknown_in(larger)) == larger
+
+
+@given(st.integers(0, 1000))
+def test_the_split_is_the_permutation_of_pcg64(split_index):
+    order = np.random.Generator(np.random.PCG64(split_index)).permutation(100).tolist()
+    split = draw_split(DataConfig(name="cifar100", split_index=split_index), 100)
+    assert split.known == tuple(order[:15])
+    assert split.unknown == tuple(order[15:])
+
+
+def test_the_same_index_draws_the_same_split_and_another_another():
+    assert draw_split(CIFAR100, 100) == draw_split(CIFAR100, 100)
+    assert draw_split(CIFAR100, 100).known != draw_split(DataConfig(name="cifar100", split_index=1), 100).known
+
+
+def test_openness_of_the_paper_runs_from_29_to_61_percent():
+    split = draw_split(CIFAR100, 100)
+    assert [round(100 * split.openness(setting), 2) for setting in split.settings] == [
+        29.29, 42.26, 50.0, 55.28, 61.27,
+    ]  # fmt: skip
+
+
+def test_too_few_classes_are_refused_with_what_is_needed():
+    with pytest.raises(DataError, match=r"99 classes; the recipe needs 100 \(15 known, 0 for development, 85 unknown"):
+        draw_split(CIFAR100, 99)
+
+
+def test_a_class_with_two_roles_is_refused():
+    with pytest.raises(DataError, match="two roles"):
+        ClassSplit(known=(1, 2), unknown=(2, 3), settings=(1,))
+    with pytest.raises(DataError, match="two roles"):
+        ClassSplit(known=(1, 2), unknown=(3,), settings=(1,), development=(1,))
+
+
+def test_a_setting_wider_than_the_split_is_refused():
+    with pytest.raises(DataError, match="takes 3 unknown classes; the split has 2"):
+        ClassSplit(known=(1,), unknown=(2, 3), settings=(1, 3))
+
+
+@given(
+    st.lists(st.integers(2, 40), min_size=1, max_size=6),
+    st.floats(0.001, 0.999),
+    st.integers(0, 2**32),
+)
+def test_validation_takes_its_share_of_every_class_at_least_one_and_never_all(sizes, fraction, seed):
+    targets = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    chosen = stratified_rows(targets, len(sizes), fraction, seed)
+    for target, size in enumerate(sizes):
+        taken = int(chosen[targets == target].sum())
+        assert 1 <= taken <= size - 1
+        assert taken == min(max(1, round(fraction * size)), size - 1)
+
+
+def test_validation_is_the_same_for_the_same_seed_only():
+    targets = np.arange(200) % 4
+    first = stratified_rows(targets, 4, 0.1, seed=5)
+    assert (first == stratified_rows(targets, 4, 0.1, seed=5)).all()
+    assert (first != stratified_rows(targets, 4, 0.1, seed=6)).any()
+
+
+@pytest.mark.parametrize("images", [0, 1])
+def test_a_class_with_fewer_than_two_images_is_refused(images):
+    targets = np.array([0] * 5 + [1] * images)
+    with pytest.raises(DataError, match=rf"known class 1 has {images} training image.*at least 2"):
+        stratified_rows(targets, 2, 0.1, seed=0)
