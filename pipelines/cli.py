@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pipelines.recipes import RECIPES
 from proser_core.config import Recipe
-from proser_core.errors import ProserError
+from proser_core.errors import ProserError, TrainingError
 from proser_core.naming import look_up, unknown_name
 
 DEFAULT_STORAGE = Path("proser-storage")
@@ -114,7 +114,7 @@ def main() -> int:
         return COMMANDS[arguments[0]](arguments[1:])
     except ProserError as error:
         print(f"proser: {error}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, TrainingError) else 2
     except KeyboardInterrupt:
         print("\nproser: interrupted; the same command goes on from the last finished epoch", file=sys.stderr)
         return 130

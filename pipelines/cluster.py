@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,10 +44,11 @@ class Cluster:
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         try:
             if self.config.address:
-                ray.init(self.config.address, **options)
-            else:
+                _knock(self.config.address)
+                ray.init(self.config.address, ignore_reinit_error=True, **options)
+            elif not ray.is_initialized():
                 ray.init(include_dashboard=False, resources={DRIVER_RESOURCE: 1000}, **options)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             where = self.config.address or "this machine"
             raise ClusterError(
                 f"no Ray cluster answers at {where} ({str(error).splitlines()[0]}); start one with `ray start --head`, "
@@ -151,7 +153,7 @@ def run_single_trial(config: dict[str, Any]) -> None:
 
 def train_distributed(job: Job, num_workers: int, resources: dict[str, float], storage: Path) -> None:
     """A TorchTrainer whose workers run the job; gloo on CPUs, nccl on GPUs."""
-    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
     from ray.train.torch import TorchTrainer
 
     trainer = TorchTrainer(
@@ -168,7 +170,7 @@ def train_distributed(job: Job, num_workers: int, resources: dict[str, float], s
     )
     try:
         trainer.fit()
-    except RuntimeError as error:  # Ray's wrapper hides the worker's own message
+    except TrainingFailedError as error:  # hides the worker's own message
         failure = Path(job.folder) / FAILURE
         if failure.is_file():
             raise TrainingError(failure.read_text()) from error
@@ -185,6 +187,13 @@ def _train_loop(config: dict[str, Any]) -> None:
     if torch.cuda.is_available():
         torch.cuda.set_device(ray.train.torch.get_device())
     run_job(Job(**config["job"]), notify=lambda metrics: ray.train.report(metrics))
+
+
+def _knock(address: str) -> None:
+    """Raises OSError at once where nothing listens at host:port; Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=5).close()
 
 
 def _local_gpus() -> int:

@@ -20,6 +20,7 @@ from pipelines.tracking.server import outages_named, tracking_uri
 from proser_core import processor
 from proser_core.config import Recipe, decisive_fields, digest_of, from_json
 from proser_core.errors import CheckpointError, ConfigError
+from proser_core.naming import look_up
 from tune_spaces import check_name
 
 if TYPE_CHECKING:
@@ -92,11 +93,13 @@ def _open_context(
     recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: Path | None, console: Console
 ) -> RunContext:
     """Check everything that can be checked early, and connect to what answers."""
+    from pipelines.stages.prepare import prepare_inputs
+    from proser_core.networks.nets import BACKBONES
+
     check_name(recipe.space)
+    look_up("backbone", recipe.network.backbone, BACKBONES)
     if pretrained_file is not None and not pretrained_file.is_file():
         raise CheckpointError(f"there is no checkpoint {pretrained_file}; give a file with --pretrained")
-    from pipelines.stages.prepare import prepare_inputs
-
     data = prepare_inputs(recipe, data_dir)
     store = Store(storage)
     cluster = Cluster(recipe.cluster, store.root)

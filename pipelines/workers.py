@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from pipelines.files import write_atomically
@@ -18,7 +19,7 @@ from pipelines.store import seal
 from proser_core.config import Recipe, from_json
 from proser_core.data.batches import TrainingBatches
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ProserError
+from proser_core.errors import ProserError, TrainingError
 from proser_core.learning.fit import Arithmetic, Metrics, State, fit
 from proser_core.learning.mixup import current_world
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
@@ -30,46 +31,56 @@ from proser_core.recognition.logits import PARTS, compute_logits, save_logits
 def run_job(job: Job, notify: Callable[[Metrics], None]) -> None:
     """Train, then score every image, in this process of the job's workers.
 
-    Raises TrainingError where the loss is not finite. What a user can mend leaves its message in
-    the folder.
+    Raises TrainingError where the loss or the outcome is not finite. What a user can mend leaves
+    its message in the folder.
     """
     torch.set_num_threads(job.threads)
-    recipe: Recipe = from_json(Recipe, job.recipe)
-    folder, device = Path(job.folder), _device()
-    rank, world_size = current_world()
+    folder, rank = Path(job.folder), current_world()[0]
     task = OpenSetTask.load(Path(job.task))
-    net, objective = _build(job, recipe, task)
-    normalisation = (task.mean, task.std)
-    training = recipe.finetune if job.kind == "finetune" else recipe.pretrain
-    if job.kind == "finetune" or not job.weights:
-        batches = TrainingBatches(
-            task.train,
-            recipe.data,
-            normalisation,
-            batch_size=training.batch_size,
-            seed=recipe.seed,
-            purpose=job.kind,
-            device=device,
-            rank=rank,
-            world_size=world_size,
-        )
-        report = DurableReport(folder, notify, write=rank == 0)
-        try:
-            fit(
-                objective,
-                batches,
-                training,
-                Arithmetic(device, job.bf16),
-                seed=recipe.seed,
-                report=report,
-                resume=report.last_state(device),
-            )
-        except ProserError as error:
-            if rank == 0:
-                write_atomically(folder / FAILURE, str(error).encode())
-            raise
     if rank == 0:
-        _finish(job, net, task)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / FAILURE).unlink(missing_ok=True)
+    try:
+        net = _trained(job, from_json(Recipe, job.recipe), task, notify)
+        if rank == 0:
+            _finish(job, net, task)
+    except ProserError as error:
+        if rank == 0:
+            write_atomically(folder / FAILURE, str(error).encode())
+        raise
+
+
+def _trained(
+    job: Job, recipe: Recipe, task: OpenSetTask, notify: Callable[[Metrics], None]
+) -> ClosedSetNet | PlaceholderNet:
+    """The job's network after training; a user's own pretrained weights are taken as they are."""
+    net, objective = _build(job, recipe, task)
+    if job.kind == "pretrain" and job.weights:
+        return net
+    device, (rank, world_size) = _device(), current_world()
+    training = recipe.finetune if job.kind == "finetune" else recipe.pretrain
+    batches = TrainingBatches(
+        task.train,
+        recipe.data,
+        (task.mean, task.std),
+        batch_size=training.batch_size,
+        seed=recipe.seed,
+        purpose=job.kind,
+        device=device,
+        rank=rank,
+        world_size=world_size,
+    )
+    report = DurableReport(Path(job.folder), notify, write=rank == 0)
+    fit(
+        objective,
+        batches,
+        training,
+        Arithmetic(device, job.bf16),
+        seed=recipe.seed,
+        report=report,
+        resume=report.last_state(device),
+    )
+    return net
 
 
 def _build(
@@ -87,6 +98,10 @@ def _build(
 def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask) -> None:
     folder, normalisation = Path(job.folder), (task.mean, task.std)
     tables = {part: compute_logits(net, getattr(task, part).images, normalisation, _device()) for part in PARTS}
+    if not all(np.isfinite(table.known).all() and np.isfinite(table.dummies).all() for table in tables.values()):
+        raise TrainingError(
+            "the trained network gives logits that must stay finite and do not; lower the learning rate"
+        )
     save_logits(tables, folder / LOGITS)
     save_weights(net, folder / WEIGHTS)
     for name in (STATE, FAILURE):
@@ -103,7 +118,6 @@ class DurableReport:
 
     def __init__(self, folder: Path, notify: Callable[[Metrics], None], *, write: bool) -> None:
         self._folder, self._notify, self._write = folder, notify, write
-        folder.mkdir(parents=True, exist_ok=True)
 
     def __call__(self, epoch: int, metrics: Metrics, state: State) -> None:
         """Make the epoch durable, then say so."""

@@ -8,9 +8,10 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from proser_core.errors import ConfigError
+from proser_core.naming import unknown_name
 
 Objective = Literal["proser", "cross_entropy"]
 MixupPlace = Literal["manifold", "vanilla"]
@@ -24,6 +25,12 @@ def _require(condition: bool, name: str, got: object, need: str) -> None:
         raise ConfigError(f"{name} is {got!r}; it must be {need}")
 
 
+def _require_choice(name: str, got: str, choices: Any) -> None:
+    options = get_args(choices)
+    if got not in options:
+        raise ConfigError(unknown_name(f"choice for {name}", got, options))
+
+
 def _is_number(value: float, low: float, *, open_end: bool = False) -> bool:
     return math.isfinite(value) and (value > low if open_end else value >= low)
 
@@ -32,7 +39,7 @@ def _is_number(value: float, low: float, *, open_end: bool = False) -> bool:
 class DataConfig:
     """Which images, which classes are known, and what is held out."""
 
-    name: str = "digits"
+    name: str = "cifar100"
     """Data set with the known and the unknown test classes (see `proser list`)."""
     image_size: int = 32
     """Height and width in pixels that every image is brought to. Source: Neal et al. 2018."""
@@ -70,7 +77,13 @@ class DataConfig:
         _require(0 <= self.padding < self.image_size, "data.padding", self.padding, "0 or more, below the image size")
         if self.development.startswith("held-out-"):
             count = self.development.removeprefix("held-out-")
-            _require(count.isdigit() and int(count) >= 1, "data.development", self.development, "like held-out-2")
+            _require(count.isdecimal() and int(count) >= 1, "data.development", self.development, "like held-out-2")
+        _require(
+            self.development != self.name,
+            "data.development",
+            self.development,
+            "another data set, or held-out-N for N further classes of this one; else test unknowns would choose",
+        )
 
     @property
     def num_development(self) -> int:
@@ -116,6 +129,7 @@ class OptimizerConfig:
         _require(self.epochs >= 1, f"{block}.epochs", self.epochs, "at least 1")
         _require(self.batch_size >= 2, f"{block}.batch_size", self.batch_size, "at least 2 images")
         _require(_is_number(self.lr, 0, open_end=True), f"{block}.lr", self.lr, "a finite number above 0")
+        _require_choice(f"{block}.schedule", self.schedule, Schedule)
         _require(0 <= self.momentum < 1, f"{block}.momentum", self.momentum, "at least 0 and below 1")
         _require(_is_number(self.weight_decay, 0), f"{block}.weight_decay", self.weight_decay, "finite and at least 0")
 
@@ -158,6 +172,9 @@ class FinetuneConfig(OptimizerConfig):
 
     def __post_init__(self) -> None:
         self._check("finetune")
+        _require_choice("finetune.objective", self.objective, Objective)
+        _require_choice("finetune.mixup", self.mixup, MixupPlace)
+        _require_choice("finetune.mixture_batch_norm", self.mixture_batch_norm, BatchNormSharing)
         _require(
             self.batch_size % 2 == 0,
             "finetune.batch_size",
@@ -210,7 +227,7 @@ class ClusterConfig:
 class Recipe:
     """Everything that decides a result, stored with every run."""
 
-    name: str = "digits"
+    name: str = "custom"
     """Name of the recipe that these fields began as."""
     space: str = "trade_off"
     """Search space of the sweep (see `proser list`)."""
@@ -230,6 +247,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         _require(self.seed >= 0, "seed", self.seed, "0 or more")
+        _require_choice("precision", self.precision, Precision)
         _require(self.model_name != "", "model_name", self.model_name, "a name")
         self._check_division("finetune", self.finetune.batch_size, self.cluster.num_workers, halves=2)
         self._check_division("pretrain", self.pretrain.batch_size, self.cluster.pretrain_workers, halves=1)
@@ -263,7 +281,9 @@ def decisive_fields(recipe: Recipe) -> dict[str, Any]:
 
 
 def from_json(cls: type, values: dict[str, Any]) -> Any:
-    """Inverse of `to_json`. Raises ConfigError for a field that `cls` lacks."""
+    """Inverse of `to_json`. Raises ConfigError for a field that `cls` lacks, or that `values` lack."""
+    if not isinstance(values, dict):
+        raise ConfigError(f"{cls.__name__} is {values!r}; need its fields by name")
     known = {f.name: f for f in fields(cls)}
     unknown = sorted(set(values) - set(known))
     if unknown:
@@ -274,7 +294,10 @@ def from_json(cls: type, values: dict[str, Any]) -> Any:
         if isinstance(value, dict) and isinstance(kind, type):
             value = from_json(kind, value)
         made[name] = tuple(value) if isinstance(value, list) else value
-    return cls(**made)
+    try:
+        return cls(**made)
+    except TypeError as error:  # a field without a default is missing
+        raise ConfigError(f"{cls.__name__} is incomplete: {error}") from error
 
 
 def digest_of(*values: Any) -> str:

@@ -20,5 +20,5 @@ def unknown_name(kind: str, name: str, options: Iterable[str]) -> str:
     """Message for a name that is not among `options`."""
     names = sorted(options)
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = f"; did you mean {near[0]!r}?" if near else "."
     return f"no {kind} is called {name!r}{hint} There is: {', '.join(names)}"

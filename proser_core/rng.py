@@ -10,7 +10,10 @@ import numpy as np
 
 
 def keyed_generator(seed: int, purpose: str, *indices: int) -> np.random.Generator:
-    """Generator that depends on its arguments alone; `indices` are usually (epoch, step)."""
+    """Generator that depends on its arguments alone; `indices` are usually (epoch, step).
+
+    A purpose always comes with the same number of indices: NumPy pads the key with zeros.
+    """
     return np.random.default_rng([seed, zlib.crc32(purpose.encode()), *indices])
 
 

@@ -48,7 +48,7 @@ def select(trials: list[Row], default: FinetuneConfig) -> Row:
 
 
 def _is_default(row: Row, default: FinetuneConfig) -> bool:
-    return (row["params"]["beta"], row["params"]["gamma"]) == (default.beta, default.gamma)
+    return all(row["params"][name] == value for name, value in to_json(default).items())
 
 
 def _tables(

@@ -144,7 +144,7 @@ class SweepWatch:
         for trial in self._trials:
             if epochs[trial.key] and trial.key not in self._rows:
                 parent.child(trial.key, trial.name, trial.params()).log_epochs(epochs[trial.key])
-                if (trial.folder / MANIFEST).is_file():
+                if (trial.folder / MANIFEST).is_file() and self.row(trial)["status"] == "finished":
                     parent.track_trial(self.row(trial), epochs[trial.key])
 
     def row(self, trial: Trial) -> dict[str, Any]:

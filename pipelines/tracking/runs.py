@@ -18,6 +18,7 @@ from pipelines.summary import PROSER
 from pipelines.tracking import server
 
 PARENT_TAG, RUN_KEY, TRIAL_KEY, LOGGED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.logged"
+NOTE = "mlflow.note.content"  # shown as the run's description
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
 
 
@@ -36,11 +37,8 @@ class ParentRun:
         client = server.connect()
         experiment_id = server.experiment_id(client)
         found = client.search_runs([experiment_id], f"tags.`{RUN_KEY}` = '{run_key}'", max_results=1)
-        if found:
-            run = found[0]
-        else:
-            run = client.create_run(experiment_id, run_name=name, tags={RUN_KEY: run_key, **tags})
-            client.log_batch(run.info.run_id, params=_params(params))
+        run = found[0] if found else client.create_run(experiment_id, run_name=name, tags={RUN_KEY: run_key, **tags})
+        client.log_batch(run.info.run_id, params=_params(params))  # again where a crash came in between
         parent = cls(client, experiment_id, run.info.run_id)
         parent._read_children()
         return parent
@@ -77,6 +75,7 @@ class ParentRun:
         child = self.child(row["key"], row["name"], row["params"])
         if child.ended:
             return
+        self.client.log_batch(child.run_id, params=_params(row["params"]))  # again where a crash came in between
         child.log_epochs(epochs)
         if row["status"] == "finished":
             child.finish(row["metrics"])
@@ -93,7 +92,7 @@ class ParentRun:
                 metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
             _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in metrics.items()])
             self.client.set_tag(self.run_id, "proser.selected", evaluation["selected"]["name"])
-            self.client.set_tag(self.run_id, "mlflow.note.content", (report.path / "results.md").read_text())
+            self.client.set_tag(self.run_id, NOTE, (report.path / "results.md").read_text())
             self.client.log_artifacts(self.run_id, str(report.path))
 
         self.once(f"results {report.digest}", log)
@@ -122,12 +121,13 @@ class ChildRun:
     run_id: str
     logged_epochs: int
     ended: bool
+    failed: bool
 
     @classmethod
     def of(cls, client: MlflowClient, run: Run) -> "ChildRun":
         """What is known of an existing run, from its own last epoch."""
         logged = int(run.data.metrics.get("epoch", -1)) + 1
-        return cls(client, run.info.run_id, logged, ended=run.info.status == "FINISHED")
+        return cls(client, run.info.run_id, logged, run.info.status == "FINISHED", run.info.status == "FAILED")
 
     def log_epochs(self, epochs: list[dict[str, float]]) -> None:
         """Log the epochs that are not logged yet."""
@@ -140,13 +140,16 @@ class ChildRun:
         if not self.ended:
             step = max(self.logged_epochs - 1, 0)
             _log(self.client, self.run_id, [_metric(name, value, step) for name, value in metrics.items()])
+            if self.failed:
+                self.client.delete_tag(self.run_id, NOTE)
             self.client.set_terminated(self.run_id, "FINISHED")
             self.ended = True
 
     def fail(self, reason: str) -> None:
         """Mark the trial as failed, with the reason where the UI shows it."""
-        self.client.set_tag(self.run_id, "mlflow.note.content", reason)
+        self.client.set_tag(self.run_id, NOTE, reason)
         self.client.set_terminated(self.run_id, "FAILED")
+        self.failed = True
 
 
 def _slug(name: str) -> str:

@@ -10,7 +10,7 @@ from PIL import Image
 from proser_core.data.image_sets import ImageSet, to_rgb_square
 from proser_core.rng import keyed_generator
 
-NUM_TEST = 597
+NUM_TEST = 599
 NUM_TRAIN = 1797 - NUM_TEST
 WHITE = 16.0  # brightest value of the original pixels
 

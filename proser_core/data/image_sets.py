@@ -22,7 +22,10 @@ class ImageSet:
         if self.labels.shape != (len(self.images),):
             raise DataError(f"{len(self.images)} images have labels of shape {self.labels.shape}")
         if len(self.labels) and not 0 <= self.labels.min() <= self.labels.max() < len(self.class_names):
-            raise DataError(f"labels reach {self.labels.max()} but only {len(self.class_names)} classes are named")
+            raise DataError(
+                f"labels run from {self.labels.min()} to {self.labels.max()}; need 0 to {len(self.class_names) - 1}, "
+                f"as {len(self.class_names)} classes are named"
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -34,6 +37,8 @@ class ImageSet:
 
 def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
     """uint8[size, size, 3]: grey becomes RGB; another size is resampled with antialiasing."""
+    if image.mode.startswith("I;16"):  # Pillow would clip every shade above 255
+        image = Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
     if image.mode != "RGB":
         image = image.convert("RGB")
     if image.size != (size, size):

@@ -46,7 +46,7 @@ def read(
     rows_seen, images, labels = 0, [], []
     for shard in shards:
         table = _table(shard, [image_column, label_column])
-        shard_labels = table[label_column].to_numpy()
+        shard_labels = _labels(table, label_column, shard)
         rows_seen += len(shard_labels)
         wanted = np.ones(len(shard_labels), bool) if classes is None else np.isin(shard_labels, list(classes))
         encoded = table[image_column].combine_chunks().field("bytes")
@@ -59,6 +59,16 @@ def read(
         )
     stacked = np.stack(images) if images else np.zeros((0, size, size, 3), np.uint8)
     return ImageSet(stacked, np.concatenate(labels).astype(np.int64), names)
+
+
+def _labels(table: pa.Table, label_column: str, shard: Path) -> np.ndarray:
+    column = table[label_column]
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise DataError(
+            f"{shard} has {label_column!r} of type {column.type}, {column.null_count} missing; "
+            "need a class number in each row"
+        )
+    return column.to_numpy()
 
 
 def _schema(shard: Path) -> pa.Schema:
@@ -102,5 +112,5 @@ def _image_column(schema: pa.Schema, shard: Path) -> str:
 def _decode(encoded: bytes | None, size: int, shard: Path, row: int) -> np.ndarray:
     try:
         return to_rgb_square(Image.open(io.BytesIO(encoded or b"")), size)
-    except (OSError, ValueError, SyntaxError) as error:
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise DataError(f"{shard}, row {row}: the image cannot be decoded ({error}); mend or remove the row") from error

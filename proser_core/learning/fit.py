@@ -50,7 +50,8 @@ def fit(
 ) -> None:
     """Train `objective` in place for `config.epochs`, reporting after each.
 
-    `resume` is a state that was reported; the run then equals one that never stopped. Metrics
+    The state that is reported is live: write or copy it before `report` returns. `resume` is one
+    that was reported; the run then equals one that never stopped. Metrics
     are means over the images of all ranks. Raises TrainingError where the loss is not finite.
     """
     module: nn.Module = objective.to(arithmetic.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -72,8 +73,8 @@ def fit(
         scheduler.load_state_dict(resume["scheduler"])
         first_epoch = resume["epoch"] + 1
 
-    module.train()
     for epoch in range(first_epoch, config.epochs):
+        module.train()  # `report` may have scored the network
         torch.manual_seed(keyed_seed(seed, "dropout", epoch, rank))
         sums: dict[str, Tensor] = {}
         for step, batch in enumerate(batches.epoch(epoch)):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from proser_core.config import NetworkConfig, from_json, to_json
 from proser_core.data.batches import Normalisation
 from proser_core.data.image_sets import to_rgb_square
 from proser_core.data.splits import ClassSplit
-from proser_core.errors import CheckpointError, DataError
+from proser_core.errors import CheckpointError, ConfigError, DataError
 from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
@@ -71,10 +72,15 @@ class OpenSetClassifier:
 
     def _fit_size(self, images: np.ndarray) -> np.ndarray:
         shape = (self.image_size, self.image_size, 3)
-        right_shape = images.ndim in (3, 4) and (images.ndim == 3 or images.shape[3] in (1, 3))
-        if images.dtype != np.uint8 or not right_shape or len(images) == 0:
+        grey = images.ndim == 3 and images.shape[2] != 3  # [H, W, 3] is one RGB image, not H grey ones
+        if (
+            images.dtype != np.uint8
+            or not (grey or (images.ndim == 4 and images.shape[3] in (1, 3)))
+            or not images.size
+        ):
             raise DataError(
-                f"got images of {images.dtype}{list(images.shape)}; need at least one, as uint8[N, height, width, 3]"
+                f"got images of {images.dtype}{list(images.shape)}; need at least one, as uint8[N, height, width, 3] "
+                "or grey as uint8[N, height, width]"
             )
         if images.shape[1:] == shape:
             return images
@@ -110,12 +116,18 @@ class OpenSetClassifier:
         card = _read_card(folder)
         if _sha256(folder / WEIGHTS) != card["weights_sha256"]:
             raise CheckpointError(f"{folder / WEIGHTS} was changed after it was saved; fetch the model again")
-        split = from_json(ClassSplit, card["split"])
+        try:
+            split = from_json(ClassSplit, card["split"])
+            network = from_json(NetworkConfig, card["network"])
+            calibration = from_json(Calibration, card["calibration"])
+        except (ConfigError, DataError) as error:
+            raise CheckpointError(f"{folder / CARD} is damaged: {error}; fetch the model again") from error
+        if not isinstance(calibration.bias, float) or not math.isfinite(calibration.bias):
+            raise CheckpointError(f"{folder / CARD}: the calibration's bias is {calibration.bias!r}; need a number")
         if len(card["class_names"]) != split.num_known:
             raise CheckpointError(
                 f"{folder / CARD} names {len(card['class_names'])} classes; its network knows {split.num_known}"
             )
-        network = from_json(NetworkConfig, card["network"])
         closed_set = make_closed_set_net(network, split.num_known, card["image_size"], seed=0)
         net = add_placeholders(closed_set, card["num_dummies"], seed=0)
         load_weights(net, folder / WEIGHTS)
@@ -127,7 +139,7 @@ class OpenSetClassifier:
             split=split,
             class_names=tuple(card["class_names"]),
             normalisation=(tuple(mean), tuple(std)),
-            calibration=from_json(Calibration, card["calibration"]),
+            calibration=calibration,
             recipe=card["recipe"],
         )
 
@@ -138,10 +150,11 @@ def _read_card(folder: Path) -> dict[str, Any]:
             raise CheckpointError(f"{folder} is not an open-set classifier: {name} is missing")
     try:
         card = json.loads((folder / CARD).read_text())
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
         raise CheckpointError(f"{folder / CARD} is not JSON ({error}); fetch the model again") from error
-    if card.get("format") != FORMAT:
-        raise CheckpointError(f"{folder / CARD} has format {card.get('format')!r}; this version reads format {FORMAT}")
+    found = card.get("format") if isinstance(card, dict) else None
+    if found != FORMAT:
+        raise CheckpointError(f"{folder / CARD} has format {found!r}; this version reads format {FORMAT}")
     needed = {"weights_sha256", "network", "num_dummies", "image_size", "split", "class_names", "normalisation"}
     missing = sorted((needed | {"calibration", "recipe"}) - set(card))
     if missing:

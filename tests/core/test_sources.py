@@ -163,7 +163,7 @@ def test_an_image_set_checks_pixels_labels_and_names():
             ImageSet(bad, np.zeros(len(bad), int), ("a",))
     with pytest.raises(DataError, match="2 images have labels of shape"):
         ImageSet(images, np.zeros(3, int), ("a",))
-    with pytest.raises(DataError, match="labels reach 1 but only 1 classes"):
+    with pytest.raises(DataError, match="labels run from 0 to 1; need 0 to 0"):
         ImageSet(images, np.array([0, 1]), ("a",))
 
 

@@ -14,8 +14,13 @@ from .helpers import small_task
 
 def digits_config(**values) -> DataConfig:
     defaults = {
-        "image_size": 8, "num_known": 5, "unknown_settings": (1, 3), "development": "held-out-2", "padding": 1
-    }  # fmt: skip
+        "name": "digits",
+        "image_size": 8,
+        "num_known": 5,
+        "unknown_settings": (1, 3),
+        "development": "held-out-2",
+        "padding": 1,
+    }
     return DataConfig(**(defaults | values))
 
 

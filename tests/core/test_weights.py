@@ -71,6 +71,7 @@ def test_a_truncated_file_is_refused(tmp_path, suffix, share):
         load_weights(tiny_net(), path)
 
 
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 def test_random_bytes_never_end_in_another_error(tmp_path):
     generator = np.random.default_rng(0)
     for index in range(300):

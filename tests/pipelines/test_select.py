@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pipelines.stages.evaluate import select
-from proser_core.config import FinetuneConfig
+from proser_core.config import FinetuneConfig, to_json
 
 DEFAULT = FinetuneConfig()
 
@@ -13,7 +13,7 @@ DEFAULT = FinetuneConfig()
 def row(beta: float, gamma: float, dev: float, test: float, **others: Any) -> dict[str, Any]:
     metrics = {"dev/macro_f1": dev, "dev/auroc": dev, "test/unknown_15/macro_f1": test, "test/unknown_15/auroc": test}
     made = {"key": f"{beta} {gamma}", "status": "finished", "objective": "proser", "metrics": metrics}
-    return {**made, "params": {"beta": beta, "gamma": gamma}, **others}
+    return {**made, "params": to_json(FinetuneConfig(beta=beta, gamma=gamma)), **others}
 
 
 @pytest.mark.parametrize("reverse", [False, True])
