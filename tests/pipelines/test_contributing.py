@@ -1,0 +1,59 @@
+"""The worked examples of CONTRIBUTING.md run as they are written."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from pipelines.recipes import RECIPES
+from proser_core.config import DataConfig, NetworkConfig, Recipe
+from proser_core.data.sources import Source
+from proser_core.networks.backbone import Backbone
+from proser_core.networks.classifier32 import ConvBlock
+from proser_core.networks.nets import BACKBONES, make_closed_set_net
+from proser_core.recognition.logits import LogitTable
+
+TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+def example(containing: str, **names: Any) -> dict[str, Any]:
+    """The names that the one example with this text defines."""
+    (code,) = [block for block in BLOCKS if containing in block]
+    scope = dict(names)
+    exec(code, scope)
+    return scope
+
+
+def test_the_example_of_a_search_space_has_eight_points() -> None:
+    from ray.tune.search.variant_generator import generate_variants
+
+    space = example("def param_space")["param_space"]()
+    counts = [point["finetune"]["num_dummies"] for _, point in generate_variants(space)]
+    assert counts == [1, 3, 5, 7, 9, 11, 13, 15]
+
+
+def test_the_example_of_a_data_set_is_a_source_and_its_recipe_is_valid() -> None:
+    made = example('SOURCES["svhn"]', Source=Source, SOURCES={})["SOURCES"]["svhn"]
+    recipe = example("def svhn", Recipe=Recipe, DataConfig=DataConfig, RECIPES=dict(RECIPES))["svhn"]()
+    data = recipe.data
+    assert data.name == made.name == "svhn"
+    assert data.num_known + data.num_development + max(data.unknown_settings) == made.num_classes
+
+
+def test_the_example_of_a_backbone_makes_a_network() -> None:
+    names = {"NetworkConfig": NetworkConfig, "Backbone": Backbone, "ConvBlock": ConvBlock, "nn": nn}
+    tiny = example("def tiny", BACKBONES=dict(BACKBONES), **names)["tiny"]
+    backbone = tiny(NetworkConfig(), 16)
+    images = torch.randn(2, 3, 16, 16)
+    assert backbone(images).shape == (2, backbone.embedding_size)
+    assert make_closed_set_net(NetworkConfig(), 3, 16, seed=0)(images).shape == (2, 3)
+
+
+def test_the_example_of_a_method_is_larger_for_a_confident_image() -> None:
+    energy = example("def energy")["energy"]
+    logits = LogitTable(np.array([[0.0, 0.0], [9.0, 0.0]], np.float32), np.zeros((2, 0), np.float32))
+    np.testing.assert_allclose(energy(logits), [np.log(2), 9 + np.log1p(np.exp(-9))], rtol=1e-6)
