@@ -4,10 +4,13 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PACKAGES := proser_core tune_spaces pipelines
 
-.PHONY: run test check format clean
+.PHONY: run ui test check format clean
 
 run: $(INSTALLED)
 	$(BIN)/proser run digits
+
+ui: $(INSTALLED)
+	$(BIN)/proser ui
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest

@@ -1,5 +1,6 @@
 """The command line. `proser COMMAND --help` explains every field with its default and source."""
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Callable
@@ -95,7 +96,9 @@ def ui_command(arguments: list[str]) -> int:
         return 0
     print(f"http://127.0.0.1:{parsed.port}  (Ctrl-C ends it)", flush=True)
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", "127.0.0.1"]
-    return subprocess.call([*command, "--port", str(parsed.port), "--workers", "1"])
+    with contextlib.suppress(KeyboardInterrupt):
+        return subprocess.call([*command, "--port", str(parsed.port), "--workers", "1"])
+    return 0
 
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run_command, "list": list_command, "ui": ui_command}

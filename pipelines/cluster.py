@@ -1,6 +1,7 @@
 """The Ray cluster: connecting, checking what it has, and starting jobs on it."""
 
 import logging
+import math
 import os
 import socket
 from collections.abc import Callable
@@ -10,9 +11,10 @@ from typing import Any
 
 import psutil
 
+from pipelines.files import write_atomically
 from pipelines.jobs import FAILURE, Job
 from proser_core.config import ClusterConfig
-from proser_core.errors import ClusterError, TrainingError
+from proser_core.errors import ClusterError, TrainingError, first_line
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -47,17 +49,18 @@ class Cluster:
                 _knock(self.config.address)
                 ray.init(self.config.address, ignore_reinit_error=True, **options)
             elif not ray.is_initialized():
-                ray.init(include_dashboard=False, resources={DRIVER_RESOURCE: 1000}, **options)
+                ray.init("local", include_dashboard=False, resources={DRIVER_RESOURCE: 1000}, **options)
         except (OSError, RuntimeError, ValueError) as error:
             where = self.config.address or "this machine"
             raise ClusterError(
-                f"no Ray cluster answers at {where} ({str(error).splitlines()[0]}); start one with `ray start --head`, "
+                f"no Ray cluster answers at {where} ({first_line(error)}); start one with `ray start --head`, "
                 "or leave cluster.address empty to start Ray on this machine"
             ) from error
         for name in ("ray.tune", "ray.train", "ray.data"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         self._resources = ray.cluster_resources()
-        self._compare(self._resources, self.config.address or "this machine")
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        self._compare(nodes, self.config.address or "this machine")
         return self._resources
 
     def check(self) -> None:
@@ -69,29 +72,32 @@ class Cluster:
             self.connect()
         else:
             local = {"CPU": float(psutil.cpu_count() or 1)}
-            if self.config.gpus_per_worker:
+            if self.config.uses_gpu:
                 local["GPU"] = float(_local_gpus())
-            self._compare(local, "this machine")
+            self._compare([local], "this machine")
 
-    def _compare(self, resources: dict[str, float], where: str) -> None:
+    def _compare(self, nodes: list[dict[str, float]], where: str) -> None:
+        """A worker lives on one machine: count how many fit on each."""
         for name in ("num_workers", "pretrain_workers"):
             workers = getattr(self.config, name)
             for kind, each in (("CPU", self.config.cpus_per_worker), ("GPU", self.config.gpus_per_worker)):
-                has = resources.get(kind, 0.0)
-                if workers * each > has:
+                has = sum(node.get(kind, 0.0) for node in nodes)
+                if each and workers > sum(_fit(node.get(kind, 0.0), each) for node in nodes):
                     raise ClusterError(
                         f"cluster.{name} {workers} with {each:g} {kind} each needs {workers * each:g} {kind}s; "
-                        f"{where} has {has:g}. Lower cluster.{name} or cluster.{kind.lower()}s_per_worker, "
+                        f"{where} has {has:g} on {len(nodes)} node(s). "
+                        f"Lower cluster.{name} or cluster.{kind.lower()}s_per_worker, "
                         "or give a larger cluster with --cluster.address"
                     )
 
     def concurrent_trials(self) -> int:
         """Fine-tunes that fit on the cluster at a time."""
         resources = self.connect()
-        fits = resources.get("CPU", 1) // (self.config.num_workers * self.config.cpus_per_worker)
-        if self.config.gpus_per_worker:
-            fits = min(fits, resources.get("GPU", 0) // (self.config.num_workers * self.config.gpus_per_worker))
-        return max(1, int(min(fits, self.config.max_concurrent or fits)))
+        workers = self.config.num_workers
+        fits = _fit(resources.get("CPU", 1.0), workers * self.config.cpus_per_worker)
+        if self.config.uses_gpu:
+            fits = min(fits, _fit(resources.get("GPU", 0.0), workers * self.config.gpus_per_worker))
+        return max(1, min(fits, self.config.max_concurrent or fits))
 
     def run_distributed(self, job: Job, num_workers: int) -> None:
         """Run one job as DDP over `num_workers` Ray Train workers, and wait for it."""
@@ -113,7 +119,7 @@ class Cluster:
         else:
             trainable, resources = self._distributed_trial(), {DRIVER_RESOURCE: 1.0}
             if DRIVER_RESOURCE not in self.connect():
-                resources = {"CPU": 0.01}
+                resources = {"memory": 1.0}  # a share of a CPU could be the one that a worker waits for
         tuner = tune.Tuner(
             tune.with_resources(trainable, resources),
             param_space={"job": tune.grid_search([job.to_json() for job in jobs])},
@@ -124,7 +130,11 @@ class Cluster:
             ),
             run_config=tune.RunConfig(name=name, storage_path=str(self.storage / "ray"), verbose=0),
         )
-        tuner.fit()
+        for job in jobs:
+            (Path(job.folder) / FAILURE).unlink(missing_ok=True)
+        for result in tuner.fit():
+            if result.error is not None:
+                _keep_reason(result)
 
     def _distributed_trial(self) -> Callable[[dict[str, Any]], None]:
         workers, resources, storage = self.config.num_workers, self._worker_resources(), self.storage / "ray"
@@ -138,7 +148,7 @@ class Cluster:
         return trial
 
     def _worker_resources(self) -> dict[str, float]:
-        gpus = {"GPU": self.config.gpus_per_worker} if self.config.gpus_per_worker else {}
+        gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}
         return {"CPU": float(self.config.cpus_per_worker), **gpus}
 
 
@@ -184,9 +194,22 @@ def _train_loop(config: dict[str, Any]) -> None:
 
     from pipelines.workers import run_job
 
-    if torch.cuda.is_available():
+    if config["job"]["recipe"]["cluster"]["gpus_per_worker"]:
         torch.cuda.set_device(ray.train.torch.get_device())
     run_job(Job(**config["job"]), notify=lambda metrics: ray.train.report(metrics))
+
+
+def _keep_reason(result: Any) -> None:
+    """What ended a trial, where its worker could not write it down itself."""
+    failure = Path(result.config["job"]["folder"]) / FAILURE
+    if not failure.is_file():
+        lines = str(result.error).strip().splitlines() or [type(result.error).__name__]
+        write_atomically(failure, lines[-1].encode())
+
+
+def _fit(has: float, each: float) -> int:
+    """How many shares of `each` there are; 0.1 fits ten times into 1.0."""
+    return math.floor(has / each + 1e-9)
 
 
 def _knock(address: str) -> None:

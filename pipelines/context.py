@@ -8,6 +8,7 @@ from rich.console import Console
 
 from pipelines.cluster import Cluster
 from pipelines.store import Store
+from proser_core.errors import first_line
 
 if TYPE_CHECKING:
     from pipelines.tracking.runs import ParentRun
@@ -37,8 +38,10 @@ class RunContext:
         """One line for the user."""
         self.console.print(text, highlight=False)
 
-    def tracking_failed(self, error: Exception) -> None:
-        """Training goes on without the tracking server; what is missing is logged at the end."""
+    def watch_failed(self, error: Exception) -> None:
+        """Training goes on where watching it fails; what was not logged is logged at the end."""
         if not self._warned:
             self._warned = True
-            self.say(f"  the tracking server does not answer ({str(error).splitlines()[0][:120]}); going on without")
+            self.say(
+                f"  metrics cannot be logged now ({first_line(error)}); training goes on, they are logged at the end"
+            )

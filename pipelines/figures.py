@@ -49,16 +49,19 @@ def _heat_map(points: list[dict[str, Any]], metric: str, selected: str, vertical
     """Two fields as axes; the selected point is framed, a failed one says so."""
     rows, columns = (sorted({row["params"][name] for row in points}) for name in (vertical, horizontal))
     values = np.full((len(rows), len(columns)), np.nan)
+    tried = np.zeros(values.shape, dtype=bool)
     figure, axes = _figure(1.6 + 0.9 * len(columns), 1.2 + 0.75 * len(rows))
     for row in points:
         y, x = rows.index(row["params"][vertical]), columns.index(row["params"][horizontal])
+        tried[y, x] = True
         values[y, x] = 100 * row["metrics"].get(metric, np.nan)
         if row["key"] == selected:
             axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, lw=3, ec="#D55E00"))
     image = axes.imshow(values, cmap="viridis", origin="lower")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     for (y, x), value in np.ndenumerate(values):
-        text = "failed" if np.isnan(value) else f"{value:.1f}"
+        missing = "failed" if tried[y, x] else ""
+        text = missing if np.isnan(value) else f"{value:.1f}"
         axes.text(x, y, text, ha="center", va="center", color="white" if value < middle else "black")
     axes.set_xticks(range(len(columns)), [_tick(value) for value in columns])
     axes.set_yticks(range(len(rows)), [_tick(value) for value in rows])

@@ -51,6 +51,7 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
         "augmentation": [recipe.data.flip, recipe.data.padding],
         "seed": recipe.seed,
         "bf16": bf16,
+        "gpu": recipe.cluster.uses_gpu,
         "workers": workers,
         "threads": recipe.cluster.cpus_per_worker,
         "code": code,

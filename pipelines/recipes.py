@@ -16,6 +16,9 @@ def digits() -> Recipe:
     """Smoke test on scikit-learn's embedded digits: 5 known classes, 25 points, no download.
 
     proser run digits
+
+    About a minute on 2 CPU cores. Every method is above 90 %: it shows that everything works, and
+    nothing about the method.
     """
     return Recipe(
         name="digits",
@@ -39,6 +42,9 @@ def cifar100_cpu() -> Recipe:
     """CIFAR100 with 15 known classes and five openness settings, short schedule, for 2 CPU cores.
 
     proser run cifar100-cpu --data-dir DATA
+
+    55 minutes on 2 cores with bf16. At 15 / 85 unknown classes (AUC, macro-F1 in percent): PROSER as
+    selected 82.8, 65.5 / 80.0, 35.3; maximum logit of the pretrained net 84.4, 66.7 / 81.3, 36.3.
     """
     return Recipe(
         name="cifar100-cpu",
@@ -52,6 +58,8 @@ def cifar100() -> Recipe:
     """The same task with the long schedule (200 epochs), for one GPU; not yet run.
 
     proser run cifar100 --data-dir DATA
+
+    Neither time nor result has been measured.
     """
     return Recipe(
         name="cifar100",

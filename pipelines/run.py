@@ -21,7 +21,7 @@ from proser_core import processor
 from proser_core.config import Recipe, decisive_fields, digest_of, from_json
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.naming import look_up
-from tune_spaces import check_name
+from tune_spaces import expand
 
 if TYPE_CHECKING:
     from pipelines.tracking.runs import ParentRun
@@ -36,8 +36,8 @@ def run(recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: P
     """
     started = time.monotonic()
     console.print(f"{recipe.name}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
-    context = _open_context(recipe, data_dir, storage, pretrained_file, console)
     with outages_named():
+        context = _open_context(recipe, data_dir, storage, pretrained_file, console)
         results = _execute(recipe, context)
     _close(recipe, context, results, time.monotonic() - started)
     return 1 if context.failures else 0
@@ -65,8 +65,8 @@ def draw(recipe: Recipe, path: Path) -> None:
 
     endings = ("dot", "svg", "png", "pdf")
     ending = path.suffix.removeprefix(".")
-    if ending not in endings:
-        raise ConfigError(f"--draw got {path}; need a file that ends in {', '.join(endings)}")
+    if ending not in endings or not path.parent.is_dir():
+        raise ConfigError(f"--draw got {path}; need a file in a folder that exists, ending in {', '.join(endings)}")
     graph: Any = _driver().visualize_execution(
         [LAST_STAGE], inputs=_inputs(recipe, None), bypass_validation=True, hide_inputs=True, show_legend=False
     )
@@ -86,7 +86,7 @@ def resolve_precision(recipe: Recipe) -> bool:
     """Whether training runs in bf16: as the recipe says, or where the hardware has it."""
     if recipe.precision != "auto":
         return recipe.precision == "bf16"
-    return recipe.cluster.gpus_per_worker > 0 or processor.has_bf16()
+    return recipe.cluster.uses_gpu or processor.has_bf16()
 
 
 def _open_context(
@@ -94,25 +94,34 @@ def _open_context(
 ) -> RunContext:
     """Check everything that can be checked early, and connect to what answers."""
     from pipelines.stages.prepare import prepare_inputs
+    from pipelines.stages.sweep import apply_point
     from proser_core.networks.nets import BACKBONES
 
-    check_name(recipe.space)
+    if recipe.finetune.objective != "proser":
+        raise ConfigError(
+            "finetune.objective is the control's own; it is trained in every run, leave the field as it is"
+        )
+    for point in expand(recipe.space):
+        apply_point(recipe, point)
     look_up("backbone", recipe.network.backbone, BACKBONES)
     if pretrained_file is not None and not pretrained_file.is_file():
         raise CheckpointError(f"there is no checkpoint {pretrained_file}; give a file with --pretrained")
     data = prepare_inputs(recipe, data_dir)
-    store = Store(storage)
+    store = Store(storage, announce=lambda stage: console.print(stage, highlight=False))
     cluster = Cluster(recipe.cluster, store.root)
     cluster.check()
     bf16 = resolve_precision(recipe)
-    parent = _open_parent(recipe, [data, bf16, sha256_of(pretrained_file) if pretrained_file else ""], bf16)
+    sizes = [file[:2] for file in data["files"]]  # without the time of change, which decides nothing by itself
+    parent = _open_parent(
+        recipe, [recipe.name, sizes, bf16, sha256_of(pretrained_file) if pretrained_file else ""], bf16
+    )
     return RunContext(store, cluster, parent, console, data_dir, data, pretrained_file, bf16)
 
 
 def _open_parent(recipe: Recipe, decisive: list[Any], bf16: bool) -> "ParentRun":
     from pipelines.tracking.runs import ParentRun
 
-    run_key = digest_of(decisive_fields(recipe), decisive, code_version("pipelines.workers"))
+    run_key = digest_of(decisive_fields(recipe), decisive, code_version("pipelines.dag"))
     params = {
         "recipe": recipe.name,
         "space": recipe.space,

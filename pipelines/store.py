@@ -6,6 +6,7 @@ the source code. A stage is skipped if the folder for its key is there, whole an
 """
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -46,14 +47,15 @@ class Store:
     root: Path
     ran: dict[str, float] = field(default_factory=dict)
     """Seconds of each stage that this process did not find finished."""
+    announce: Callable[[str], None] = lambda stage: None
+    """Told the name of each stage that is about to run."""
 
     def __post_init__(self) -> None:
         self.root = self.root.expanduser().resolve()
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            probe = self.root / ".writable"
-            probe.touch()
-            probe.unlink()
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
         except OSError as error:
             raise ConfigError(
                 f"the storage {self.root} cannot be written ({error}); give another with --storage"
@@ -72,6 +74,7 @@ class Store:
         found = find(folder)
         if found is not None:
             return found
+        self.announce(stage)
         started = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MANIFEST).unlink(missing_ok=True)
@@ -97,9 +100,10 @@ def seal(folder: Path, inputs: Mapping[str, Any], built: Built | None = None, se
 
 def find(folder: Path) -> Artefact | None:
     """The artefact in a folder, or None where it or one that it links to is missing or changed."""
-    if not (folder / MANIFEST).is_file():
+    try:
+        manifest = read_json(folder / MANIFEST)
+    except (FileNotFoundError, ValueError):  # missing or damaged
         return None
-    manifest = read_json(folder / MANIFEST)
     files: dict[str, str] = manifest["files"]
     whole = manifest["complete"] and all(
         (folder / name).is_file() and sha256_of(folder / name) == digest for name, digest in files.items()

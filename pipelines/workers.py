@@ -5,8 +5,8 @@ checkpoint and the metrics are on disk before `notify` is called, so that a job 
 again goes on from its last epoch.
 """
 
+import io
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import torch
 
 from pipelines.files import write_atomically
 from pipelines.jobs import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs
-from pipelines.store import seal
+from pipelines.store import MANIFEST, seal
 from proser_core.config import Recipe, from_json
 from proser_core.data.batches import TrainingBatches
 from proser_core.data.tasks import OpenSetTask
@@ -39,7 +39,7 @@ def run_job(job: Job, notify: Callable[[Metrics], None]) -> None:
     task = OpenSetTask.load(Path(job.task))
     if rank == 0:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / FAILURE).unlink(missing_ok=True)
+        _clear(folder)
     try:
         net = _trained(job, from_json(Recipe, job.recipe), task, notify)
         if rank == 0:
@@ -57,7 +57,8 @@ def _trained(
     net, objective = _build(job, recipe, task)
     if job.kind == "pretrain" and job.weights:
         return net
-    device, (rank, world_size) = _device(), current_world()
+    device, (rank, world_size) = _device(recipe), current_world()
+    torch.backends.cudnn.deterministic = True
     training = recipe.finetune if job.kind == "finetune" else recipe.pretrain
     batches = TrainingBatches(
         task.train,
@@ -97,10 +98,12 @@ def _build(
 
 def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask) -> None:
     folder, normalisation = Path(job.folder), (task.mean, task.std)
-    tables = {part: compute_logits(net, getattr(task, part).images, normalisation, _device()) for part in PARTS}
+    device = next(net.parameters()).device
+    tables = {part: compute_logits(net, getattr(task, part).images, normalisation, device) for part in PARTS}
     if not all(np.isfinite(table.known).all() and np.isfinite(table.dummies).all() for table in tables.values()):
         raise TrainingError(
-            "the trained network gives logits that must stay finite and do not; lower the learning rate"
+            "the network gives logits that are not finite, and they must stay finite; lower the learning rate, "
+            "or check the weights that it began from"
         )
     save_logits(tables, folder / LOGITS)
     save_weights(net, folder / WEIGHTS)
@@ -109,8 +112,15 @@ def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask) -> 
     seal(folder, job.inputs)
 
 
-def _device() -> torch.device:
-    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+def _clear(folder: Path) -> None:
+    """Remove what an earlier attempt left; its epochs stay where a checkpoint goes on from them."""
+    stale = (FAILURE, MANIFEST) if (folder / STATE).is_file() else (FAILURE, MANIFEST, EPOCHS)
+    for name in stale:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _device(recipe: Recipe) -> torch.device:
+    return torch.device("cuda", torch.cuda.current_device()) if recipe.cluster.uses_gpu else torch.device("cpu")
 
 
 class DurableReport:
@@ -126,9 +136,9 @@ class DurableReport:
             lines = [json.dumps(row) for row in [*rows, {"epoch": epoch, **metrics}]]
             # the checkpoint last: a crash in between repeats the epoch and writes its row again
             write_atomically(self._folder / EPOCHS, "\n".join(lines).encode())
-            checkpoint = self._folder / f".{STATE}.{os.getpid()}"
+            checkpoint = io.BytesIO()
             torch.save(state, checkpoint)
-            checkpoint.replace(self._folder / STATE)
+            write_atomically(self._folder / STATE, checkpoint.getvalue())
         self._notify(metrics)
 
     def last_state(self, device: torch.device) -> State | None:

@@ -7,6 +7,7 @@ A field stands with its default, its unit and its source; its check stands in `_
 import hashlib
 import json
 import math
+import re
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -201,7 +202,7 @@ class CalibrationConfig:
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """What a run asks of Ray. Nothing in here but the worker counts changes a result."""
+    """What a run asks of Ray. Worker counts, threads, and CPU or GPU, change a result; the rest does not."""
 
     num_workers: int = 1
     """DDP workers of one fine-tune. One worker is a reused Tune actor; more run as a TorchTrainer."""
@@ -222,6 +223,11 @@ class ClusterConfig:
         _require(_is_number(self.gpus_per_worker, 0), "cluster.gpus_per_worker", self.gpus_per_worker, "at least 0")
         _require(self.max_concurrent >= 0, "cluster.max_concurrent", self.max_concurrent, "0 or more")
 
+    @property
+    def uses_gpu(self) -> bool:
+        """Whether workers train on GPUs."""
+        return self.gpus_per_worker > 0
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -232,9 +238,9 @@ class Recipe:
     space: str = "trade_off"
     """Search space of the sweep (see `proser list`)."""
     seed: int = 0
-    """Seed of initial weights, batch order, augmentation and mixing."""
+    """Seed of the validation draw, initial weights, batch order, augmentation and mixing."""
     precision: Precision = "auto"
-    """Arithmetic of training: bf16 autocast or fp32; auto is bf16 where the processor has it.
+    """Arithmetic of training: bf16 autocast or fp32; auto is bf16 on GPUs and where the CPU has it.
     Scores and calibration are fp32 always."""
     model_name: str = "proser"
     """Name of the registered model."""
@@ -248,7 +254,12 @@ class Recipe:
     def __post_init__(self) -> None:
         _require(self.seed >= 0, "seed", self.seed, "0 or more")
         _require_choice("precision", self.precision, Precision)
-        _require(self.model_name != "", "model_name", self.model_name, "a name")
+        _require(
+            re.fullmatch(r"[A-Za-z0-9._-]+", self.model_name) is not None,
+            "model_name",
+            self.model_name,
+            "letters, digits, '.', '_' and '-'",
+        )
         self._check_division("finetune", self.finetune.batch_size, self.cluster.num_workers, halves=2)
         self._check_division("pretrain", self.pretrain.batch_size, self.cluster.pretrain_workers, halves=1)
 
@@ -274,10 +285,14 @@ def to_json(config: Any) -> dict[str, Any]:
 
 
 def decisive_fields(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as plain values without what cannot change a result: of the cluster, only the workers count."""
+    """The recipe as plain values, without names and without what only says where it ran."""
     values = to_json(recipe)
     cluster = values.pop("cluster")
-    return {**values, "workers": [cluster[name] for name in ("num_workers", "pretrain_workers", "cpus_per_worker")]}
+    for name in ("name", "model_name"):
+        del values[name]
+    del values["data"]["download"]
+    workers = [cluster[name] for name in ("num_workers", "pretrain_workers", "cpus_per_worker")]
+    return {**values, "workers": workers, "gpu": recipe.cluster.uses_gpu}
 
 
 def from_json(cls: type, values: dict[str, Any]) -> Any:

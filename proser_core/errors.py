@@ -31,3 +31,9 @@ class ClusterError(ProserError):
 
 class TrackingError(ProserError):
     """The tracking server does not answer, or the registry is not as expected."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its kind where it has none."""
+    lines = str(error).splitlines()
+    return lines[0][:200] if lines else type(error).__name__

@@ -34,12 +34,27 @@ def check_name(name: str) -> None:
 
 
 def expand(name: str) -> list[dict[str, Any]]:
-    """The points of a space, as nested recipe fields, resolved by Tune's own generator."""
+    """The points of a space, as nested recipe fields, resolved by Tune's own generator.
+
+    Raises ConfigError for a name that is none, an empty space, or one with random draws.
+    """
     from ray.tune.search.variant_generator import generate_variants
 
     check_name(name)
     space = importlib.import_module(f"tune_spaces.{name}").param_space()
+    if _draws(space):
+        raise ConfigError(
+            f"search space {name!r} draws values at random; a sweep needs tune.grid_search for each field"
+        )
     points = [variant for _, variant in generate_variants(space)]
     if not points or not space:
         raise ConfigError(f"search space {name!r} is empty; give each field at least one value")
     return points
+
+
+def _draws(space: Any) -> bool:
+    from ray.tune.search.sample import Domain
+
+    if isinstance(space, dict):
+        return any(_draws(value) for value in space.values())
+    return isinstance(space, Domain)

@@ -1,12 +1,13 @@
 """Stage evaluate: choose the point on development data, and set PROSER beside its controls."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pipelines import jobs
 from pipelines.context import RunContext
 from pipelines.files import read_json, write_json
-from pipelines.stages.sweep import apply_point, read_trials
+from pipelines.stages.sweep import read_trials
 from pipelines.store import Artefact
 from pipelines.summary import PROSER
 from proser_core.baselines import BASELINES
@@ -83,7 +84,7 @@ def _to_json(selected: Row, reports: dict[str, EvaluationReport]) -> dict[str, A
 
 
 def _classifier(recipe: Recipe, task: OpenSetTask, trial: Path, selected: Row) -> OpenSetClassifier:
-    own = apply_point(recipe, {"finetune": to_json(from_json(FinetuneConfig, _finetune_fields(selected)))})
+    own = replace(recipe, finetune=from_json(FinetuneConfig, _finetune_fields(selected)))
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
     load_weights(net, trial / jobs.WEIGHTS)

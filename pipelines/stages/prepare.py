@@ -5,8 +5,8 @@ from typing import Any
 
 from pipelines.files import read_json, write_json
 from proser_core.config import Recipe, to_json
+from proser_core.data.preparation import make_task
 from proser_core.data.sources import source_files
-from proser_core.data.tasks import make_task
 from proser_core.errors import ConfigError
 
 

@@ -7,8 +7,10 @@ from pipelines.context import RunContext
 from pipelines.progress import Tracker, watching
 from pipelines.store import Artefact
 from proser_core.config import Recipe, to_json
+from proser_core.data.tasks import OpenSetTask
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
+from proser_core.recognition.logits import load_logits
 
 
 def check_weights(recipe: Recipe, path: Path) -> None:
@@ -38,9 +40,22 @@ def pretrain(recipe: Recipe, task: Artefact, context: RunContext, folder: Path) 
         rows = jobs.read_epochs(folder)
         accuracy = f"training accuracy {rows[-1]['train/accuracy']:.3f}" if rows else ""
         progress.update(len(rows), accuracy)
+        context.parent.curve("pretrain", rows)
 
     try:
-        with watching(poll, context.tracking_failed):
+        with watching(poll, context.watch_failed):
             context.cluster.run_distributed(job, 1 if own else workers)
     finally:
         progress.close()
+    _say_accuracy(context, OpenSetTask.load(task.path), folder)
+
+
+def _say_accuracy(context: RunContext, task: OpenSetTask, folder: Path) -> None:
+    predictions = load_logits(folder / jobs.LOGITS)["val"].known_predictions()
+    accuracy = float((predictions == task.val.targets).mean())
+    context.say(f"  closed-set accuracy on validation images: {100 * accuracy:.1f} %")
+    if accuracy < 2 / task.num_known:
+        context.say(
+            "  that is near chance. For a checkpoint of your own: the order of its classes must be that of "
+            f"class_split.json, and it must have been trained with mean {task.mean} and standard deviation {task.std}"
+        )

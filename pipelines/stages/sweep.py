@@ -1,6 +1,6 @@
 """Stage sweep: every point of the search space and the control, each one fine-tune."""
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,17 @@ from pipelines.files import read_json, write_json
 from pipelines.progress import Tracker, watching
 from pipelines.store import MANIFEST, Artefact, Built, find
 from proser_core.baselines import BASELINES
-from proser_core.config import Recipe, to_json
+from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError, TrainingError
+from proser_core.errors import ConfigError, ProserError, TrainingError
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scoring import Margin, placeholder_gap
 from tune_spaces import expand
 
 TRIALS = "trials.json"
+NAMED = ("beta", "gamma", "num_dummies", "alpha")
+PLACEHOLDER_FIELDS = (*NAMED, "mixup", "mixture_batch_norm")
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Trial:
     """One fine-tune: its recipe with the point filled in, and where its outcome is."""
 
     recipe: Recipe
+    name: str
     inputs: dict[str, Any]
     folder: Path
 
@@ -33,14 +36,6 @@ class Trial:
     def key(self) -> str:
         """Name of the trial in storage and in tracking."""
         return self.folder.name
-
-    @property
-    def name(self) -> str:
-        """Name for people."""
-        tuned = self.recipe.finetune
-        if tuned.objective == "cross_entropy":
-            return "cross-entropy control"
-        return f"beta {tuned.beta:g}, gamma {tuned.gamma:g}, C {tuned.num_dummies}, alpha {tuned.alpha:g}"
 
     @property
     def margin(self) -> Margin:
@@ -73,36 +68,49 @@ class Trial:
 
 
 def apply_point(recipe: Recipe, point: dict[str, Any]) -> Recipe:
-    """The recipe with a point's fields filled in. Raises ConfigError for a field it lacks."""
-    return _replace_nested(recipe, point, "")
+    """The recipe with a point's fields filled in.
 
-
-def _replace_nested(block: Any, values: dict[str, Any], prefix: str) -> Any:
-    names = {f.name for f in fields(block)}
-    made = {}
-    for name, value in values.items():
-        if name not in names:
-            raise ConfigError(f"the search space sets {prefix}{name}, which a recipe lacks; it has {sorted(names)}")
-        current = getattr(block, name)
-        made[name] = _replace_nested(current, value, f"{prefix}{name}.") if is_dataclass(current) else value
-    return replace(block, **made)
+    Raises ConfigError for anything but fields of `finetune`: all points share data and pretraining.
+    """
+    names = sorted(set(FinetuneConfig.__dataclass_fields__) - {"objective"})
+    wrong = [name for name in point if name != "finetune"]
+    wrong += [f"finetune.{name}" for name in point.get("finetune", {}) if name not in names]
+    if wrong:
+        raise ConfigError(f"search space {recipe.space!r} sets {wrong[0]}; it may set finetune.* of {', '.join(names)}")
+    return replace(recipe, finetune=replace(recipe.finetune, **point["finetune"]))
 
 
 def plan_trials(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunContext, code: str) -> list[Trial]:
-    """The control, then every point of the space; equal points once."""
-    control = replace(recipe, finetune=replace(recipe.finetune, objective="cross_entropy"))
-    recipes = [control, *(apply_point(recipe, point) for point in expand(recipe.space))]
+    """The control, the recipe's own point, and every point of the space; equal ones once."""
+    recipes = [control_of(recipe), recipe, *(apply_point(recipe, point) for point in expand(recipe.space))]
     trials: dict[str, Trial] = {}
     for one in recipes:
         inputs = jobs.job_inputs("finetune", one, task, pretrained.digest, context.bf16, code)
-        trial = Trial(one, inputs, context.store.folder("trials", inputs))
+        trial = Trial(one, _name(one.finetune, recipe.finetune), inputs, context.store.folder("trials", inputs))
         trials.setdefault(trial.key, trial)
     return list(trials.values())
+
+
+def control_of(recipe: Recipe) -> Recipe:
+    """The cross-entropy fine-tune beside PROSER; fields of the placeholders do not matter to it."""
+    plain = FinetuneConfig()
+    ignored = {name: getattr(plain, name) for name in PLACEHOLDER_FIELDS}
+    return replace(recipe, finetune=replace(recipe.finetune, objective="cross_entropy", **ignored))
+
+
+def _name(tuned: FinetuneConfig, base: FinetuneConfig) -> str:
+    """Name for people: the paper's four numbers, and what else differs from the recipe."""
+    if tuned.objective == "cross_entropy":
+        return "cross-entropy control"
+    others = [f.name for f in fields(tuned) if f.name not in NAMED and getattr(tuned, f.name) != getattr(base, f.name)]
+    extra = "".join(f", {name} {getattr(tuned, name)}" for name in others)
+    return f"beta {tuned.beta:g}, gamma {tuned.gamma:g}, C {tuned.num_dummies}, alpha {tuned.alpha:g}{extra}"
 
 
 def sweep(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunContext, code: str, folder: Path) -> Built:
     """Train what is not trained yet, evaluate every trial, and write one row each.
 
+    Tune's own generator has expanded the space, so that its Tuner is given the missing points alone.
     A trial that failed is a row with its reason. Raises TrainingError where all have failed.
     """
     trials = plan_trials(recipe, task, pretrained, context, code)
@@ -111,7 +119,7 @@ def sweep(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunCont
     context.say(f"  {len(trials)} trials, {len(trials) - len(missing)} of them trained before")
     if missing:
         try:
-            with watching(watch.poll, context.tracking_failed):
+            with watching(watch.poll, context.watch_failed):
                 context.cluster.run_trials(
                     [trial.job(task, pretrained, context.bf16) for trial in missing], folder.name
                 )
@@ -173,7 +181,10 @@ def _evaluate_trial(trial: Trial, task: OpenSetTask) -> dict[str, Any]:
         reason = failure.read_text() if failure.is_file() else "the worker ended without a word; see Ray's logs"
         return {**about, "status": "failed", "reason": reason, "metrics": {}}
     logits = load_logits(trial.folder / jobs.LOGITS)
-    report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
+    try:
+        report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
+    except ProserError as error:
+        return {**about, "status": "failed", "reason": str(error), "metrics": {}}
     return {**about, "status": "finished", "reason": "", "metrics": report.flat()}
 
 

@@ -1,7 +1,7 @@
 """The registered model as MLflow loads it (models-from-code: this file is the model, nothing is pickled).
 
-In: uint8 images [N, height, width, 3] as an array. Out: one row an image with `label`, `unknown`,
-`unknown_score` and a probability for each class.
+In: uint8 images [N, H, W, 3] of the size that the model was trained with. Out: one row an image
+with `label`, `unknown`, `unknown_score` and a probability for each class.
 """
 
 from typing import Any

@@ -37,7 +37,7 @@ def register(
 ) -> Registered:
     """Register a classifier's folder under `name` as candidate; the very first version is champion too.
 
-    A version that was made of the same artefact is returned as it is.
+    A version that was made of the same artefact is found again and becomes the candidate.
     """
     existing = _version_of(client, name, digest)
     if existing is None:
@@ -45,8 +45,9 @@ def register(
         with contextlib.redirect_stderr(io.StringIO()):  # MLflow prints what the closing table says better
             made = mlflow.register_model(model_uri, name, tags={ARTEFACT_TAG: digest, **tags})
         existing = str(made.version)
-        client.set_registered_model_alias(name, CANDIDATE, existing)
-    if CHAMPION not in client.get_registered_model(name).aliases:
+    client.set_registered_model_alias(name, CANDIDATE, existing)
+    has_champion = CHAMPION in client.get_registered_model(name).aliases
+    if not has_champion and len(client.search_model_versions(f"name = '{name}'")) == 1:
         client.set_registered_model_alias(name, CHAMPION, existing)
     return Registered(name, existing, tuple(sorted(client.get_model_version(name, existing).aliases)))
 

@@ -30,6 +30,7 @@ class ParentRun:
     experiment_id: str
     run_id: str
     _children: dict[str, "ChildRun"] = field(default_factory=dict)
+    _logged: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def open(cls, name: str, run_key: str, params: dict[str, Any], tags: dict[str, str]) -> "ParentRun":
@@ -64,11 +65,13 @@ class ParentRun:
         return self._children[trial_key]
 
     def curve(self, prefix: str, epochs: list[dict[str, float]]) -> None:
-        """A training curve under `prefix/...`, logged once, whole."""
-        self.once(f"curve {prefix}", lambda: self._log_curve(f"{prefix}/", epochs))
-
-    def _log_curve(self, prefix: str, epochs: list[dict[str, float]]) -> None:
-        _log(self.client, self.run_id, [metric for row in epochs for metric in _epoch_metrics(row, prefix)])
+        """Log the epochs of a training curve, under `prefix/...`, that are not logged yet."""
+        counter = f"{prefix}/epoch"
+        if counter not in self._logged:
+            self._logged[counter] = int(self.client.get_run(self.run_id).data.metrics.get(counter, -1)) + 1
+        for row in epochs[self._logged[counter] :]:
+            _log(self.client, self.run_id, _epoch_metrics(row, f"{prefix}/"))
+            self._logged[counter] = int(row["epoch"]) + 1
 
     def track_trial(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> None:
         """Bring a trial's run up to date with its row of the sweep; a finished one is left alone."""
@@ -162,8 +165,7 @@ def _params(values: dict[str, Any]) -> list[Param]:
 
 def _epoch_metrics(row: dict[str, float], prefix: str) -> list[Metric]:
     step = int(row["epoch"])
-    names = [name for name in row if not (prefix and name == "epoch")]
-    return [_metric(f"{prefix}{name}", row[name], step) for name in names]
+    return [_metric(f"{prefix}{name}", value, step) for name, value in row.items()]
 
 
 def _metric(name: str, value: float, step: int) -> Metric:

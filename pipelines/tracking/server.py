@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proser_core.errors import TrackingError
+from proser_core.errors import TrackingError, first_line
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -42,7 +42,7 @@ def connect() -> "MlflowClient":
         client = mlflow.MlflowClient(uri)
         client.search_experiments(max_results=1)
     except Exception as error:  # MLflow wraps the reasons of a dozen back ends
-        reason = str(error).splitlines()[0][:200]
+        reason = first_line(error)
         raise TrackingError(
             f"the tracking server {uri} does not answer ({reason}); start it, or unset MLFLOW_TRACKING_URI "
             f"to track in ./{DATABASE}"
@@ -58,7 +58,7 @@ def outages_named() -> Iterator[None]:
     try:
         yield
     except MlflowException as error:
-        reason = str(error).splitlines()[0][:200]
+        reason = first_line(error)
         raise TrackingError(
             f"the tracking server {tracking_uri()} stopped answering ({reason}); all that was trained is in the "
             "storage: start the server, then the same command again logs the rest"
@@ -71,6 +71,11 @@ def experiment_id(client: "MlflowClient") -> str:
     With a local database the artefacts go beside it; a server decides on its own place.
     """
     found = client.get_experiment_by_name(EXPERIMENT)
+    if found is not None and found.lifecycle_stage == "deleted":
+        raise TrackingError(
+            f"the experiment {EXPERIMENT!r} was deleted on {tracking_uri()}; restore it with "
+            f"`mlflow experiments restore -x {found.experiment_id}`"
+        )
     if found is not None:
         return found.experiment_id
     uri = tracking_uri()

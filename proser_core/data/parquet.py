@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from proser_core.data.image_sets import ImageSet, to_rgb_square
-from proser_core.errors import DataError
+from proser_core.errors import DataError, first_line
 
 
 def find_shards(folder: Path, part: str) -> list[Path]:
@@ -45,6 +45,7 @@ def read(
     image_column = _image_column(schema, shards[0])
     rows_seen, images, labels = 0, [], []
     for shard in shards:
+        _check_columns(shard, image_column, label_column)
         table = _table(shard, [image_column, label_column])
         shard_labels = _labels(table, label_column, shard)
         rows_seen += len(shard_labels)
@@ -86,14 +87,24 @@ def _table(shard: Path, columns: list[str]) -> pa.Table:
 
 
 def _damaged(shard: Path, error: Exception) -> str:
-    return f"{shard} is not a whole Parquet file ({str(error).splitlines()[0]}); fetch it again"
+    return f"{shard} is not a whole Parquet file ({first_line(error)}); fetch it again"
+
+
+def _check_columns(shard: Path, *names: str) -> None:
+    columns = _schema(shard).names
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise DataError(f"{shard} has no column {missing[0]!r}, which the first file has; it has {', '.join(columns)}")
 
 
 def _class_names(schema: pa.Schema, label_column: str, shard: Path) -> tuple[str, ...]:
     if label_column not in schema.names:
         raise DataError(f"{shard} has no column {label_column!r}; it has {', '.join(schema.names)}")
-    info = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    names = info.get("info", {}).get("features", {}).get(label_column, {}).get("names")
+    try:
+        info = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        names = info["info"]["features"][label_column]["names"]
+    except (ValueError, KeyError, TypeError):
+        names = None
     if not names:
         raise DataError(
             f"{shard} does not name the classes of {label_column!r}; need them in the schema metadata, "

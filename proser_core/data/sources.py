@@ -7,7 +7,7 @@ the Hugging Face Hub, torchvision's own folders); otherwise it also brings one r
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -103,19 +103,16 @@ def load_images(
         data_dir, layout = data_dir or Path("data"), "torchvision"
     if not layout or data_dir is None:
         raise DataError(_missing(source, data_dir))
+    options: dict[str, Any] = {"size": size, "classes": classes, "count": source.counts[part]}
     if layout == "parquet":
-        return parquet.read(
-            data_dir / name, part, source.label_column, size=size, classes=classes, count=source.counts[part]
+        loaded = parquet.read(data_dir / name, part, source.label_column, **options)
+    else:
+        loaded = torchvision_roots.read(source.torchvision_class, data_dir, part, download=download, **options)
+    if len(loaded.class_names) != source.num_classes:
+        raise DataError(
+            f"{data_dir} names {len(loaded.class_names)} classes of {name}; the data set has {source.num_classes}"
         )
-    return torchvision_roots.read(
-        source.torchvision_class,
-        data_dir,
-        part,
-        size=size,
-        classes=classes,
-        count=source.counts[part],
-        download=download,
-    )
+    return loaded
 
 
 def _missing(source: Source, data_dir: Path | None) -> str:

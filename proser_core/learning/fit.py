@@ -84,10 +84,11 @@ def fit(
             optimizer.zero_grad(set_to_none=True)
             terms.total.backward()
             optimizer.step()
+            rate = float(scheduler.get_last_lr()[0])
             scheduler.step()
             sums = {name: sums[name] + value if sums else value for name, value in terms.sums.items()}
         metrics = _means(sums, epoch)
-        metrics["train/lr"] = float(scheduler.get_last_lr()[0])
+        metrics["train/lr"] = rate
         state = {
             "epoch": epoch,
             "objective": module.state_dict(),
@@ -111,7 +112,7 @@ def lr_factor(config: OptimizerConfig, step: int, total_steps: int) -> float:
 def _means(sums: dict[str, Tensor], epoch: int) -> Metrics:
     """One host read an epoch: all-reduced sums over all-reduced counts."""
     table = torch.stack(list(sums.values()))
-    if dist.is_available() and dist.is_initialized():
+    if current_world()[1] > 1:
         dist.all_reduce(table)
     totals, counts = table.T.tolist()
     means = {name: total / max(count, 1.0) for name, total, count in zip(sums, totals, counts, strict=True)}

@@ -38,7 +38,7 @@ def calibrate(margins: np.ndarray, target_rate: float = 0.95) -> Calibration:
     if not np.isfinite(margins).all():
         bad = int((~np.isfinite(margins)).sum())
         raise CalibrationError(f"{bad} of {count} validation margins are not finite; the training has diverged")
-    kept = max(1, math.ceil(target_rate * count - 1e-9))  # 0.95 * 20 is 19.000000000000004 in floats for some rates
+    kept = max(1, math.ceil(target_rate * count - 1e-9))  # 0.07 * 100 is 7.000000000000001 in floats
     bias = float(np.sort(margins)[count - kept])
     low, high = beta.ppf([0.025, 0.975], kept, count - kept + 1)
     return Calibration(

@@ -3,6 +3,7 @@
 Calibration and all metrics start from here; no way leads back to the network.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,13 +39,21 @@ def compute_logits(
     """Logits of uint8[N, H, W, 3] images in fp32 and evaluation mode, whatever training used."""
     net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     known, dummies = [], []
-    for batch in evaluation_batches(images, normalisation, device):
-        logits = net(batch)
-        if not isinstance(logits, ClassLogits):
-            logits = ClassLogits(logits, logits.new_empty(len(logits), 0))
-        known.append(logits.known.float().cpu())
-        dummies.append(logits.dummies.float().cpu())
+    with _ieee_convolutions(device):
+        for batch in evaluation_batches(images, normalisation, device):
+            logits = net(batch)
+            if not isinstance(logits, ClassLogits):
+                logits = ClassLogits(logits, logits.new_empty(len(logits), 0))
+            known.append(logits.known.float().cpu())
+            dummies.append(logits.dummies.float().cpu())
     return LogitTable(torch.cat(known).numpy(), torch.cat(dummies).numpy())
+
+
+def _ieee_convolutions(device: torch.device) -> AbstractContextManager[None]:
+    """cuDNN would compute fp32 convolutions in TF32, and a bias fitted there would not fit on a CPU."""
+    if device.type != "cuda":
+        return nullcontext()
+    return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
 
 
 def save_logits(tables: dict[str, LogitTable], path: Path) -> None:

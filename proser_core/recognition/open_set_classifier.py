@@ -95,6 +95,7 @@ class OpenSetClassifier:
             "format": FORMAT,
             "weights_sha256": _sha256(folder / WEIGHTS),
             "network": to_json(self.network),
+            "split_point": self.net.backbone.split_point,
             "num_dummies": self.net.dummies.out_features,
             "image_size": self.image_size,
             "split": to_json(self.split),

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from proser_core.config import DataConfig
+from proser_core.data.preparation import _targets, make_task
 from proser_core.data.sources import load_images
 from proser_core.data.splits import ClassSplit, draw_split
-from proser_core.data.tasks import OpenSetTask, _targets, make_task
+from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
 from proser_core.recognition.metrics import evaluate_settings
 from proser_core.recognition.scoring import OpenSetScores
@@ -91,12 +92,6 @@ def test_development_images_are_of_held_out_classes_and_as_many_as_validation_im
 def test_development_unknowns_from_the_data_set_itself_are_refused(name):
     with pytest.raises(ProserError, match="development"):
         make_task(digits_config(name=name, development=name), None, seed=0)
-
-
-def test_rows_of_a_setting_are_the_known_images_and_its_own_unknown_ones():
-    task = small_task()
-    assert task.test_classes[task.rows_of_setting(1)].tolist() == [4, 1, 3] * 3
-    assert task.test_classes[task.rows_of_setting(2)].tolist() == [4, 1, 3, 0] * 3
 
 
 def test_mean_and_deviation_are_of_the_training_images(task):

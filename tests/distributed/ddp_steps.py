@@ -11,7 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
 from proser_core.data.batches import BatchSlice, TrainingBatches
-from proser_core.data.tasks import OpenSetTask, make_task
+from proser_core.data.preparation import make_task
+from proser_core.data.tasks import OpenSetTask
 from proser_core.learning.fit import Arithmetic, fit
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
 from proser_core.networks.nets import add_placeholders, make_closed_set_net

@@ -1,13 +1,16 @@
 """The search spaces, expanded by Tune's own generator."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import tune_spaces
 from pipelines.recipes import digits
-from pipelines.stages.sweep import apply_point
+from pipelines.stages.sweep import apply_point, control_of, plan_trials
+from pipelines.store import Artefact, Store
 from proser_core.errors import ConfigError
 from tune_spaces import check_name, describe, expand, space_names
 
@@ -38,8 +41,43 @@ def test_a_typo_gets_the_nearest_name(typo: str) -> None:
 
 
 def test_a_point_with_a_field_that_recipes_lack_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"finetune\.gama.*lacks"):
+    with pytest.raises(ConfigError, match=r"sets finetune\.gama; it may set finetune\.\* of .*gamma"):
         apply_point(digits(), {"finetune": {"gama": 1.0}})
+
+
+@pytest.mark.parametrize("point", [{"data": {"split_index": 1}}, {"seed": 3}, {"finetune": {"objective": "proser"}}])
+def test_a_point_that_sets_what_trials_share_is_refused(point: dict) -> None:
+    with pytest.raises(ConfigError, match="it may set finetune"):
+        apply_point(digits(), point)
+
+
+def test_a_space_that_draws_at_random_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'from ray import tune\n\ndef param_space():\n    return {"finetune": {"beta": tune.uniform(0, 1)}}\n'
+    (tmp_path / "drawn.py").write_text(text)
+    monkeypatch.setattr(tune_spaces, "FOLDER", tmp_path)
+    monkeypatch.setattr(tune_spaces, "__path__", [str(tmp_path)])
+    with pytest.raises(ConfigError, match="at random"):
+        expand("drawn")
+
+
+def test_the_control_is_the_same_whatever_the_placeholders_are() -> None:
+    recipe = digits()
+    other = replace(recipe, finetune=replace(recipe.finetune, beta=3.0, gamma=7.0, num_dummies=2, alpha=0.5))
+    assert control_of(other) == control_of(recipe)
+    longer = replace(recipe, finetune=replace(recipe.finetune, epochs=9))
+    assert control_of(longer) != control_of(recipe)
+
+
+def test_the_recipes_own_point_is_tried_beside_the_grid_and_equal_points_once(tmp_path: Path) -> None:
+    def count(gamma: float) -> int:
+        recipe = digits()
+        own = replace(recipe, finetune=replace(recipe.finetune, gamma=gamma))
+        context = SimpleNamespace(store=Store(tmp_path), bf16=False)
+        artefact = Artefact(tmp_path, "digest")
+        return len(plan_trials(own, artefact, artefact, context, "code"))  # type: ignore[arg-type]
+
+    assert count(0.1) == 26
+    assert count(0.2) == 27
 
 
 def test_a_new_file_is_a_new_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

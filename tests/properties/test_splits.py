@@ -4,11 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proser_core.config import DataConfig
+from proser_core.data.preparation import stratified_rows
 from proser_core.data.splits import ClassSplit, draw_split
-from proser_core.data.tasks import stratified_rows
 from proser_core.errors import DataError
 
 CIFAR100 = DataConfig(name="cifar100")
+
+NAMES = tuple(f"class {index}" for index in range(100))
 
 
 @given(st.integers(0, 2**40))
@@ -71,7 +73,7 @@ def test_a_setting_wider_than_the_split_is_refused():
 )
 def test_validation_takes_its_share_of_every_class_at_least_one_and_never_all(sizes, fraction, seed):
     targets = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    chosen = stratified_rows(targets, len(sizes), fraction, seed)
+    chosen = stratified_rows(targets, NAMES[: len(sizes)], fraction, seed)
     for target, size in enumerate(sizes):
         taken = int(chosen[targets == target].sum())
         assert 1 <= taken <= size - 1
@@ -80,13 +82,13 @@ def test_validation_takes_its_share_of_every_class_at_least_one_and_never_all(si
 
 def test_validation_is_the_same_for_the_same_seed_only():
     targets = np.arange(200) % 4
-    first = stratified_rows(targets, 4, 0.1, seed=5)
-    assert (first == stratified_rows(targets, 4, 0.1, seed=5)).all()
-    assert (first != stratified_rows(targets, 4, 0.1, seed=6)).any()
+    first = stratified_rows(targets, NAMES[:4], 0.1, seed=5)
+    assert (first == stratified_rows(targets, NAMES[:4], 0.1, seed=5)).all()
+    assert (first != stratified_rows(targets, NAMES[:4], 0.1, seed=6)).any()
 
 
 @pytest.mark.parametrize("images", [0, 1])
 def test_a_class_with_fewer_than_two_images_is_refused(images):
     targets = np.array([0] * 5 + [1] * images)
-    with pytest.raises(DataError, match=rf"known class 1 has {images} training image.*at least 2"):
-        stratified_rows(targets, 2, 0.1, seed=0)
+    with pytest.raises(DataError, match=rf"known class 'class 1' has {images} training image.*at least 2"):
+        stratified_rows(targets, NAMES[:2], 0.1, seed=0)
