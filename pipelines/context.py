@@ -36,7 +36,7 @@ class RunContext:
 
     def say(self, text: str) -> None:
         """One line for the user."""
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, markup=False)
 
     def watch_failed(self, error: Exception) -> None:
         """Training goes on where watching it fails; what was not logged is logged at the end."""

@@ -165,4 +165,4 @@ def _close(recipe: Recipe, context: RunContext, results: dict[str, Any], seconds
     context.say("Runs: type `proser ui`, or open your tracking server")
     context.say(f"Time: {duration(seconds)}" + (f" ({ran})" if ran else "; every stage was found finished"))
     for failure in context.failures:
-        context.say(f"[red]failed[/red] {failure}")
+        context.say(f"failed: {failure}")

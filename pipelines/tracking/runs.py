@@ -6,7 +6,6 @@ logged, so that calling anything twice changes nothing.
 
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +16,7 @@ from pipelines.store import Artefact
 from pipelines.summary import PROSER
 from pipelines.tracking import server
 
-PARENT_TAG, RUN_KEY, TRIAL_KEY, LOGGED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.logged"
+PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.reported"
 NOTE = "mlflow.note.content"  # shown as the run's description
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
 
@@ -87,32 +86,29 @@ class ParentRun:
 
     def results(self, report: Artefact, evaluation: dict[str, Any]) -> None:
         """The selected trial's metrics, the controls' under their names, and the report's files, once."""
-
-        def log() -> None:
-            metrics: dict[str, float] = {}
-            for name, method in evaluation["methods"].items():
-                prefix = "" if name == PROSER else f"controls/{_slug(name)}/"
-                metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
-            _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in metrics.items()])
-            self.client.set_tag(self.run_id, "proser.selected", evaluation["selected"]["name"])
-            self.client.set_tag(self.run_id, NOTE, (report.path / "results.md").read_text())
-            self.client.log_artifacts(self.run_id, str(report.path))
-
-        self.once(f"results {report.digest}", log)
-
-    def once(self, what: str, act: Callable[[], None]) -> None:
-        """Do `act` unless a tag says that this run has had it."""
-        name = f"{LOGGED}.{what.replace(' ', '.')}"
-        if name not in self.client.get_run(self.run_id).data.tags:
-            act()
-            self.client.set_tag(self.run_id, name, "yes")
+        logged = f"{REPORTED}.{report.digest}"
+        if logged in self.client.get_run(self.run_id).data.tags:
+            return
+        metrics: dict[str, float] = {}
+        for name, method in evaluation["methods"].items():
+            prefix = "" if name == PROSER else f"controls/{_slug(name)}/"
+            metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
+        _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in metrics.items()])
+        self.client.set_tag(self.run_id, "proser.selected", evaluation["selected"]["name"])
+        self.client.set_tag(self.run_id, NOTE, (report.path / "results.md").read_text())
+        self.client.log_artifacts(self.run_id, str(report.path))
+        self.client.set_tag(self.run_id, logged, "yes")
 
     def start(self) -> None:
         """Mark the run as running."""
         self.client.update_run(self.run_id, status="RUNNING")
 
     def end(self, status: str) -> None:
-        """FINISHED, FAILED or KILLED."""
+        """FINISHED, FAILED or KILLED; trials that were cut off are marked as killed until they go on."""
+        if status != "FINISHED":
+            for child in self._children.values():
+                if not (child.ended or child.failed):
+                    self.client.set_terminated(child.run_id, "KILLED")
         self.client.set_terminated(self.run_id, status)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pipeline_runs import Workplace, tiny_recipe
+from pipeline_runs import RunFolder, tiny_recipe
 
 import tune_spaces
 from pipelines import jobs
@@ -44,12 +44,12 @@ def spaces(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) 
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch, spaces: Path) -> Workplace:
+def run_folder(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch, spaces: Path) -> RunFolder:
     """An empty storage and a tracking database of its own."""
-    root = tmp_path_factory.mktemp("workplace")
+    root = tmp_path_factory.mktemp("run_folder")
     patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
     patch.chdir(root)
-    return Workplace(root)
+    return RunFolder(root)
 
 
 @pytest.fixture(scope="session")

@@ -49,7 +49,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Workplace:
+class RunFolder:
     """Folders and tracking shared by several runs."""
 
     root: Path

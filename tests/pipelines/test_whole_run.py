@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mlflow.entities import Run
-from pipeline_runs import Outcome, Workplace, tiny_recipe
+from pipeline_runs import Outcome, RunFolder, tiny_recipe
 
 from pipelines.files import read_json, sha256_of
 from proser_core.data import digits
@@ -31,13 +31,13 @@ model.predict(np.load(sys.argv[2])).to_json(sys.argv[3], orient="split", double_
 
 
 @pytest.fixture(scope="module")
-def first(workplace: Workplace) -> Outcome:
-    return workplace.run(tiny_recipe())
+def first(run_folder: RunFolder) -> Outcome:
+    return run_folder.run(tiny_recipe())
 
 
 @pytest.fixture(scope="module")
-def children(first: Outcome, workplace: Workplace) -> list[Run]:
-    return workplace.children(first.parent_id)
+def children(first: Outcome, run_folder: RunFolder) -> list[Run]:
+    return run_folder.children(first.parent_id)
 
 
 @pytest.fixture(scope="module")
@@ -46,49 +46,49 @@ def proser_children(children: list[Run]) -> list[Run]:
 
 
 @pytest.fixture(scope="module")
-def again(first: Outcome, workplace: Workplace) -> tuple[Outcome, int, int]:
+def again(first: Outcome, run_folder: RunFolder) -> tuple[Outcome, int, int]:
     """The same run once more, with the numbers of MLflow runs before and after it."""
-    before = len(workplace._runs())
-    outcome = workplace.run(tiny_recipe())
-    return outcome, before, len(workplace._runs())
+    before = len(run_folder._runs())
+    outcome = run_folder.run(tiny_recipe())
+    return outcome, before, len(run_folder._runs())
 
 
-def stamps(workplace: Workplace) -> dict[str, tuple[int, str]]:
+def stamps(run_folder: RunFolder) -> dict[str, tuple[int, str]]:
     """Time of change and digest of each trial's weights: a trial that was trained again has another time."""
-    files = workplace.storage.glob("trials/*/weights.safetensors")
+    files = run_folder.storage.glob("trials/*/weights.safetensors")
     return {path.parent.name: (path.stat().st_mtime_ns, sha256_of(path)) for path in files}
 
 
 @pytest.fixture(scope="module")
-def healed(again: tuple[Outcome, int, int], workplace: Workplace) -> tuple[Outcome, str, dict, dict]:
+def healed(again: tuple[Outcome, int, int], run_folder: RunFolder) -> tuple[Outcome, str, dict, dict]:
     """A run after one trial's folder was deleted: outcome, the trial's key, weights before and after."""
-    before = stamps(workplace)
+    before = stamps(run_folder)
     victim = sorted(before)[7]
-    shutil.rmtree(workplace.storage / "trials" / victim)
-    outcome = workplace.run(tiny_recipe())
-    return outcome, victim, before, stamps(workplace)
+    shutil.rmtree(run_folder.storage / "trials" / victim)
+    outcome = run_folder.run(tiny_recipe())
+    return outcome, victim, before, stamps(run_folder)
 
 
 @pytest.fixture(scope="module")
-def recalibrated(healed: object, workplace: Workplace) -> tuple[Outcome, dict, dict]:
+def recalibrated(healed: object, run_folder: RunFolder) -> tuple[Outcome, dict, dict]:
     """A run with another target rate, and the trials' weights before and after it."""
     recipe = tiny_recipe()
-    before = stamps(workplace)
-    outcome = workplace.run(replace(recipe, calibration=replace(recipe.calibration, target_rate=0.8)))
-    return outcome, before, stamps(workplace)
+    before = stamps(run_folder)
+    outcome = run_folder.run(replace(recipe, calibration=replace(recipe.calibration, target_rate=0.8)))
+    return outcome, before, stamps(run_folder)
 
 
 @pytest.fixture(scope="module")
-def retrained(recalibrated: object, workplace: Workplace) -> tuple[Outcome, dict, dict]:
+def retrained(recalibrated: object, run_folder: RunFolder) -> tuple[Outcome, dict, dict]:
     """A run with another fine-tuning learning rate, on a space of which one point diverges."""
     recipe = tiny_recipe()
-    before = stamps(workplace)
-    outcome = workplace.run(replace(recipe, space="one_diverges", finetune=replace(recipe.finetune, lr=0.02)))
-    return outcome, before, stamps(workplace)
+    before = stamps(run_folder)
+    outcome = run_folder.run(replace(recipe, space="one_diverges", finetune=replace(recipe.finetune, lr=0.02)))
+    return outcome, before, stamps(run_folder)
 
 
-def aggregate_bias(workplace: Workplace, outcome: Outcome) -> dict[str, float]:
-    runs = workplace.children(outcome.parent_id)
+def aggregate_bias(run_folder: RunFolder, outcome: Outcome) -> dict[str, float]:
+    runs = run_folder.children(outcome.parent_id)
     return {run.info.run_name: run.data.metrics["calibration/bias"] for run in runs}
 
 
@@ -137,9 +137,9 @@ class TestTheFirstRun:
         assert all(run.data.metrics["val/known_rate"] >= 0.95 for run in children)
 
     @pytest.mark.parametrize("name", ["loss/closed_set", "loss/placeholder", "loss/mixture", "train/dummy_win_rate"])
-    def test_curves_have_one_value_an_epoch(self, name: str, proser_children: list[Run], workplace: Workplace) -> None:
+    def test_curves_have_one_value_an_epoch(self, name: str, proser_children: list[Run], run_folder: RunFolder) -> None:
         for run in proser_children:
-            history = workplace.client.get_metric_history(run.info.run_id, name)
+            history = run_folder.client.get_metric_history(run.info.run_id, name)
             assert [metric.step for metric in history] == [0, 1]
 
     def test_the_control_has_no_placeholder_curve(self, children: list[Run]) -> None:
@@ -148,19 +148,19 @@ class TestTheFirstRun:
         assert "loss/placeholder" not in control.data.metrics
 
     def test_the_parent_has_the_pretraining_curve_and_the_selected_metrics(
-        self, first: Outcome, workplace: Workplace
+        self, first: Outcome, run_folder: RunFolder
     ) -> None:
-        run = workplace.client.get_run(first.parent_id)
+        run = run_folder.client.get_run(first.parent_id)
         assert run.info.status == "FINISHED"
-        history = workplace.client.get_metric_history(first.parent_id, "pretrain/loss/closed_set")
+        history = run_folder.client.get_metric_history(first.parent_id, "pretrain/loss/closed_set")
         assert [metric.step for metric in history] == [0, 1]
         assert {"calibration/bias", "dev/macro_f1", "test/unknown_3/auroc"} <= run.data.metrics.keys()
         assert {"split_index", "seed", "space", "recipe"} <= run.data.params.keys()
 
     def test_the_parent_has_heat_maps_curves_margins_and_what_decided_the_result(
-        self, first: Outcome, workplace: Workplace
+        self, first: Outcome, run_folder: RunFolder
     ) -> None:
-        files = workplace.files(first.parent_id)
+        files = run_folder.files(first.parent_id)
         needed = {
             "class_split.json",
             "recipe.json",
@@ -175,19 +175,19 @@ class TestTheFirstRun:
         assert needed <= files
 
     def test_the_class_split_names_the_known_classes(
-        self, first: Outcome, workplace: Workplace, tmp_path: Path
+        self, first: Outcome, run_folder: RunFolder, tmp_path: Path
     ) -> None:
-        path = workplace.client.download_artifacts(first.parent_id, "class_split.json", str(tmp_path))
+        path = run_folder.client.download_artifacts(first.parent_id, "class_split.json", str(tmp_path))
         split = read_json(Path(path))
         assert len(split["known"]) == 5
         roles = [*split["known"].values(), *split["unknown"], *split["development"]]
         assert sorted(roles) == list(range(10))
 
     def test_the_selected_trial_is_the_best_on_development_data(
-        self, first: Outcome, proser_children: list[Run], workplace: Workplace
+        self, first: Outcome, proser_children: list[Run], run_folder: RunFolder
     ) -> None:
         best = max(run.data.metrics["dev/macro_f1"] for run in proser_children)
-        parent = workplace.client.get_run(first.parent_id)
+        parent = run_folder.client.get_run(first.parent_id)
         assert parent.data.metrics["dev/macro_f1"] == pytest.approx(best)
 
     def test_its_version_is_candidate_and_champion(self, first: Outcome) -> None:
@@ -195,22 +195,22 @@ class TestTheFirstRun:
         assert first.aliases == {"candidate": "1", "champion": "1"}
 
 
-def classifier_of(workplace: Workplace, version: str) -> Path:
+def classifier_of(run_folder: RunFolder, version: str) -> Path:
     """The folder that a version was made of, found by the digest in its tag."""
-    digest = workplace.client.get_model_version("proser", version).tags["proser.artefact"]
-    cards = workplace.storage.glob("evaluate/*/classifier/classifier.json")
+    digest = run_folder.client.get_model_version("proser", version).tags["proser.artefact"]
+    cards = run_folder.storage.glob("evaluate/*/classifier/classifier.json")
     return next(card.parent for card in cards if sha256_of(card) == digest)
 
 
 def test_the_registered_model_loads_elsewhere_without_pickle_and_predicts_what_the_classifier_does(
-    first: Outcome, workplace: Workplace, tmp_path: Path
+    first: Outcome, run_folder: RunFolder, tmp_path: Path
 ) -> None:
     images = digits.read("test", tiny_recipe().data.image_size).images[:200]
     np.save(tmp_path / "images.npy", images)
     environment = {
         **os.environ,
         "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
-        "MLFLOW_TRACKING_URI": f"sqlite:///{workplace.root / 'mlflow.db'}",
+        "MLFLOW_TRACKING_URI": f"sqlite:///{run_folder.root / 'mlflow.db'}",
     }
     done = subprocess.run(
         [sys.executable, "-c", LOAD_AND_PREDICT, "models:/proser@champion", "images.npy", "out.json"],
@@ -222,7 +222,7 @@ def test_the_registered_model_loads_elsewhere_without_pickle_and_predicts_what_t
     assert done.returncode == 0, done.stderr
     table = json.loads((tmp_path / "out.json").read_text())
     got = dict(zip(table["columns"], map(list, zip(*table["data"], strict=True)), strict=True))
-    want = OpenSetClassifier.load(classifier_of(workplace, first.aliases["champion"])).predict(images)
+    want = OpenSetClassifier.load(classifier_of(run_folder, first.aliases["champion"])).predict(images)
     assert got["label"] == want.labels
     assert got["unknown"] == [label == "unknown" for label in want.labels]
     np.testing.assert_allclose(got["unknown_score"], want.unknown_scores, atol=SCORES_WITHIN)
@@ -249,8 +249,8 @@ class TestTheSameRunAgain:
         outcome, _, _ = again
         assert not outcome.context.cluster._resources
 
-    def test_no_curve_has_a_value_twice(self, again: object, children: list[Run], workplace: Workplace) -> None:
-        history = workplace.client.get_metric_history(children[0].info.run_id, "loss/closed_set")
+    def test_no_curve_has_a_value_twice(self, again: object, children: list[Run], run_folder: RunFolder) -> None:
+        history = run_folder.client.get_metric_history(children[0].info.run_id, "loss/closed_set")
         assert [metric.step for metric in history] == [0, 1]
 
 
@@ -280,9 +280,9 @@ class TestARunWithAnotherTargetRate:
         assert not outcome.context.cluster._resources
 
     def test_every_trial_has_a_higher_bias(
-        self, first: Outcome, recalibrated: tuple[Outcome, dict, dict], workplace: Workplace
+        self, first: Outcome, recalibrated: tuple[Outcome, dict, dict], run_folder: RunFolder
     ) -> None:
-        before, after = (aggregate_bias(workplace, outcome) for outcome in (first, recalibrated[0]))
+        before, after = (aggregate_bias(run_folder, outcome) for outcome in (first, recalibrated[0]))
         assert before.keys() == after.keys()
         assert all(after[name] > before[name] for name in before)
 
@@ -294,11 +294,11 @@ class TestARunWithAnotherTargetRate:
 
 
 class TestARunWithAnotherFineTuning:
-    def test_it_keeps_the_pretraining(self, retrained: tuple[Outcome, dict, dict], workplace: Workplace) -> None:
+    def test_it_keeps_the_pretraining(self, retrained: tuple[Outcome, dict, dict], run_folder: RunFolder) -> None:
         outcome, _, _ = retrained
         assert "pretrain" not in outcome.ran
         assert "prepare" not in outcome.ran
-        assert len(list((workplace.storage / "pretrain").iterdir())) == 1
+        assert len(list((run_folder.storage / "pretrain").iterdir())) == 1
 
     def test_it_trains_every_trial_of_its_own(self, retrained: tuple[Outcome, dict, dict]) -> None:
         outcome, before, after = retrained
@@ -320,9 +320,9 @@ class TestARunWithAnotherFineTuning:
         assert "gamma 1e+38" in outcome.text
 
     def test_mlflow_shows_which_trial_failed_and_why(
-        self, retrained: tuple[Outcome, dict, dict], workplace: Workplace
+        self, retrained: tuple[Outcome, dict, dict], run_folder: RunFolder
     ) -> None:
-        runs = {run.info.run_name: run for run in workplace.children(retrained[0].parent_id)}
+        runs = {run.info.run_name: run for run in run_folder.children(retrained[0].parent_id)}
         (failed,) = (run for run in runs.values() if run.info.status == "FAILED")
         assert "gamma 1e+38" in failed.info.run_name
         assert "must stay finite" in failed.data.tags["mlflow.note.content"]
