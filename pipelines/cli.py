@@ -1,6 +1,7 @@
 """The command line. `proser COMMAND --help` explains every field with its default and source."""
 
 import contextlib
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from pipelines.recipes import RECIPES
 from proser_core.config import Recipe
-from proser_core.errors import ProserError, TrainingError
+from proser_core.errors import ConfigError, ProserError, TrainingError
 from proser_core.naming import look_up, unknown_name
 
 DEFAULT_STORAGE = Path("proser-storage")
@@ -88,13 +89,20 @@ def list_command(arguments: list[str]) -> int:
 def ui_command(arguments: list[str]) -> int:
     """`proser ui`: MLflow's own server over the database that `proser run` writes."""
     parsed = tyro.cli(UiArguments, prog="proser ui", args=arguments)
-    from pipelines.tracking.server import tracking_uri
+    from pipelines.tracking.server import connect, experiment_id, tracking_uri
 
     uri = tracking_uri()
     if uri.startswith("http"):
         print(f"the runs are on your tracking server: {uri}")
         return 0
-    print(f"http://127.0.0.1:{parsed.port}  (Ctrl-C ends it)", flush=True)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", parsed.port))
+        except OSError:
+            raise ConfigError(f"port {parsed.port} is taken by another program; give a free one with --port") from None
+    experiment = experiment_id(connect())
+    print(f"http://127.0.0.1:{parsed.port}/#/experiments/{experiment}/runs  (Ctrl-C ends it)", flush=True)
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", "127.0.0.1"]
     with contextlib.suppress(KeyboardInterrupt):
         return subprocess.call([*command, "--port", str(parsed.port), "--workers", "1"])

@@ -3,8 +3,11 @@
 import logging
 import math
 import os
+import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -179,12 +182,28 @@ def train_distributed(job: Job, num_workers: int, resources: dict[str, float], s
         ),
     )
     try:
-        trainer.fit()
+        with _own_interrupt():
+            trainer.fit()
     except TrainingFailedError as error:  # hides the worker's own message
         failure = Path(job.folder) / FAILURE
         if failure.is_file():
             raise TrainingError(failure.read_text()) from error
         raise
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Ray Train takes Ctrl-C for itself, ends in SystemExit, and never gives it back: undo all three."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as error:
+        raise KeyboardInterrupt from error
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _train_loop(config: dict[str, Any]) -> None:

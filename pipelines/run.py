@@ -15,11 +15,11 @@ from pipelines.context import RunContext
 from pipelines.files import read_json, sha256_of
 from pipelines.progress import duration
 from pipelines.store import Store
-from pipelines.summary import terminal_table
+from pipelines.summary import terminal_tables
 from pipelines.tracking.server import outages_named, tracking_uri
 from proser_core import processor
 from proser_core.config import Recipe, decisive_fields, digest_of, from_json
-from proser_core.errors import CheckpointError, ConfigError
+from proser_core.errors import ConfigError
 from proser_core.naming import look_up
 from tune_spaces import expand
 
@@ -94,7 +94,10 @@ def _open_context(
 ) -> RunContext:
     """Check everything that can be checked early, and connect to what answers."""
     from pipelines.stages.prepare import prepare_inputs
+    from pipelines.stages.pretrain import check_weights
     from pipelines.stages.sweep import apply_point
+    from proser_core.data.sources import SOURCES
+    from proser_core.data.splits import draw_split
     from proser_core.networks.nets import BACKBONES
 
     if recipe.finetune.objective != "proser":
@@ -104,8 +107,9 @@ def _open_context(
     for point in expand(recipe.space):
         apply_point(recipe, point)
     look_up("backbone", recipe.network.backbone, BACKBONES)
-    if pretrained_file is not None and not pretrained_file.is_file():
-        raise CheckpointError(f"there is no checkpoint {pretrained_file}; give a file with --pretrained")
+    if pretrained_file is not None:
+        check_weights(recipe, pretrained_file)
+    draw_split(recipe.data, look_up("data set", recipe.data.name, SOURCES).num_classes)
     data = prepare_inputs(recipe, data_dir)
     store = Store(storage, announce=lambda stage: console.print(stage, highlight=False))
     cluster = Cluster(recipe.cluster, store.root)
@@ -150,19 +154,26 @@ def _inputs(recipe: Recipe, context: RunContext | None) -> dict[str, Any]:
 
 
 def _close(recipe: Recipe, context: RunContext, results: dict[str, Any], seconds: float) -> None:
+    from pipelines.tracking.registry import CANDIDATE, CHAMPION
     from proser_core.data.splits import ClassSplit
 
     split = from_json(ClassSplit, read_json(results["prepared"].path / "task.json")["split"])
     evaluation = read_json(results["evaluated"].path / "evaluation.json")
     registered = results[LAST_STAGE]
     context.console.print()
-    context.console.print(terminal_table(recipe.name, evaluation, split))
+    for table in terminal_tables(recipe.name, evaluation, split):
+        context.console.print(table)
     ran = ", ".join(f"{stage} {duration(each)}" for stage, each in context.store.ran.items())
     context.say(f"Selected on development data: {evaluation['selected']['name']}")
     aliases = f" ({', '.join(registered.aliases)})" if registered.aliases else ""
     context.say(f"Model: models:/{registered.name}/{registered.version}{aliases}")
+    if CHAMPION not in registered.aliases:
+        context.say(
+            f"The champion is still an earlier version; to try this one, load models:/{registered.name}@{CANDIDATE}"
+        )
     context.say(f"Figures and tables: {results['reported'].path}")
-    context.say("Runs: type `proser ui`, or open your tracking server")
+    uri = tracking_uri()
+    context.say(f"Runs: {uri}" if uri.startswith("http") else "Runs: type `proser ui`")
     context.say(f"Time: {duration(seconds)}" + (f" ({ran})" if ran else "; every stage was found finished"))
     for failure in context.failures:
         context.say(f"failed: {failure}")

@@ -15,42 +15,37 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
-def table_rows(evaluation: dict[str, Any], split: ClassSplit) -> tuple[list[str], list[list[str]]]:
-    """Header and one row a method: AUC and macro-F1 at each setting, then what does not depend on it."""
-    header = ["method", *(f"{n} unknown" for n in split.settings), "accuracy", "known"]
-    rows = []
-    for name, method in evaluation["methods"].items():
-        test = method["report"]["test"]
-        cells = [test["settings"][str(n)] for n in split.settings]
-        rows.append(
-            [
-                name,
-                *(f"{percent(cell['auroc'])} / {percent(cell['macro_f1'])}" for cell in cells),
-                percent(test["closed_set_accuracy"]),
-                percent(test["known_rate"]),
-            ]
-        )
-    return header, rows
-
-
 CAPTION = "accuracy: closed-set; known: share of known test images that stay known"
+TITLES = {"auroc": "AUC", "macro_f1": "macro-F1"}
 
 
-def terminal_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSplit) -> Table:
-    """The table as rich draws it."""
-    header, rows = table_rows(evaluation, split)
-    title = f"{recipe_name}: AUC / macro-F1 on test images, %"
-    table = Table(title=title, caption=CAPTION, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
-    for position, name in enumerate(header):
-        table.add_column(name, justify="left" if position == 0 else "right", no_wrap=position == 0)
-    for row in rows:
-        table.add_row(*row, style="bold" if row[0] == PROSER else "")
-    return table
+def terminal_tables(recipe_name: str, evaluation: dict[str, Any], split: ClassSplit) -> list[Table]:
+    """One table a metric, as rich draws it; each fits a terminal of 80 columns."""
+    tables = []
+    for metric, title in TITLES.items():
+        table = Table(
+            title=f"{recipe_name}: {title} on test images, %, by number of unknown classes",
+            caption=CAPTION if metric == "macro_f1" else None,
+            title_justify="left",
+            caption_justify="left",
+            box=box.SIMPLE_HEAD,
+        )
+        table.add_column("method", no_wrap=True)
+        for name in (*map(str, split.settings), "accuracy", "known"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for name, method in evaluation["methods"].items():
+            test = method["report"]["test"]
+            cells = [test["settings"][str(n)][metric] for n in split.settings]
+            cells += [test["closed_set_accuracy"], test["known_rate"]]
+            table.add_row(name, *map(percent, cells), style="bold" if name == PROSER else "")
+        tables.append(table)
+    return tables
 
 
 def markdown_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSplit) -> str:
     """The table in Markdown, with what was selected."""
-    header, rows = table_rows(evaluation, split)
+    header = ["method", *(f"{n} unknown" for n in split.settings), "accuracy", "known"]
+    rows = [[name, *_markdown_cells(method["report"]["test"], split)] for name, method in evaluation["methods"].items()]
     calibration = evaluation["methods"][PROSER]["report"]["calibration"]
     low, high = calibration["interval"]
     lines = [
@@ -68,3 +63,9 @@ def markdown_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSpl
         CAPTION.capitalize() + ".",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _markdown_cells(test: dict[str, Any], split: ClassSplit) -> list[str]:
+    cells = [test["settings"][str(n)] for n in split.settings]
+    both = [f"{percent(cell['auroc'])} / {percent(cell['macro_f1'])}" for cell in cells]
+    return [*both, percent(test["closed_set_accuracy"]), percent(test["known_rate"])]

@@ -21,8 +21,6 @@ def check_weights(recipe: Recipe, path: Path) -> None:
 
 def pretrain(recipe: Recipe, task: Artefact, context: RunContext, folder: Path) -> None:
     """Train from scratch, or check and score the user's own weights; on Ray Train workers."""
-    if context.pretrained_file:
-        check_weights(recipe, context.pretrained_file)
     workers = recipe.cluster.pretrain_workers
     own = str(context.pretrained_file.resolve()) if context.pretrained_file else ""
     job = jobs.Job(
@@ -34,6 +32,8 @@ def pretrain(recipe: Recipe, task: Artefact, context: RunContext, folder: Path) 
         threads=recipe.cluster.cpus_per_worker,
         bf16=context.bf16,
     )
+    if (folder / jobs.STATE).is_file():
+        context.say(f"  going on after epoch {len(jobs.read_epochs(folder))} of {recipe.pretrain.epochs}")
     progress = Tracker(context.console, "pretrain", recipe.pretrain.epochs, "epochs")
 
     def poll() -> None:

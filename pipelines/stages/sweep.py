@@ -116,7 +116,7 @@ def sweep(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunCont
     trials = plan_trials(recipe, task, pretrained, context, code)
     missing = [trial for trial in trials if find(trial.folder) is None]
     watch = SweepWatch(context, trials, OpenSetTask.load(task.path))
-    context.say(f"  {len(trials)} trials, {len(trials) - len(missing)} of them trained before")
+    context.say(f"  {len(trials)} trials (the control is one), {len(trials) - len(missing)} of them trained before")
     if missing:
         try:
             with watching(watch.poll, context.watch_failed):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 DATABASE = "mlflow.db"
 EXPERIMENT = "proser"
 OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # the UI's view for training runs
-QUICK = {
+SETTINGS = {
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -30,7 +31,7 @@ def tracking_uri() -> str:
 
 def connect() -> "MlflowClient":
     """A client of a server that answers. Raises TrackingError where it does not."""
-    os.environ.update({name: value for name, value in QUICK.items() if name not in os.environ})
+    os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     warnings.filterwarnings("ignore", module="mlflow")
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -45,9 +45,8 @@ def _read(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's unpickler answers damaged files with a dozen kinds
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CheckpointError(
-            f"{path} cannot be read ({reason}); need safetensors or a state_dict saved by torch.save"
+        raise CheckpointError(  # not torch's own words, which advise to unpickle it
+            f"{path} cannot be read as weights; need a .safetensors file, or tensors alone saved by torch.save"
         ) from error
     for key in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):

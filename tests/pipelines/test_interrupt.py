@@ -1,0 +1,37 @@
+"""Ctrl-C ends a run cleanly, also in the sweep after a pretraining in the same process."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from mlflow import MlflowClient
+
+from pipelines.tracking.server import EXPERIMENT
+
+COMMAND = [sys.executable, "-m", "pipelines.cli", "run", "digits", "--pretrain.epochs", "1", "--finetune.epochs", "500"]
+
+
+def test_an_interrupt_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    process = subprocess.Popen(
+        COMMAND,
+        cwd=tmp_path,
+        env={**os.environ, "MLFLOW_TRACKING_URI": database, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    while "trained before" not in (line := process.stdout.readline()):
+        assert line, "the run ended before its sweep"
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert error.strip().endswith("the same command goes on from the last finished epoch")
+    client = MlflowClient(database)
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    assert {run.info.status for run in client.search_runs([experiment.experiment_id])} == {"KILLED"}
