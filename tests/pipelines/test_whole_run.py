@@ -302,7 +302,7 @@ class TestARunWithAnotherFineTuning:
 
     def test_it_trains_every_trial_of_its_own(self, retrained: tuple[Outcome, dict, dict]) -> None:
         outcome, before, after = retrained
-        assert "3 trials, 0 of them trained before" in outcome.text
+        assert "3 trials (the control is one), 0 of them trained before" in outcome.text
         assert len(after) == len(before) + 2  # the control and the point that stays finite
         assert all(after[key] == before[key] for key in before)
 
