@@ -259,7 +259,7 @@ class TestARunAfterOneTrialWasDeleted:
         outcome, victim, before, after = healed
         assert {key for key in before if before[key][0] != after[key][0]} == {victim}
         assert before.keys() == after.keys()
-        assert f"{POINTS + 1} trials, {POINTS} of them trained before" in outcome.text
+        assert f"{POINTS + 1} trials (the control is one), {POINTS} of them trained before" in outcome.text
 
     def test_it_comes_out_as_it_was(self, healed: tuple[Outcome, str, dict, dict]) -> None:
         _, victim, before, after = healed
