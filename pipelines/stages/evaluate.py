@@ -15,7 +15,7 @@ from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
-from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -36,7 +36,8 @@ def evaluate_stage(
     tables = _tables(context, pretrained, trials, selected, recipe.finetune)
     reports = {name: evaluate(logits, margin, images, rate) for name, (logits, margin) in tables.items()}
     write_json(folder / EVALUATION, _to_json(selected, reports))
-    _classifier(recipe, images, context.store.root / "trials" / selected["key"], selected).save(folder / CLASSIFIER)
+    trained = context.store.root / "trials" / selected["key"] / jobs.WEIGHTS
+    _classifier(recipe, images, trained, selected, reports[PROSER].calibration).save(folder / CLASSIFIER)
 
 
 def select(trials: list[Row], default: FinetuneConfig) -> Row:
@@ -83,11 +84,13 @@ def _to_json(selected: Row, reports: dict[str, EvaluationReport]) -> dict[str, A
     }
 
 
-def _classifier(recipe: Recipe, task: OpenSetTask, trial: Path, selected: Row) -> OpenSetClassifier:
+def _classifier(
+    recipe: Recipe, task: OpenSetTask, weights: Path, selected: Row, calibration: Calibration
+) -> OpenSetClassifier:
     own = replace(recipe, finetune=from_json(FinetuneConfig, _finetune_fields(selected)))
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
-    load_weights(net, trial / jobs.WEIGHTS)
+    load_weights(net, weights)
     return OpenSetClassifier(
         net=net,
         network=recipe.network,
@@ -95,7 +98,7 @@ def _classifier(recipe: Recipe, task: OpenSetTask, trial: Path, selected: Row) -
         split=task.split,
         class_names=task.class_names,
         normalisation=(task.mean, task.std),
-        calibration=calibrate(placeholder_gap(load_logits(trial / jobs.LOGITS)["val"]), recipe.calibration.target_rate),
+        calibration=calibration,
         recipe=to_json(own),
     )
 

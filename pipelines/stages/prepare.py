@@ -26,7 +26,7 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
 
 
 def prepare(recipe: Recipe, data_dir: Path | None, folder: Path) -> None:
-    """Write the task's arrays, its class split and the fingerprints of its images."""
+    """Write the task's arrays, and its class split for people."""
     task = make_task(recipe.data, data_dir, recipe.seed)
     task.save(folder)
     write_json(folder / "class_split.json", describe_split(task.class_names, to_json(task.split)))
