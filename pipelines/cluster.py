@@ -14,10 +14,10 @@ from typing import Any
 
 import psutil
 
-from pipelines.files import write_atomically
-from pipelines.jobs import FAILURE, Job
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, TrainingError, first_line
+from proser_core.jobs.files import write_atomically
+from proser_core.jobs.spec import FAILURE, Job
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -159,7 +159,7 @@ def run_single_trial(config: dict[str, Any]) -> None:
     """Tune trainable of a one-worker fine-tune."""
     from ray import tune
 
-    from pipelines.workers import run_job
+    from proser_core.jobs.worker import run_job
 
     run_job(Job(**config["job"]), notify=lambda metrics: tune.report(metrics))
 
@@ -211,7 +211,7 @@ def _train_loop(config: dict[str, Any]) -> None:
     import ray.train.torch
     import torch
 
-    from pipelines.workers import run_job
+    from proser_core.jobs.worker import run_job
 
     if config["job"]["recipe"]["cluster"]["gpus_per_worker"]:
         torch.cuda.set_device(ray.train.torch.get_device())

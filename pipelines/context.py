@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from pipelines.cluster import Cluster
-from pipelines.store import Store
 from proser_core.errors import first_line
+from proser_core.jobs.store import Store
 
 if TYPE_CHECKING:
     from pipelines.tracking.runs import ParentRun

@@ -5,13 +5,13 @@ A node names what its stage depends on; the store decides from it whether the st
 
 from typing import Any
 
-from pipelines.code_version import code_version
 from pipelines.context import RunContext
-from pipelines.files import read_json, sha256_of
-from pipelines.jobs import job_inputs, read_epochs
-from pipelines.store import Artefact
 from pipelines.tracking.registry import Registered
 from proser_core.config import Recipe, decisive_fields
+from proser_core.jobs.code_version import code_version
+from proser_core.jobs.files import read_json, sha256_of
+from proser_core.jobs.spec import job_inputs, read_epochs
+from proser_core.jobs.store import Artefact
 
 
 def prepared(recipe: Recipe, context: RunContext) -> Artefact:
@@ -27,7 +27,7 @@ def prepared(recipe: Recipe, context: RunContext) -> Artefact:
 def pretrained(recipe: Recipe, context: RunContext, prepared: Artefact) -> Artefact:
     """Closed-set weights, and their logits on every image."""
     own = sha256_of(context.pretrained_file) if context.pretrained_file else ""
-    inputs = job_inputs("pretrain", recipe, prepared, own, context.bf16, code_version("pipelines.workers"))
+    inputs = job_inputs("pretrain", recipe, prepared, own, context.bf16, code_version("proser_core.jobs.worker"))
 
     def build(folder: Any) -> None:
         from pipelines.stages.pretrain import pretrain
@@ -52,7 +52,7 @@ def swept(recipe: Recipe, context: RunContext, prepared: Artefact, pretrained: A
     def build(folder: Any) -> Any:
         from pipelines.stages.sweep import sweep
 
-        return sweep(recipe, prepared, pretrained, context, code_version("pipelines.workers"), folder)
+        return sweep(recipe, prepared, pretrained, context, code_version("proser_core.jobs.worker"), folder)
 
     artefact = context.store.run("sweep", inputs, build)
     for row in read_json(artefact.path / "trials.json"):

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from pipelines.cluster import Cluster
-from pipelines.code_version import code_version
 from pipelines.context import RunContext
-from pipelines.files import read_json, sha256_of
 from pipelines.progress import duration
-from pipelines.store import Store
 from pipelines.summary import terminal_tables
 from pipelines.tracking.server import outages_named, tracking_uri
 from proser_core import processor
 from proser_core.config import Recipe, decisive_fields, digest_of, from_json
 from proser_core.errors import ConfigError
+from proser_core.jobs.code_version import code_version
+from proser_core.jobs.files import read_json, sha256_of
+from proser_core.jobs.store import Store
 from proser_core.naming import look_up
 from tune_spaces import expand
 

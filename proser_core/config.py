@@ -16,9 +16,13 @@ from proser_core.naming import unknown_name
 
 Objective = Literal["proser", "cross_entropy"]
 MixupPlace = Literal["manifold", "vanilla"]
-Schedule = Literal["constant", "one_cycle", "cosine"]
+Schedule = Literal["constant", "one_cycle", "cosine", "cosine_restarts"]
 Precision = Literal["auto", "bf16", "fp32"]
 BatchNormSharing = Literal["shared", "separate"]
+BatchUse = Literal["half", "all"]
+Start = Literal["pretrained", "scratch"]
+SplitPoint = Literal["early", "middle", "late"]
+Flips = Literal["random", "alternating"]
 
 
 def _require(condition: bool, name: str, got: object, need: str) -> None:
@@ -103,8 +107,11 @@ class NetworkConfig:
     dropout: float = 0.0
     """Rate of the three spatial dropouts of classifier32 (0.2 in Neal et al. 2018; 0 suits
     short schedules, which input dropout slows down badly)."""
+    split: SplitPoint = "middle"
+    """Where phi is cut into phi_pre and phi_post; each backbone names its three points (eq:mixup)."""
 
     def __post_init__(self) -> None:
+        _require_choice("network.split", self.split, SplitPoint)
         _require(0 <= self.dropout < 1, "network.dropout", self.dropout, "at least 0 and below 1")
 
 
@@ -120,11 +127,24 @@ class OptimizerConfig:
     """Peak learning rate. Source: method notes."""
     schedule: Schedule = "one_cycle"
     """Learning-rate schedule, advanced every step: one_cycle (up over 30 %, down by a cosine),
-    cosine (5 % warm-up, then down), constant. Source: method notes."""
+    cosine (5 % warm-up, then down), cosine_restarts (the same, the fall in `restarts + 1` equal
+    parts), constant. Source: method notes."""
+    restarts: int = 2
+    """Restarts of cosine_restarts. Source: Vaze et al. 2022, released code."""
     momentum: float = 0.9
     """Momentum of SGD. Source: supplement, sec. Implementation Details."""
+    nesterov: bool = False
+    """Nesterov's form of momentum. Source: habit of short schedules."""
     weight_decay: float = 5e-4
     """L2 penalty. Source: the authors' released code."""
+    averaging: float = 0.0
+    """Decay of an exponential moving average of the weights, a step; the averaged weights are the
+    result. 0 keeps the last ones. Source: method notes."""
+    flips: Flips = "random"
+    """Mirror images: random, or alternating (each image is mirrored in every second epoch).
+    Source: Jordan 2024 (airbench)."""
+    rand_augment: int = 0
+    """Magnitude 0..30 of one RandAugment operation an image (Cubuk et al. 2020); 0 is none."""
 
     def _check(self, block: str) -> None:
         _require(self.epochs >= 1, f"{block}.epochs", self.epochs, "at least 1")
@@ -133,14 +153,24 @@ class OptimizerConfig:
         _require_choice(f"{block}.schedule", self.schedule, Schedule)
         _require(0 <= self.momentum < 1, f"{block}.momentum", self.momentum, "at least 0 and below 1")
         _require(_is_number(self.weight_decay, 0), f"{block}.weight_decay", self.weight_decay, "finite and at least 0")
+        _require(self.restarts >= 0, f"{block}.restarts", self.restarts, "0 or more")
+        _require(not self.nesterov or self.momentum > 0, f"{block}.momentum", self.momentum, "above 0 with nesterov")
+        _require(0 <= self.averaging < 1, f"{block}.averaging", self.averaging, "at least 0 and below 1")
+        _require_choice(f"{block}.flips", self.flips, Flips)
+        _require(0 <= self.rand_augment <= 30, f"{block}.rand_augment", self.rand_augment, "between 0 and 30")
 
 
 @dataclass(frozen=True)
 class PretrainConfig(OptimizerConfig):
     """Closed-set training by cross-entropy, from scratch."""
 
+    label_smoothing: float = 0.0
+    """Share of the target that goes to all classes alike. Source: Vaze et al. 2022."""
+
     def __post_init__(self) -> None:
         self._check("pretrain")
+        smoothing = self.label_smoothing
+        _require(0 <= smoothing < 1, "pretrain.label_smoothing", smoothing, "at least 0 and below 1")
 
 
 @dataclass(frozen=True)
@@ -150,13 +180,19 @@ class FinetuneConfig(OptimizerConfig):
     epochs: int = 10
     """Passes over the training images. Source: the authors' released code."""
     batch_size: int = 128
-    """Images in one global batch; one half feeds l1, the other l2. Source: supplement."""
+    """Images in one global batch. Source: supplement."""
     lr: float = 0.001
     """Learning rate. Source: supplement, sec. Implementation Details."""
     schedule: Schedule = "constant"
     """Learning-rate schedule. Source: the authors' released code."""
     objective: Objective = "proser"
     """proser, or cross_entropy for the control that sees the same images in the same order."""
+    start: Start = "pretrained"
+    """pretrained begins from the closed-set network, as in the paper; scratch trains placeholders
+    from the first epoch, on a fresh network. Source: method notes."""
+    batch_use: BatchUse = "half"
+    """half feeds one half of each batch to l1 and the other to l2 (supplement); all feeds every
+    image to both. Source: method notes."""
     beta: float = 1.0
     """Weight of the placeholder term in l1 (eq:dummyloss). Source: supplement."""
     gamma: float = 0.1
@@ -174,6 +210,8 @@ class FinetuneConfig(OptimizerConfig):
     def __post_init__(self) -> None:
         self._check("finetune")
         _require_choice("finetune.objective", self.objective, Objective)
+        _require_choice("finetune.start", self.start, Start)
+        _require_choice("finetune.batch_use", self.batch_use, BatchUse)
         _require_choice("finetune.mixup", self.mixup, MixupPlace)
         _require_choice("finetune.mixture_batch_norm", self.mixture_batch_norm, BatchNormSharing)
         _require(
@@ -190,13 +228,17 @@ class FinetuneConfig(OptimizerConfig):
 
 @dataclass(frozen=True)
 class CalibrationConfig:
-    """How many known images the bias keeps known."""
+    """Which margin PROSER's decisions are made with, and how many known images its bias keeps known."""
 
     target_rate: float = 0.95
     """Share of validation images that stay known. Source: sec. Calibration."""
+    dummy_weight: float = 1.0
+    """Weight w of the dummies in PROSER's margin `max known logit - w * max dummy logit`: 1 is the
+    paper's gap, 0 the maximum logit of the network trained with placeholders. Source: method notes."""
 
     def __post_init__(self) -> None:
         rate = self.target_rate
+        _require(math.isfinite(self.dummy_weight), "calibration.dummy_weight", self.dummy_weight, "finite")
         _require(0 < rate <= 1, "calibration.target_rate", rate, "above 0 and at most 1")
 
 

@@ -4,22 +4,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines import jobs
 from pipelines.context import RunContext
-from pipelines.files import read_json, write_json
 from pipelines.stages.sweep import read_trials
-from pipelines.store import Artefact
 from pipelines.summary import PROSER
 from proser_core.baselines import BASELINES
 from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
 from proser_core.data.tasks import OpenSetTask
+from proser_core.jobs import spec
+from proser_core.jobs.files import read_json, write_json
+from proser_core.jobs.store import Artefact
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scoring import Margin, placeholder_gap, unknown_surprisal
+from proser_core.recognition.scoring import Margin, PlaceholderMargin, placeholder_gap, unknown_surprisal
 
 EVALUATION, CLASSIFIER = "evaluation.json", "classifier"
 Row = dict[str, Any]
@@ -33,10 +33,11 @@ def evaluate_stage(
     trials = read_trials(swept)
     selected = select(trials, recipe.finetune)
     rate = recipe.calibration.target_rate
-    tables = _tables(context, pretrained, trials, selected, recipe.finetune)
+    margin = PlaceholderMargin(recipe.calibration.dummy_weight)
+    tables = _tables(context, pretrained, trials, selected, recipe.finetune, margin)
     reports = {name: evaluate(logits, margin, images, rate) for name, (logits, margin) in tables.items()}
     write_json(folder / EVALUATION, _to_json(selected, reports))
-    trained = context.store.root / "trials" / selected["key"] / jobs.WEIGHTS
+    trained = context.store.root / "trials" / selected["key"] / spec.WEIGHTS
     _classifier(recipe, images, trained, selected, reports[PROSER].calibration).save(folder / CLASSIFIER)
 
 
@@ -54,21 +55,30 @@ def _is_default(row: Row, default: FinetuneConfig) -> bool:
 
 
 def _tables(
-    context: RunContext, pretrained: Artefact, trials: list[Row], selected: Row, default: FinetuneConfig
+    context: RunContext,
+    pretrained: Artefact,
+    trials: list[Row],
+    selected: Row,
+    default: FinetuneConfig,
+    own_margin: PlaceholderMargin,
 ) -> dict[str, tuple[dict[str, LogitTable], Margin]]:
     """Each method of the table: its logits and its margin."""
 
     def of_trial(row: Row) -> dict[str, LogitTable]:
-        return load_logits(context.store.root / "trials" / row["key"] / jobs.LOGITS)
+        return load_logits(context.store.root / "trials" / row["key"] / spec.LOGITS)
 
-    chosen, base = of_trial(selected), load_logits(pretrained.path / jobs.LOGITS)
-    tables: dict[str, tuple[dict[str, LogitTable], Margin]] = {PROSER: (chosen, placeholder_gap)}
+    chosen, base = of_trial(selected), load_logits(pretrained.path / spec.LOGITS)
+    tables: dict[str, tuple[dict[str, LogitTable], Margin]] = {PROSER: (chosen, own_margin)}
     recipes_own = [row for row in trials if row["status"] == "finished" and _is_default(row, default)]
     own = next((row for row in recipes_own if row["objective"] == "proser"), None)
     if own is not None and own["key"] != selected["key"]:
-        tables[f"{PROSER}, recipe's own point"] = (of_trial(own), placeholder_gap)
-    tables[f"{PROSER}, p(unknown)"] = (chosen, unknown_surprisal)
-    tables[f"{PROSER} net, MaxLogit"] = (chosen, BASELINES["MaxLogit"])
+        tables[f"{PROSER}, recipe's own point"] = (of_trial(own), own_margin)
+    scores: dict[str, Margin] = {
+        "gap": placeholder_gap,
+        "p(unknown)": unknown_surprisal,
+        "MaxLogit": PlaceholderMargin(0.0),
+    }
+    tables |= {f"{PROSER}, score {name}": (chosen, other) for name, other in scores.items() if other != own_margin}
     tables |= {name: (base, margin) for name, margin in BASELINES.items()}
     control = next((r for r in trials if r["objective"] == "cross_entropy" and r["status"] == "finished"), None)
     if control is not None:
@@ -98,6 +108,7 @@ def _classifier(
         split=task.split,
         class_names=task.class_names,
         normalisation=(task.mean, task.std),
+        margin=PlaceholderMargin(recipe.calibration.dummy_weight),
         calibration=calibration,
         recipe=to_json(own),
     )

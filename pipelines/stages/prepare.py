@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from pipelines.files import read_json, write_json
 from proser_core.config import Recipe, to_json
 from proser_core.data.preparation import make_task
 from proser_core.data.sources import source_files
 from proser_core.errors import ConfigError
+from proser_core.jobs.files import read_json, write_json
 
 
 def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from pipelines import jobs
 from pipelines.context import RunContext
 from pipelines.progress import Tracker, watching
-from pipelines.store import Artefact
 from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
+from proser_core.jobs import spec
+from proser_core.jobs.store import Artefact
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
@@ -23,7 +23,7 @@ def pretrain(recipe: Recipe, task: Artefact, context: RunContext, folder: Path) 
     """Train from scratch, or check and score the user's own weights; on Ray Train workers."""
     workers = recipe.cluster.pretrain_workers
     own = str(context.pretrained_file.resolve()) if context.pretrained_file else ""
-    job = jobs.Job(
+    job = spec.Job(
         kind="pretrain",
         recipe=to_json(recipe),
         task=str(task.path),
@@ -32,12 +32,12 @@ def pretrain(recipe: Recipe, task: Artefact, context: RunContext, folder: Path) 
         threads=recipe.cluster.cpus_per_worker,
         bf16=context.bf16,
     )
-    if (folder / jobs.STATE).is_file():
-        context.say(f"  going on after epoch {len(jobs.read_epochs(folder))} of {recipe.pretrain.epochs}")
+    if (folder / spec.STATE).is_file():
+        context.say(f"  going on after epoch {len(spec.read_epochs(folder))} of {recipe.pretrain.epochs}")
     progress = Tracker(context.console, "pretrain", recipe.pretrain.epochs, "epochs")
 
     def poll() -> None:
-        rows = jobs.read_epochs(folder)
+        rows = spec.read_epochs(folder)
         accuracy = f"training accuracy {rows[-1]['train/accuracy']:.3f}" if rows else ""
         progress.update(len(rows), accuracy)
         context.parent.curve("pretrain", rows)
@@ -51,7 +51,7 @@ def pretrain(recipe: Recipe, task: Artefact, context: RunContext, folder: Path) 
 
 
 def _say_accuracy(context: RunContext, task: OpenSetTask, folder: Path) -> None:
-    predictions = load_logits(folder / jobs.LOGITS)["val"].known_predictions()
+    predictions = load_logits(folder / spec.LOGITS)["val"].known_predictions()
     accuracy = float((predictions == task.val.targets).mean())
     context.say(f"  closed-set accuracy on validation images: {100 * accuracy:.1f} %")
     if accuracy < 2 / task.num_known:

@@ -2,18 +2,19 @@
 
 from pathlib import Path
 
-from pipelines import figures, jobs
+from pipelines import figures
 from pipelines.context import RunContext
-from pipelines.files import read_json, write_json
 from pipelines.stages.evaluate import read_evaluation
 from pipelines.stages.sweep import read_trials
-from pipelines.store import Artefact
 from pipelines.summary import PROSER, markdown_table
 from proser_core.config import Recipe, to_json
 from proser_core.data.splits import ClassSplit
 from proser_core.data.tasks import OpenSetTask
+from proser_core.jobs.files import read_json, write_json
+from proser_core.jobs.spec import LOGITS
+from proser_core.jobs.store import Artefact
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scoring import placeholder_gap
+from proser_core.recognition.scoring import PlaceholderMargin
 
 
 def report(
@@ -23,7 +24,7 @@ def report(
     images = OpenSetTask.load(task.path)
     trials, evaluation = read_trials(swept), read_evaluation(evaluated)
     selected = evaluation["selected"]["key"]
-    logits = load_logits(context.store.root / "trials" / selected / jobs.LOGITS)
+    logits = load_logits(context.store.root / "trials" / selected / LOGITS)
     for metric in ("macro_f1", "auroc"):
         wheres = {"development": "dev"} | {f"unknown_{n}": f"test/unknown_{n}" for n in images.split.settings}
         for name, where in wheres.items():
@@ -31,7 +32,10 @@ def report(
             figures.save(figure, folder / "points" / f"{metric}_{name}")
         figures.save(figures.against_openness(evaluation, images.split, metric), folder / f"{metric}_against_openness")
     bias = evaluation["methods"][PROSER]["report"]["calibration"]["bias"]
-    figures.save(figures.margins(placeholder_gap(logits["test"]), images, bias), folder / "margins")
+    figures.save(
+        figures.margins(PlaceholderMargin(recipe.calibration.dummy_weight)(logits["test"]), images, bias),
+        folder / "margins",
+    )
     write_json(folder / "class_split.json", read_json(task.path / "class_split.json"))
     write_json(folder / "recipe.json", to_json(recipe))
     write_json(folder / "data_fingerprint.json", _fingerprint(task, images.split))

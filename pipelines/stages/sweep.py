@@ -4,18 +4,18 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from pipelines import jobs
 from pipelines.context import RunContext
-from pipelines.files import read_json, write_json
 from pipelines.progress import Tracker, watching
-from pipelines.store import MANIFEST, Artefact, Built, find
 from proser_core.baselines import BASELINES
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError
+from proser_core.jobs import spec
+from proser_core.jobs.files import read_json, write_json
+from proser_core.jobs.store import MANIFEST, Artefact, Built, find
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scoring import Margin, placeholder_gap
+from proser_core.recognition.scoring import Margin, PlaceholderMargin
 from tune_spaces import expand
 
 TRIALS = "trials.json"
@@ -41,7 +41,7 @@ class Trial:
     def margin(self) -> Margin:
         """How the trial's own network is scored."""
         is_control = self.recipe.finetune.objective == "cross_entropy"
-        return BASELINES["MaxLogit"] if is_control else placeholder_gap
+        return BASELINES["MaxLogit"] if is_control else PlaceholderMargin(self.recipe.calibration.dummy_weight)
 
     def params(self) -> dict[str, Any]:
         """What tracking shows as the trial's parameters."""
@@ -53,14 +53,14 @@ class Trial:
             "seed": self.recipe.seed,
         }
 
-    def job(self, task: Artefact, pretrained: Artefact, bf16: bool) -> jobs.Job:
+    def job(self, task: Artefact, pretrained: Artefact, bf16: bool) -> spec.Job:
         """What a worker is to do."""
-        return jobs.Job(
+        return spec.Job(
             kind="finetune",
             recipe=to_json(self.recipe),
             task=str(task.path),
             folder=str(self.folder),
-            weights=str(pretrained.path / jobs.WEIGHTS),
+            weights=str(pretrained.path / spec.WEIGHTS) if self.recipe.finetune.start == "pretrained" else "",
             threads=self.recipe.cluster.cpus_per_worker,
             bf16=bf16,
             inputs=self.inputs,
@@ -85,7 +85,8 @@ def plan_trials(recipe: Recipe, task: Artefact, pretrained: Artefact, context: R
     recipes = [control_of(recipe), recipe, *(apply_point(recipe, point) for point in expand(recipe.space))]
     trials: dict[str, Trial] = {}
     for one in recipes:
-        inputs = jobs.job_inputs("finetune", one, task, pretrained.digest, context.bf16, code)
+        weights = pretrained.digest if one.finetune.start == "pretrained" else ""
+        inputs = spec.job_inputs("finetune", one, task, weights, context.bf16, code)
         trial = Trial(one, _name(one.finetune, recipe.finetune), inputs, context.store.folder("trials", inputs))
         trials.setdefault(trial.key, trial)
     return list(trials.values())
@@ -145,7 +146,7 @@ class SweepWatch:
 
     def poll(self) -> None:
         """Report what is on disk now."""
-        epochs = {trial.key: jobs.read_epochs(trial.folder) for trial in self._trials}
+        epochs = {trial.key: spec.read_epochs(trial.folder) for trial in self._trials}
         ended = sum((trial.folder / MANIFEST).is_file() for trial in self._trials)
         self._progress.update(sum(map(len, epochs.values())), f"{ended}/{len(self._trials)} trials")
         parent = self._context.parent
@@ -177,10 +178,10 @@ def _evaluate_trial(trial: Trial, task: OpenSetTask) -> dict[str, Any]:
         "params": trial.params(),
     }
     if find(trial.folder) is None:
-        failure = trial.folder / jobs.FAILURE
+        failure = trial.folder / spec.FAILURE
         reason = failure.read_text() if failure.is_file() else "the worker ended without a word; see Ray's logs"
         return {**about, "status": "failed", "reason": reason, "metrics": {}}
-    logits = load_logits(trial.folder / jobs.LOGITS)
+    logits = load_logits(trial.folder / spec.LOGITS)
     try:
         report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
     except ProserError as error:

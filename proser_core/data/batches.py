@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proser_core.config import DataConfig
+from proser_core.config import DataConfig, Flips
 from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError
 from proser_core.rng import keyed_generator
@@ -51,6 +51,7 @@ class TrainingBatches:
         device: torch.device,
         rank: int = 0,
         world_size: int = 1,
+        flips: Flips = "random",
     ) -> None:
         if len(labelled) < batch_size:
             raise ConfigError(
@@ -60,6 +61,7 @@ class TrainingBatches:
         self.batch_size, self.steps_per_epoch = batch_size, len(labelled) // batch_size
         self._config, self._seed, self._purpose = config, seed, purpose
         self._rank, self._world_size = rank, world_size
+        self._mirrored_first = self._mirrored_at_first(len(labelled)) if flips == "alternating" else None
         self._crops = _CropTable(labelled.images, config.padding, config.flip, device)
         self._targets = torch.from_numpy(np.array(labelled.targets)).to(device)
         self._normalise = Normaliser(normalisation, device)
@@ -71,10 +73,16 @@ class TrainingBatches:
             rows = order[step * self.batch_size : (step + 1) * self.batch_size]
             yield self._slice(rows, epoch, step)
 
+    def _mirrored_at_first(self, count: int) -> np.ndarray:
+        """int64[N]: which images are mirrored in the even epochs; the others are in the odd ones."""
+        return keyed_generator(self._seed, f"{self._purpose} mirrored first").integers(0, 2, size=count)
+
     def _slice(self, rows: np.ndarray, epoch: int, step: int) -> BatchSlice:
         draw = keyed_generator(self._seed, f"{self._purpose} augmentation", epoch, step)
         offsets = draw.integers(0, 2 * self._config.padding + 1, size=(2, len(rows)))
         flips = draw.integers(0, 2, size=len(rows)) * int(self._config.flip)
+        if self._mirrored_first is not None:
+            flips = (self._mirrored_first[rows] + epoch) % 2 * int(self._config.flip)
         mine = half_slices(len(rows), self._rank, self._world_size)
         pixels = self._crops.crop(rows[mine], offsets[:, mine], flips[mine])
         global_targets = self._targets[torch.from_numpy(rows).to(self._targets.device)]
@@ -92,6 +100,11 @@ def half_slices(batch_size: int, rank: int, world_size: int) -> np.ndarray:
     half = batch_size // 2
     part = np.arange(rank * half // world_size, (rank + 1) * half // world_size)
     return np.concatenate([part, half + part])
+
+
+def rank_order(batch_size: int, world_size: int) -> Tensor:
+    """int64[B]: positions of the global batch in the order in which all ranks hold them."""
+    return torch.from_numpy(np.concatenate([half_slices(batch_size, rank, world_size) for rank in range(world_size)]))
 
 
 class Normaliser:

@@ -23,7 +23,7 @@ from proser_core.rng import keyed_seed
 Metrics = dict[str, float]
 State = dict[str, Any]
 Report = Callable[[int, Metrics, State], None]
-WARMUP_SHARE = {"one_cycle": 0.3, "cosine": 0.05}
+WARMUP_SHARE = {"one_cycle": 0.3, "cosine": 0.05, "cosine_restarts": 0.05}
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,10 @@ def fit(
         lr=config.lr,
         momentum=config.momentum,
         weight_decay=config.weight_decay,
+        nesterov=config.nesterov,
         foreach=True,
     )
+    average = WeightAverage(module, config.averaging)
     total_steps = config.epochs * batches.steps_per_epoch
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: lr_factor(config, step, total_steps))
     first_epoch = 0
@@ -71,6 +73,7 @@ def fit(
         module.load_state_dict(resume["objective"])
         optimizer.load_state_dict(resume["optimizer"])
         scheduler.load_state_dict(resume["scheduler"])
+        average.load_state(resume["average"])
         first_epoch = resume["epoch"] + 1
 
     for epoch in range(first_epoch, config.epochs):
@@ -84,6 +87,7 @@ def fit(
             optimizer.zero_grad(set_to_none=True)
             terms.total.backward()
             optimizer.step()
+            average.update()
             rate = float(scheduler.get_last_lr()[0])
             scheduler.step()
             sums = {name: sums[name] + value if sums else value for name, value in terms.sums.items()}
@@ -94,19 +98,54 @@ def fit(
             "objective": module.state_dict(),
             "optimizer": optimizer.state_dict(),
             "scheduler": scheduler.state_dict(),
+            "average": average.state(),
         }
         report(epoch, metrics, state)
+    average.apply()
+
+
+class WeightAverage:
+    """Exponential moving average of a module's weights and float buffers; a decay of 0 does nothing."""
+
+    def __init__(self, module: nn.Module, decay: float) -> None:
+        self._decay = decay
+        values = module.state_dict() if decay else {}
+        self._live = {name: value for name, value in values.items() if value.is_floating_point()}
+        self._averaged = {name: value.clone() for name, value in self._live.items()}
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Move the average towards the live weights by 1 - decay."""
+        if self._live:
+            torch._foreach_lerp_(list(self._averaged.values()), list(self._live.values()), 1.0 - self._decay)
+
+    @torch.no_grad()
+    def apply(self) -> None:
+        """Put the averaged weights in the place of the live ones."""
+        for name, value in self._averaged.items():
+            self._live[name].copy_(value)
+
+    def state(self) -> dict[str, Tensor]:
+        """The averaged values by name."""
+        return self._averaged
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Inverse of `state`."""
+        for name, value in state.items():
+            self._averaged[name].copy_(value)
 
 
 def lr_factor(config: OptimizerConfig, step: int, total_steps: int) -> float:
-    """Share of the peak learning rate at a step: linear warm-up, then a cosine down to 0."""
+    """Share of the peak learning rate at a step: linear warm-up, then one or more cosines down to 0."""
     if config.schedule == "constant":
         return 1.0
     warmup = max(1, round(WARMUP_SHARE[config.schedule] * total_steps))
     if step < warmup:
         return (step + 1) / warmup
-    progress = (step - warmup) / max(1, total_steps - warmup)
-    return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))
+    progress = min(1.0, (step - warmup) / max(1, total_steps - warmup))
+    if config.schedule == "cosine_restarts" and progress < 1.0:
+        progress = progress * (config.restarts + 1) % 1.0
+    return 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
 def _means(sums: dict[str, Tensor], epoch: int) -> Metrics:

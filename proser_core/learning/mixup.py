@@ -10,25 +10,25 @@ from proser_core.rng import keyed_generator
 
 
 class MixDraw(NamedTuple):
-    """One step's randomness for the second half of the global batch, the same on every rank.
+    """One step's randomness for the H mixed images of the global batch, the same on every rank.
 
-    `partners` int64[H] is a permutation of the half; `mix_lambda` float32[] is one ratio a batch.
+    `partners` int64[H] is a permutation of them; `mix_lambda` float32[] is one ratio a batch.
     """
 
     partners: Tensor
     mix_lambda: Tensor
 
 
-def draw_mix(seed: int, epoch: int, step: int, half: int, alpha: float, device: torch.device) -> MixDraw:
-    """Permutation of the half batch and lambda ~ Beta(alpha, alpha), keyed by (seed, epoch, step)."""
+def draw_mix(seed: int, epoch: int, step: int, count: int, alpha: float, device: torch.device) -> MixDraw:
+    """Permutation of `count` images and lambda ~ Beta(alpha, alpha), keyed by (seed, epoch, step)."""
     generator = keyed_generator(seed, "mixup", epoch, step)
-    partners = torch.from_numpy(generator.permutation(half))
+    partners = torch.from_numpy(generator.permutation(count))
     mix_lambda = torch.tensor(generator.beta(alpha, alpha), dtype=torch.float32)
     return MixDraw(partners.to(device), mix_lambda.to(device))
 
 
 def mix(values: Tensor, draw: MixDraw, rank: int = 0, world_size: int = 1) -> Tensor:
-    """`lam * x_i + (1 - lam) * x_j` for this rank's share of the half, partners from any rank.
+    """`lam * x_i + (1 - lam) * x_j` for this rank's share of the mixed images, partners from any rank.
 
     values [h, ...] are this rank's images or hidden representations, h = H / world_size.
     """

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from proser_core.config import FinetuneConfig
-from proser_core.data.batches import BatchSlice
+from proser_core.data.batches import BatchSlice, rank_order
 from proser_core.learning.losses import augmented_logits, closed_set_losses, placeholder_losses, unknown_losses
 from proser_core.learning.mixup import MixDraw, current_world, draw_mix, mix, pair_weights
 from proser_core.networks.nets import ClassLogits, ClosedSetNet, PlaceholderNet
@@ -26,16 +26,17 @@ class LossTerms(NamedTuple):
 class CrossEntropyObjective(nn.Module):
     """Plain closed-set training: pretraining, and the control beside PROSER."""
 
-    def __init__(self, net: ClosedSetNet) -> None:
+    def __init__(self, net: ClosedSetNet, label_smoothing: float = 0.0) -> None:
         super().__init__()
         self.net = net
+        self._label_smoothing = label_smoothing
 
     def draw(self, epoch: int, step: int, batch: BatchSlice) -> None:
         """Cross-entropy needs no randomness of its own."""
 
     def forward(self, images: Tensor, targets: Tensor, global_targets: Tensor, draw: None) -> LossTerms:
         logits = self.net(images).float()
-        losses = F.cross_entropy(logits, targets, reduction="none")
+        losses = F.cross_entropy(logits, targets, reduction="none", label_smoothing=self._label_smoothing)
         correct = (logits.argmax(dim=1) == targets).float()
         sums = {"loss/closed_set": _sum_and_count(losses), "train/accuracy": _sum_and_count(correct)}
         return LossTerms(losses.mean(), sums)
@@ -44,9 +45,10 @@ class CrossEntropyObjective(nn.Module):
 class ProserObjective(nn.Module):
     """`l1 + gamma * l2`: l1 (eq:dummyloss) on the first half of the batch, l2 (eq:lmix) on the second.
 
-    One pass through phi_pre and one through phi_post serve both halves. Departure from the
-    paper: a pair of one class stays in the batch with weight 0, and l2 divides by the number of
-    pairs that are left in the global batch (0 where none is left).
+    With `batch_use` all, every image feeds both; gamma = 0 then leaves the mixtures out. One pass
+    through phi_pre and one through phi_post serve both losses. Departure from the paper: a pair
+    of one class stays in the batch with weight 0, and l2 divides by the number of pairs that are
+    left in the global batch (0 where none is left).
     """
 
     def __init__(self, net: PlaceholderNet, config: FinetuneConfig, seed: int) -> None:
@@ -55,52 +57,70 @@ class ProserObjective(nn.Module):
         self._config, self._seed = config, seed
 
     def draw(self, epoch: int, step: int, batch: BatchSlice) -> MixDraw:
-        """Partners and ratio for the second half of the global batch."""
-        half = len(batch.global_targets) // 2
-        return draw_mix(self._seed, epoch, step, half, self._config.alpha, batch.images.device)
+        """Partners and ratio for the images of the global batch that are mixed."""
+        count = len(batch.global_targets) - self._first_mixed(len(batch.global_targets))
+        return draw_mix(self._seed, epoch, step, count, self._config.alpha, batch.images.device)
 
     def forward(self, images: Tensor, targets: Tensor, global_targets: Tensor, draw: MixDraw) -> LossTerms:
-        rank, world_size = current_world()
-        half, global_half = len(images) // 2, len(global_targets) // 2
-        clean, mixed = self._both_logits(images, half, draw, rank, world_size)
-        weights = pair_weights(global_targets[global_half:], draw.partners)
-        mine = weights[rank * half : (rank + 1) * half]
-
+        world = current_world()
+        draw, mixed_targets = self._mixed_by_rank(draw, global_targets, world[1])
+        clean, mixed = self._both_logits(images, draw, world)
+        targets = targets[: len(clean.known)]
         augmented = augmented_logits(clean)
-        closed_set = closed_set_losses(augmented, targets[:half])
-        placeholder = placeholder_losses(augmented, targets[:half])
-        mixture = unknown_losses(augmented_logits(mixed)) * mine
-
-        pairs = weights.sum().clamp(min=1.0) / world_size
-        total = (closed_set + self._config.beta * placeholder).mean() + self._config.gamma * mixture.sum() / pairs
+        closed_set = closed_set_losses(augmented, targets)
+        placeholder = placeholder_losses(augmented, targets)
+        total = (closed_set + self._config.beta * placeholder).mean()
         known_best = augmented[:, :-1].amax(dim=1)
         sums = {
             "loss/closed_set": _sum_and_count(closed_set),
             "loss/placeholder": _sum_and_count(placeholder),
-            "loss/mixture": torch.stack([mixture.sum(), mine.sum()]).detach(),
-            "train/accuracy": _sum_and_count((augmented.argmax(dim=1) == targets[:half]).float()),
+            "train/accuracy": _sum_and_count((augmented.argmax(dim=1) == targets).float()),
             "train/dummy_win_rate": _sum_and_count((augmented[:, -1] > known_best).float()),
         }
+        if mixed is not None:
+            weights = pair_weights(mixed_targets, draw.partners)
+            count = len(mixed.known)
+            mine = weights[world[0] * count : (world[0] + 1) * count]
+            mixture = unknown_losses(augmented_logits(mixed)) * mine
+            pairs = weights.sum().clamp(min=1.0) / world[1]
+            total = total + self._config.gamma * mixture.sum() / pairs
+            sums["loss/mixture"] = torch.stack([mixture.sum(), mine.sum()]).detach()
         return LossTerms(total, sums)
 
+    def _first_mixed(self, batch_size: int) -> int:
+        """Position in a batch from which on images are mixed."""
+        return 0 if self._config.batch_use == "all" else batch_size // 2
+
+    def _mixed_by_rank(self, draw: MixDraw, global_targets: Tensor, world_size: int) -> tuple[MixDraw, Tensor]:
+        """The draw and the targets of the mixed images, in the order in which ranks hold them."""
+        first = self._first_mixed(len(global_targets))
+        if first or world_size == 1:
+            return draw, global_targets[first:]
+        order = rank_order(len(global_targets), world_size).to(global_targets.device)
+        position = torch.argsort(order)
+        return draw._replace(partners=position[draw.partners[order]]), global_targets[order]
+
     def _both_logits(
-        self, images: Tensor, half: int, draw: MixDraw, rank: int, world_size: int
-    ) -> tuple[ClassLogits, ClassLogits]:
-        """Logits of the clean first half and of the mixtures made from the second."""
+        self, images: Tensor, draw: MixDraw, world: tuple[int, int]
+    ) -> tuple[ClassLogits, ClassLogits | None]:
+        """Logits of the clean images and of the mixtures; no mixtures where nothing asks for them."""
+        first = self._first_mixed(len(images))
+        if first == 0 and self._config.gamma == 0:
+            return self.net(images), None
+        num_clean = first or len(images)
         if self._config.mixup == "vanilla":
-            mixed_images = mix(images[half:], draw, rank, world_size)
-            hidden = self.net.hidden(torch.cat([images[:half], mixed_images]))
+            hidden = self.net.hidden(torch.cat([images[:num_clean], mix(images[first:], draw, *world)]))
         else:
             hidden = self.net.hidden(images)
-            hidden = torch.cat([hidden[:half], mix(hidden[half:], draw, rank, world_size)])
+            hidden = torch.cat([hidden[:num_clean], mix(hidden[first:], draw, *world)])
         if self._config.mixture_batch_norm == "separate":
-            clean = self.net.logits(hidden[:half])
+            clean = self.net.logits(hidden[:num_clean])
             with FrozenRunningStatistics(self.net):
-                return clean, self.net.logits(hidden[half:])
+                return clean, self.net.logits(hidden[num_clean:])
         logits = self.net.logits(hidden)
         return (
-            ClassLogits(logits.known[:half], logits.dummies[:half]),
-            ClassLogits(logits.known[half:], logits.dummies[half:]),
+            ClassLogits(logits.known[:num_clean], logits.dummies[:num_clean]),
+            ClassLogits(logits.known[num_clean:], logits.dummies[num_clean:]),
         )
 
 

@@ -20,9 +20,9 @@ from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_clo
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import compute_logits
-from proser_core.recognition.scoring import placeholder_gap, score, unknown_probabilities
+from proser_core.recognition.scoring import PlaceholderMargin, score, unknown_probabilities
 
-FORMAT = 1
+FORMAT = 2
 UNKNOWN = "unknown"
 CARD, WEIGHTS = "classifier.json", "weights.safetensors"
 
@@ -52,6 +52,7 @@ class OpenSetClassifier:
     split: ClassSplit
     class_names: tuple[str, ...]
     normalisation: Normalisation
+    margin: PlaceholderMargin
     calibration: Calibration
     recipe: dict[str, Any]
 
@@ -61,13 +62,13 @@ class OpenSetClassifier:
         Raises DataError for images of another type or shape.
         """
         logits = compute_logits(self.net, self._fit_size(images), self.normalisation, torch.device(device))
-        scores = score(logits, placeholder_gap, self.calibration)
+        scores = score(logits, self.margin, self.calibration)
         names = (*self.class_names, UNKNOWN)
         return Predictions(
             labels=[names[index] for index in scores.predictions],
             indices=scores.predictions,
             unknown_scores=scores.unknown_scores,
-            probabilities=unknown_probabilities(logits, self.calibration.bias),
+            probabilities=unknown_probabilities(logits, self.margin, self.calibration.bias),
         )
 
     def _fit_size(self, images: np.ndarray) -> np.ndarray:
@@ -101,6 +102,7 @@ class OpenSetClassifier:
             "split": to_json(self.split),
             "class_names": self.class_names,
             "normalisation": self.normalisation,
+            "margin": to_json(self.margin),
             "calibration": to_json(self.calibration),
             "recipe": self.recipe,
         }
@@ -120,6 +122,7 @@ class OpenSetClassifier:
         try:
             split = from_json(ClassSplit, card["split"])
             network = from_json(NetworkConfig, card["network"])
+            margin = from_json(PlaceholderMargin, card["margin"])
             calibration = from_json(Calibration, card["calibration"])
         except (ConfigError, DataError) as error:
             raise CheckpointError(f"{folder / CARD} is damaged: {error}; fetch the model again") from error
@@ -140,6 +143,7 @@ class OpenSetClassifier:
             split=split,
             class_names=tuple(card["class_names"]),
             normalisation=(tuple(mean), tuple(std)),
+            margin=margin,
             calibration=calibration,
             recipe=card["recipe"],
         )
@@ -157,7 +161,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
     if found != FORMAT:
         raise CheckpointError(f"{folder / CARD} has format {found!r}; this version reads format {FORMAT}")
     needed = {"weights_sha256", "network", "num_dummies", "image_size", "split", "class_names", "normalisation"}
-    missing = sorted((needed | {"calibration", "recipe"}) - set(card))
+    missing = sorted((needed | {"margin", "calibration", "recipe"}) - set(card))
     if missing:
         raise CheckpointError(f"{folder / CARD} lacks {', '.join(missing)}; fetch the model again")
     return card

@@ -14,9 +14,23 @@ from proser_core.recognition.logits import LogitTable
 Margin = Callable[[LogitTable], np.ndarray]
 
 
-def placeholder_gap(logits: LogitTable) -> np.ndarray:
-    """PROSER's margin: `max_k w_k^T phi(x) - max_c w_hat_c^T phi(x)`, float32[N] (sec. Calibration)."""
-    return logits.known.max(axis=1) - logits.dummies.max(axis=1)
+@dataclass(frozen=True)
+class PlaceholderMargin:
+    """`max_k w_k^T phi(x) - w * max_c w_hat_c^T phi(x)`, float32[N], with w = `dummy_weight`.
+
+    1 is the paper's gap. 0 is the maximum logit: placeholders have then shaped the embedding, and
+    take no part in the decision.
+    """
+
+    dummy_weight: float
+
+    def __call__(self, logits: LogitTable) -> np.ndarray:
+        known = logits.known.max(axis=1)
+        return known - self.dummy_weight * logits.dummies.max(axis=1) if self.dummy_weight else known
+
+
+placeholder_gap = PlaceholderMargin(1.0)
+"""PROSER's margin as the paper has it (sec. Calibration)."""
 
 
 def unknown_surprisal(logits: LogitTable) -> np.ndarray:
@@ -58,9 +72,13 @@ def score(logits: LogitTable, margin: Margin, calibration: Calibration) -> OpenS
     )
 
 
-def unknown_probabilities(logits: LogitTable, bias: float) -> np.ndarray:
-    """Softmax of `[W^T phi, max_c w_hat_c^T phi + bias]`, float64[N, K+1]; the last column is unknown."""
-    shifted = logits.dummies.max(axis=1, keepdims=True).astype(np.float64) + bias
-    augmented = np.concatenate([logits.known.astype(np.float64), shifted], axis=1)
+def unknown_probabilities(logits: LogitTable, margin: Margin, bias: float) -> np.ndarray:
+    """Softmax of `[W^T phi, max_k w_k^T phi - margin + bias]`, float64[N, K+1]; the last column is unknown.
+
+    Its largest entry is the decision. With the paper's gap the last logit is the largest dummy's, plus the bias.
+    """
+    known = logits.known.astype(np.float64)
+    unknown = known.max(axis=1) - margin(logits) + bias
+    augmented = np.concatenate([known, unknown[:, None]], axis=1)
     powers = np.exp(augmented - augmented.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)

@@ -11,7 +11,7 @@ import proser_core
 
 ROOT = Path(proser_core.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
-LEVELS = {"data": 0, "networks": 0, "learning": 1, "recognition": 2, "baselines": 3}
+LEVELS = {"data": 0, "networks": 0, "learning": 1, "recognition": 2, "baselines": 3, "jobs": 4}
 
 
 def imports_of(path: Path) -> list[str]:

@@ -41,19 +41,21 @@ def test_known_is_exactly_a_margin_of_at_least_the_bias():
 
 def test_probabilities_are_the_softmax_of_the_shifted_logits():
     logits = table(10)
-    for i, row in enumerate(unknown_probabilities(logits, 0.5)):
+    for i, row in enumerate(unknown_probabilities(logits, placeholder_gap, 0.5)):
         powers = [math.exp(v) for v in [*logits.known[i].tolist(), max(logits.dummies[i].tolist()) + 0.5]]
         np.testing.assert_allclose(row, np.array(powers) / sum(powers), rtol=1e-9)
 
 
 def test_probabilities_of_huge_logits_are_finite():
     logits = LogitTable(np.array([[1e4, -1e4]], np.float32), np.array([[-1e4]], np.float32))
-    assert unknown_probabilities(logits, 0.0).tolist() == [[1.0, 0.0, 0.0]]
+    assert unknown_probabilities(logits, placeholder_gap, 0.0).tolist() == [[1.0, 0.0, 0.0]]
 
 
 def test_surprisal_is_minus_the_log_probability_of_unknown():
     logits = table(10)
-    np.testing.assert_allclose(unknown_surprisal(logits), -np.log(unknown_probabilities(logits, 0.0)[:, -1]), rtol=1e-6)
+    np.testing.assert_allclose(
+        unknown_surprisal(logits), -np.log(unknown_probabilities(logits, placeholder_gap, 0.0)[:, -1]), rtol=1e-6
+    )
 
 
 def test_msp_is_the_logarithm_of_the_largest_softmax_probability():

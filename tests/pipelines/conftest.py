@@ -8,11 +8,11 @@ import pytest
 from pipeline_runs import RunFolder, tiny_recipe
 
 import tune_spaces
-from pipelines import jobs
-from pipelines.files import sha256_of
 from pipelines.stages.prepare import prepare
-from pipelines.store import Artefact, seal
 from proser_core.config import to_json
+from proser_core.jobs import spec
+from proser_core.jobs.files import sha256_of
+from proser_core.jobs.store import Artefact, seal
 
 # A space with one point that cannot stay finite beside the one of the paper.
 ONE_DIVERGES = '''"""Two points; the weight of the second one overflows."""
@@ -63,10 +63,10 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
 @pytest.fixture(scope="session")
 def closed_set_weights(task: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Closed-set weights of a network that has trained for two epochs."""
-    from pipelines.workers import run_job
+    from proser_core.jobs.worker import run_job
 
     folder = tmp_path_factory.mktemp("pretrained")
-    job = jobs.Job(kind="pretrain", recipe=to_json(tiny_recipe()), task=str(task.path), folder=str(folder))
+    job = spec.Job(kind="pretrain", recipe=to_json(tiny_recipe()), task=str(task.path), folder=str(folder))
     run_job(job, notify=lambda metrics: None)
-    assert sha256_of(folder / jobs.WEIGHTS)
-    return folder / jobs.WEIGHTS
+    assert sha256_of(folder / spec.WEIGHTS)
+    return folder / spec.WEIGHTS

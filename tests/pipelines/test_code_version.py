@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import pipelines
-from pipelines.code_version import code_version, imported_modules
+from proser_core.jobs.code_version import code_version, imported_modules
 
 ROOT = Path(pipelines.__file__).parent.parent
-VERSION = "import sys; from pipelines.code_version import code_version; print(code_version(sys.argv[1]))"
+VERSION = "import sys; from proser_core.jobs.code_version import code_version; print(code_version(sys.argv[1]))"
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def version_in(copy: Path, module: str = "pipelines.workers") -> str:
+def version_in(copy: Path, module: str = "proser_core.jobs.worker") -> str:
     """The version as a fresh process computes it, which sees the copied packages first."""
     done = subprocess.run(
         [sys.executable, "-c", VERSION, module], cwd=copy, env={"PYTHONPATH": str(copy)}, capture_output=True, text=True
@@ -37,7 +37,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 def test_copies_at_two_places_have_one_version(copy: Path) -> None:
-    assert version_in(copy) == code_version("pipelines.workers")
+    assert version_in(copy) == code_version("proser_core.jobs.worker")
 
 
 def test_comments_docstrings_and_layout_leave_the_version(copy: Path) -> None:
@@ -45,7 +45,7 @@ def test_comments_docstrings_and_layout_leave_the_version(copy: Path) -> None:
     edit(losses, "First term of eq:dummyloss", "Another text")
     losses.write_text("\n\n# a comment\n" + losses.read_text().replace("import torch\n", "import torch  # why\n", 1))
     edit(copy / "proser_core/config.py", '"""Peak learning rate', '"""The largest rate')
-    assert version_in(copy) == code_version("pipelines.workers")
+    assert version_in(copy) == code_version("proser_core.jobs.worker")
 
 
 @pytest.mark.parametrize(
@@ -55,25 +55,25 @@ def test_comments_docstrings_and_layout_leave_the_version(copy: Path) -> None:
         ("proser_core/rng.py", "2**63 - 1", "2**62 - 1"),
         ("proser_core/networks/classifier32.py", "nn.LeakyReLU(0.2", "nn.LeakyReLU(0.1"),
         ("proser_core/config.py", "gamma: float = 0.1", "gamma: float = 0.2"),
-        ("pipelines/workers.py", "rank == 0", "rank == 1"),
+        ("proser_core/jobs/worker.py", "rank == 0", "rank == 1"),
     ],
 )
 def test_a_changed_statement_in_a_module_it_needs_changes_the_version(
     copy: Path, file: str, old: str, new: str
 ) -> None:
     edit(copy / file, old, new)
-    assert version_in(copy) != code_version("pipelines.workers")
+    assert version_in(copy) != code_version("proser_core.jobs.worker")
 
 
 def test_metrics_that_training_does_not_use_leave_its_version(copy: Path) -> None:
     for file in ("proser_core/recognition/metrics.py", "pipelines/figures.py", "pipelines/cli.py"):
         (copy / file).write_text((copy / file).read_text() + "\nCHANGED = 1\n")
-    assert version_in(copy) == code_version("pipelines.workers")
+    assert version_in(copy) == code_version("proser_core.jobs.worker")
     assert version_in(copy, "pipelines.stages.evaluate") != code_version("pipelines.stages.evaluate")
 
 
 def test_training_code_is_without_tracking_command_line_figures_and_cluster() -> None:
-    modules = imported_modules("pipelines.workers")
+    modules = imported_modules("proser_core.jobs.worker")
     assert {"proser_core.learning.fit", "proser_core.learning.losses", "proser_core.networks.nets"} <= modules
     outside = ("pipelines.tracking", "pipelines.cli", "pipelines.figures", "pipelines.cluster", "pipelines.stages")
     assert not [name for name in modules if name.startswith(outside)]

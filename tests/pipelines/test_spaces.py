@@ -10,8 +10,8 @@ import pytest
 import tune_spaces
 from pipelines.recipes import digits
 from pipelines.stages.sweep import apply_point, control_of, plan_trials
-from pipelines.store import Artefact, Store
 from proser_core.errors import ConfigError
+from proser_core.jobs.store import Artefact, Store
 from tune_spaces import check_name, describe, expand, space_names
 
 

@@ -8,12 +8,12 @@ import pytest
 import ray
 from pipeline_runs import tiny_recipe
 
-from pipelines import jobs
 from pipelines.cluster import Cluster
-from pipelines.store import Artefact, find
 from proser_core.config import to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
+from proser_core.jobs import spec
+from proser_core.jobs.store import Artefact, find
 from proser_core.recognition.logits import load_logits
 
 
@@ -33,7 +33,7 @@ def test_a_trial_of_two_workers_leaves_an_artefact_and_another_that_diverges_lea
         "bad": replace(recipe.finetune, gamma=1e38),
     }
     trials = [
-        jobs.Job(
+        spec.Job(
             kind="finetune",
             recipe=to_json(replace(recipe, finetune=finetune)),
             task=str(task.path),
@@ -45,10 +45,10 @@ def test_a_trial_of_two_workers_leaves_an_artefact_and_another_that_diverges_lea
     cluster.run_trials(trials, "two-workers")
     good, bad = tmp_path / "trials/good", tmp_path / "trials/bad"
     assert find(good) is not None
-    assert [row["epoch"] for row in jobs.read_epochs(good)] == [0, 1]
-    assert len(load_logits(good / jobs.LOGITS)["test"]) == len(OpenSetTask.load(task.path).test)
+    assert [row["epoch"] for row in spec.read_epochs(good)] == [0, 1]
+    assert len(load_logits(good / spec.LOGITS)["test"]) == len(OpenSetTask.load(task.path).test)
     assert find(bad) is None
-    assert "must stay finite" in (bad / jobs.FAILURE).read_text()
+    assert "must stay finite" in (bad / spec.FAILURE).read_text()
 
 
 def test_a_pretraining_that_diverges_is_an_error_for_the_user(cluster: Cluster, task: Artefact, tmp_path: Path) -> None:
@@ -56,6 +56,6 @@ def test_a_pretraining_that_diverges_is_an_error_for_the_user(cluster: Cluster, 
     diverging = replace(recipe, pretrain=replace(recipe.pretrain, lr=1e38))
     folder = tmp_path / "pretrain"
     folder.mkdir()
-    job = jobs.Job(kind="pretrain", recipe=to_json(diverging), task=str(task.path), folder=str(folder))
+    job = spec.Job(kind="pretrain", recipe=to_json(diverging), task=str(task.path), folder=str(folder))
     with pytest.raises(ProserError, match="must stay finite"):
         cluster.run_distributed(job, 1)

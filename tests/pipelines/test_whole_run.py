@@ -16,8 +16,8 @@ import pytest
 from mlflow.entities import Run
 from pipeline_runs import Outcome, RunFolder, tiny_recipe
 
-from pipelines.files import read_json, sha256_of
 from proser_core.data import digits
+from proser_core.jobs.files import read_json, sha256_of
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 POINTS = 25

@@ -11,16 +11,16 @@ import pytest
 from pipeline_runs import tiny_recipe
 from safetensors.torch import load_file
 
-from pipelines import jobs
-from pipelines.files import sha256_of
-from pipelines.store import Artefact, find
-from pipelines.workers import run_job
 from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import CheckpointError, TrainingError
+from proser_core.jobs import spec
+from proser_core.jobs.files import sha256_of
+from proser_core.jobs.store import Artefact, find
+from proser_core.jobs.worker import run_job
 from proser_core.recognition.logits import load_logits
 
-Make = Callable[..., jobs.Job]
+Make = Callable[..., spec.Job]
 
 
 class StoppedError(Exception):
@@ -31,10 +31,10 @@ class StoppedError(Exception):
 def make(task: Artefact, closed_set_weights: Path, tmp_path: Path) -> Make:
     """A job of the tiny recipe with three epochs, dropout and a learning rate that moves."""
 
-    def job(name: str, kind: str = "finetune", recipe: Recipe | None = None, weights: Path | None = None) -> jobs.Job:
+    def job(name: str, kind: str = "finetune", recipe: Recipe | None = None, weights: Path | None = None) -> spec.Job:
         (tmp_path / name).mkdir()  # as the store does
         begin = weights or (closed_set_weights if kind == "finetune" else None)
-        return jobs.Job(
+        return spec.Job(
             kind=kind,
             recipe=to_json(recipe or lively_recipe()),
             task=str(task.path),
@@ -80,9 +80,9 @@ def test_a_job_that_was_stopped_after_an_epoch_equals_one_that_never_stopped(
     with pytest.raises(StoppedError):
         run_job(stopped, stop_after(stopped_after))
     assert find(Path(stopped.folder)) is None
-    assert len(jobs.read_epochs(Path(stopped.folder))) == stopped_after
+    assert len(spec.read_epochs(Path(stopped.folder))) == stopped_after
     run_job(stopped, ignore)
-    for name in (jobs.WEIGHTS, jobs.EPOCHS, jobs.LOGITS):
+    for name in (spec.WEIGHTS, spec.EPOCHS, spec.LOGITS):
         assert sha256_of(Path(stopped.folder) / name) == sha256_of(Path(whole.folder) / name), name
     assert find(Path(stopped.folder)).digest == find(Path(whole.folder)).digest  # type: ignore[union-attr]
 
@@ -91,11 +91,11 @@ def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make:
     job = make("job")
     run_job(job, ignore)
     folder = Path(job.folder)
-    assert {path.name for path in folder.iterdir()} == {jobs.WEIGHTS, jobs.LOGITS, jobs.EPOCHS, "manifest.json"}
-    rows = jobs.read_epochs(folder)
+    assert {path.name for path in folder.iterdir()} == {spec.WEIGHTS, spec.LOGITS, spec.EPOCHS, "manifest.json"}
+    rows = spec.read_epochs(folder)
     assert [row["epoch"] for row in rows] == [0, 1, 2]
     assert all(math.isfinite(value) for row in rows for value in row.values())
-    images, logits = OpenSetTask.load(task.path), load_logits(folder / jobs.LOGITS)
+    images, logits = OpenSetTask.load(task.path), load_logits(folder / spec.LOGITS)
     for part in ("val", "development", "test"):
         assert logits[part].known.shape == (len(getattr(images, part)), 5)
         assert logits[part].dummies.shape == (len(getattr(images, part)), 5)
@@ -104,7 +104,7 @@ def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make:
 def test_epochs_on_disk_are_there_before_they_are_reported(make: Make) -> None:
     job = make("job")
     on_disk = []
-    run_job(job, lambda metrics: on_disk.append(len(jobs.read_epochs(Path(job.folder)))))
+    run_job(job, lambda metrics: on_disk.append(len(spec.read_epochs(Path(job.folder)))))
     assert on_disk == [1, 2, 3]
 
 
@@ -113,12 +113,12 @@ def test_a_job_with_the_users_weights_only_scores_them(make: Make, closed_set_we
     job = make("job", "pretrain", recipe, weights=closed_set_weights)
     run_job(job, stop_after(1))
     folder = Path(job.folder)
-    assert not (folder / jobs.EPOCHS).exists()
-    given, kept = load_file(closed_set_weights), load_file(folder / jobs.WEIGHTS)
+    assert not (folder / spec.EPOCHS).exists()
+    given, kept = load_file(closed_set_weights), load_file(folder / spec.WEIGHTS)
     assert given.keys() == kept.keys()
     assert all(given[name].equal(kept[name]) for name in given)
-    trained = load_logits(closed_set_weights.parent / jobs.LOGITS)
-    np.testing.assert_array_equal(load_logits(folder / jobs.LOGITS)["test"].known, trained["test"].known)
+    trained = load_logits(closed_set_weights.parent / spec.LOGITS)
+    np.testing.assert_array_equal(load_logits(folder / spec.LOGITS)["test"].known, trained["test"].known)
     assert find(folder) is not None
 
 
@@ -135,9 +135,9 @@ def test_a_loss_that_is_not_finite_leaves_its_message_and_no_artefact(make: Make
     with pytest.raises(TrainingError, match="must stay finite"):
         run_job(job, ignore)
     folder = Path(job.folder)
-    assert "must stay finite" in (folder / jobs.FAILURE).read_text()
+    assert "must stay finite" in (folder / spec.FAILURE).read_text()
     assert find(folder) is None
-    assert not (folder / jobs.WEIGHTS).exists()
+    assert not (folder / spec.WEIGHTS).exists()
 
 
 def test_weights_that_overflow_in_the_very_last_step_are_a_failure_too(make: Make, task: Artefact) -> None:
@@ -150,6 +150,6 @@ def test_weights_that_overflow_in_the_very_last_step_are_a_failure_too(make: Mak
 
 def test_the_message_of_an_earlier_failure_goes_when_the_job_succeeds(make: Make) -> None:
     job = make("job")
-    (Path(job.folder) / jobs.FAILURE).write_text("an earlier attempt")
+    (Path(job.folder) / spec.FAILURE).write_text("an earlier attempt")
     run_job(job, ignore)
-    assert not (Path(job.folder) / jobs.FAILURE).exists()
+    assert not (Path(job.folder) / spec.FAILURE).exists()

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pipelines.files import write_atomically
-from pipelines.jobs import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs
-from pipelines.store import MANIFEST, seal
 from proser_core.config import Recipe, from_json
 from proser_core.data.batches import TrainingBatches
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError, TrainingError
+from proser_core.jobs.files import write_atomically
+from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs
+from proser_core.jobs.store import MANIFEST, seal
 from proser_core.learning.fit import Arithmetic, Metrics, State, fit
 from proser_core.learning.mixup import current_world
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
@@ -70,6 +70,7 @@ def _trained(
         device=device,
         rank=rank,
         world_size=world_size,
+        flips=training.flips,
     )
     report = DurableReport(Path(job.folder), notify, write=rank == 0)
     fit(
@@ -90,7 +91,9 @@ def _build(
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     if job.weights:
         load_weights(closed_set, Path(job.weights))
-    if job.kind == "pretrain" or recipe.finetune.objective == "cross_entropy":
+    if job.kind == "pretrain":
+        return closed_set, CrossEntropyObjective(closed_set, recipe.pretrain.label_smoothing)
+    if recipe.finetune.objective == "cross_entropy":
         return closed_set, CrossEntropyObjective(closed_set)
     net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed)
     return net, ProserObjective(net, recipe.finetune, recipe.seed)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines.files import read_json, sha256_of, write_json
 from proser_core.config import digest_of
 from proser_core.errors import ConfigError
+from proser_core.jobs.files import read_json, sha256_of, write_json
 
 MANIFEST = "manifest.json"
 
