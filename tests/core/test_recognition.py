@@ -43,7 +43,7 @@ def test_probabilities_are_the_softmax_of_the_shifted_logits():
     logits = table(10)
     for i, row in enumerate(unknown_probabilities(logits, placeholder_gap, 0.5)):
         powers = [math.exp(v) for v in [*logits.known[i].tolist(), max(logits.dummies[i].tolist()) + 0.5]]
-        np.testing.assert_allclose(row, np.array(powers) / sum(powers), rtol=1e-9)
+        np.testing.assert_allclose(row, np.array(powers) / sum(powers), rtol=1e-6)  # the margin is float32
 
 
 def test_probabilities_of_huge_logits_are_finite():
