@@ -6,6 +6,7 @@ pixels, without a Python loop over images.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,6 +31,14 @@ class BatchSlice:
     images: Tensor
     targets: Tensor
     global_targets: Tensor
+
+
+class BatchDraw(NamedTuple):
+    """One global batch as indices: rows int64[B] of its images, and starts int64[b * H], where each
+    row of pixels of this rank's crops begins in the table of crops."""
+
+    rows: Tensor
+    starts: Tensor
 
 
 class TrainingBatches:
@@ -60,7 +69,8 @@ class TrainingBatches:
             )
         self.batch_size, self.steps_per_epoch = batch_size, len(labelled) // batch_size
         self._config, self._seed, self._purpose = config, seed, purpose
-        self._rank, self._world_size = rank, world_size
+        self._positions = half_slices(batch_size, rank, world_size)
+        self._mine = torch.from_numpy(self._positions).to(device)
         self._mirrored_first = self._mirrored_at_first(len(labelled)) if flips == "alternating" else None
         self._crops = _CropTable(labelled.images, config.padding, config.flip, device)
         self._targets = torch.from_numpy(np.array(labelled.targets)).to(device)
@@ -68,26 +78,38 @@ class TrainingBatches:
 
     def epoch(self, epoch: int) -> Iterator[BatchSlice]:
         """This rank's share of each global batch of an epoch."""
+        draws = self.draws(epoch)
+        for rows, starts in zip(*draws, strict=True):
+            yield self.load(BatchDraw(rows, starts))
+
+    def draws(self, epoch: int) -> BatchDraw:
+        """All batches of an epoch as indices, with a leading dimension [steps, ...], on the device."""
         order = keyed_generator(self._seed, f"{self._purpose} order", epoch).permutation(len(self._targets))
+        draws = []
         for step in range(self.steps_per_epoch):
             rows = order[step * self.batch_size : (step + 1) * self.batch_size]
-            yield self._slice(rows, epoch, step)
+            draws.append(self._draw(rows, epoch, step))
+        rows_of_steps, starts = (np.stack(values) for values in zip(*draws, strict=True))
+        device = self._targets.device
+        return BatchDraw(torch.from_numpy(rows_of_steps).to(device), torch.from_numpy(starts).to(device))
 
     def _mirrored_at_first(self, count: int) -> np.ndarray:
         """int64[N]: which images are mirrored in the even epochs; the others are in the odd ones."""
         return keyed_generator(self._seed, f"{self._purpose} mirrored first").integers(0, 2, size=count)
 
-    def _slice(self, rows: np.ndarray, epoch: int, step: int) -> BatchSlice:
+    def _draw(self, rows: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, np.ndarray]:
         draw = keyed_generator(self._seed, f"{self._purpose} augmentation", epoch, step)
         offsets = draw.integers(0, 2 * self._config.padding + 1, size=(2, len(rows)))
         flips = draw.integers(0, 2, size=len(rows)) * int(self._config.flip)
         if self._mirrored_first is not None:
             flips = (self._mirrored_first[rows] + epoch) % 2 * int(self._config.flip)
-        mine = half_slices(len(rows), self._rank, self._world_size)
-        pixels = self._crops.crop(rows[mine], offsets[:, mine], flips[mine])
-        global_targets = self._targets[torch.from_numpy(rows).to(self._targets.device)]
-        picked = torch.from_numpy(mine).to(self._targets.device)
-        return BatchSlice(self._normalise(pixels), global_targets[picked], global_targets)
+        mine = self._positions
+        return rows, self._crops.starts(rows[mine], offsets[:, mine], flips[mine])
+
+    def load(self, draw: BatchDraw) -> BatchSlice:
+        """The images and targets of one drawn batch; all on the device."""
+        global_targets = self._targets[draw.rows]
+        return BatchSlice(self._normalise(self._crops.crop(draw.starts)), global_targets[self._mine], global_targets)
 
 
 def half_slices(batch_size: int, rank: int, world_size: int) -> np.ndarray:
@@ -129,14 +151,16 @@ class _CropTable:
         self._padded_height, self._padded_width = padded.shape[1:3]
         row_length = 3 * self._width
         self._windows = versions.flatten().unfold(0, row_length, 3)  # a view: one row of a crop at each pixel
-        self._device = device
 
-    def crop(self, rows: np.ndarray, offsets: np.ndarray, flips: np.ndarray) -> Tensor:
-        """uint8[B, H, W, 3]: image `rows[i]`, mirrored where `flips[i]`, from offset (y, x)."""
+    def starts(self, rows: np.ndarray, offsets: np.ndarray, flips: np.ndarray) -> np.ndarray:
+        """int64[B * H]: windows of the crops of image `rows[i]`, mirrored where `flips[i]`, from offset (y, x)."""
         first_line = (flips * self._count + rows) * self._padded_height + offsets[0]
         lines = first_line[:, None] + np.arange(self._height)
-        starts = torch.from_numpy((lines * self._padded_width + offsets[1][:, None]).ravel()).to(self._device)
-        return self._windows.index_select(0, starts).view(len(rows), self._height, self._width, 3)
+        return (lines * self._padded_width + offsets[1][:, None]).ravel()
+
+    def crop(self, starts: Tensor) -> Tensor:
+        """uint8[B, H, W, 3]: the crops whose windows these are."""
+        return self._windows.index_select(0, starts).view(-1, self._height, self._width, 3)
 
 
 def evaluation_batches(images: np.ndarray, normalisation: Normalisation, device: torch.device) -> Iterator[Tensor]:

@@ -20,9 +20,10 @@ from proser_core.errors import ProserError, TrainingError
 from proser_core.jobs.files import write_atomically
 from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs
 from proser_core.jobs.store import MANIFEST, seal
-from proser_core.learning.fit import Arithmetic, Metrics, State, fit
+from proser_core.learning.fit import Metrics, State, fit
 from proser_core.learning.mixup import current_world
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.learning.step import Arithmetic
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.logits import PARTS, compute_logits, save_logits

@@ -19,12 +19,12 @@ class MixDraw(NamedTuple):
     mix_lambda: Tensor
 
 
-def draw_mix(seed: int, epoch: int, step: int, count: int, alpha: float, device: torch.device) -> MixDraw:
+def draw_mix(seed: int, epoch: int, step: int, count: int, alpha: float) -> MixDraw:
     """Permutation of `count` images and lambda ~ Beta(alpha, alpha), keyed by (seed, epoch, step)."""
     generator = keyed_generator(seed, "mixup", epoch, step)
     partners = torch.from_numpy(generator.permutation(count))
     mix_lambda = torch.tensor(generator.beta(alpha, alpha), dtype=torch.float32)
-    return MixDraw(partners.to(device), mix_lambda.to(device))
+    return MixDraw(partners, mix_lambda)
 
 
 def mix(values: Tensor, draw: MixDraw, rank: int = 0, world_size: int = 1) -> Tensor:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from proser_core.config import FinetuneConfig
-from proser_core.data.batches import BatchSlice, rank_order
+from proser_core.data.batches import rank_order
 from proser_core.learning.losses import augmented_logits, closed_set_losses, placeholder_losses, unknown_losses
 from proser_core.learning.mixup import MixDraw, current_world, draw_mix, mix, pair_weights
 from proser_core.networks.nets import ClassLogits, ClosedSetNet, PlaceholderNet
@@ -31,7 +31,7 @@ class CrossEntropyObjective(nn.Module):
         self.net = net
         self._label_smoothing = label_smoothing
 
-    def draw(self, epoch: int, step: int, batch: BatchSlice) -> None:
+    def draws(self, epoch: int, steps: int, batch_size: int, device: torch.device) -> None:
         """Cross-entropy needs no randomness of its own."""
 
     def forward(self, images: Tensor, targets: Tensor, global_targets: Tensor, draw: None) -> LossTerms:
@@ -56,10 +56,11 @@ class ProserObjective(nn.Module):
         self.net = net
         self._config, self._seed = config, seed
 
-    def draw(self, epoch: int, step: int, batch: BatchSlice) -> MixDraw:
-        """Partners and ratio for the images of the global batch that are mixed."""
-        count = len(batch.global_targets) - self._first_mixed(len(batch.global_targets))
-        return draw_mix(self._seed, epoch, step, count, self._config.alpha, batch.images.device)
+    def draws(self, epoch: int, steps: int, batch_size: int, device: torch.device) -> MixDraw:
+        """Partners int64[steps, H] and ratios float32[steps] for the H images of each global batch that are mixed."""
+        count, alpha = batch_size - self._first_mixed(batch_size), self._config.alpha
+        draws = [draw_mix(self._seed, epoch, step, count, alpha) for step in range(steps)]
+        return MixDraw(*(torch.stack(values).to(device) for values in zip(*draws, strict=True)))
 
     def forward(self, images: Tensor, targets: Tensor, global_targets: Tensor, draw: MixDraw) -> LossTerms:
         world = current_world()
@@ -141,4 +142,4 @@ class FrozenRunningStatistics:
 
 
 def _sum_and_count(values: Tensor) -> Tensor:
-    return torch.stack([values.sum(), values.new_tensor(float(len(values)))]).detach()
+    return torch.stack([values.sum(), values.new_full((), len(values))]).detach()

@@ -12,8 +12,9 @@ from proser_core.config import DataConfig, FinetuneConfig, PretrainConfig
 from proser_core.data.batches import TrainingBatches
 from proser_core.data.tasks import Labelled
 from proser_core.errors import TrainingError
-from proser_core.learning.fit import Arithmetic, fit, lr_factor
+from proser_core.learning.fit import fit, lr_factor
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.learning.step import Arithmetic
 from proser_core.recognition.logits import compute_logits
 
 from .helpers import (

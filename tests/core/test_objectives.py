@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from proser_core.data.batches import BatchSlice
 from proser_core.learning.losses import augmented_logits
 from proser_core.learning.mixup import MixDraw
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
@@ -209,11 +208,11 @@ def test_bf16_forward_gives_a_finite_float32_loss():
 
 def test_the_draw_is_for_the_second_half_of_the_global_batch():
     objective = ProserObjective(tiny_net(), finetune_config(), seed=3)
-    batch = BatchSlice(torch.zeros(2, 3, SIZE, SIZE), torch.zeros(2).long(), torch.zeros(8).long())
-    first, again, later = objective.draw(1, 5, batch), objective.draw(1, 5, batch), objective.draw(1, 6, batch)
-    assert sorted(first.partners.tolist()) == [0, 1, 2, 3]
-    assert torch.equal(first.partners, again.partners)
-    assert first.mix_lambda == again.mix_lambda != later.mix_lambda
+    draws, again = (objective.draws(1, 6, 8, torch.device("cpu")) for _ in range(2))
+    assert [sorted(partners) for partners in draws.partners.tolist()] == [[0, 1, 2, 3]] * 6
+    assert torch.equal(draws.partners, again.partners)
+    assert torch.equal(draws.mix_lambda, again.mix_lambda)
+    assert len(set(draws.mix_lambda.tolist())) == 6
 
 
 def test_cross_entropy_objective_averages_over_the_images():

@@ -13,8 +13,10 @@ from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
 from proser_core.data.batches import BatchSlice, TrainingBatches
 from proser_core.data.preparation import make_task
 from proser_core.data.tasks import OpenSetTask
-from proser_core.learning.fit import Arithmetic, fit
+from proser_core.learning.fit import fit
+from proser_core.learning.mixup import MixDraw
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.learning.step import Arithmetic
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 
 SEED = 8
@@ -81,9 +83,15 @@ def step_gradients(name: str, batch: BatchSlice, *, distributed: bool) -> dict[s
     """Gradients of one step, by parameter."""
     objective = objective_of(name, frozen_norms=True)
     module = DistributedDataParallel(objective) if distributed else objective
-    terms = module(batch.images, batch.targets, batch.global_targets, objective.draw(0, 0, batch))
+    terms = module(batch.images, batch.targets, batch.global_targets, first_draw(objective, batch))
     terms.total.backward()
     return {key: value.grad.clone() for key, value in objective.named_parameters() if value.grad is not None}
+
+
+def first_draw(objective: CrossEntropyObjective | ProserObjective, batch: BatchSlice) -> MixDraw | None:
+    """What is mixed in the first step."""
+    draws = objective.draws(0, 1, len(batch.global_targets), CPU)
+    return None if draws is None else MixDraw(draws.partners[0], draws.mix_lambda[0])
 
 
 def fitted(name: str, batches: TrainingBatches, *, frozen_norms: bool) -> dict[str, object]:

@@ -30,7 +30,7 @@ def alone() -> dict[str, Any]:
 
 def global_pairs() -> torch.Tensor:
     batch = ddp_steps.first_batch(ddp_steps.batches_of(ddp_steps.digits_task(), 0, 1))
-    draw = ddp_steps.objective_of("manifold mixup", frozen_norms=True).draw(0, 0, batch)
+    draw = ddp_steps.first_draw(ddp_steps.objective_of("manifold mixup", frozen_norms=True), batch)
     return pair_weights(batch.global_targets[12:], draw.partners)
 
 
