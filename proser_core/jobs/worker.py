@@ -24,6 +24,7 @@ from proser_core.learning.fit import Metrics, State, fit
 from proser_core.learning.mixup import current_world
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
 from proser_core.learning.step import Arithmetic
+from proser_core.memory import keep_freed_memory
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.logits import PARTS, compute_logits, save_logits
@@ -36,6 +37,7 @@ def run_job(job: Job, notify: Callable[[Metrics], None]) -> None:
     its message in the folder.
     """
     torch.set_num_threads(job.threads)
+    keep_freed_memory()
     folder, rank = Path(job.folder), current_world()[0]
     task = OpenSetTask.load(Path(job.task))
     if rank == 0:
