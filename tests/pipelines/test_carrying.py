@@ -97,7 +97,7 @@ def test_an_import_registers_the_model_and_ends_with_the_tables(
 ) -> None:
     assert "models:/proser/1" in imported[0]
     assert "5 finished folders copied, 0 were there" in imported[0]
-    assert run_folder.client.get_registered_model("proser").aliases == {"candidate": "1", "champion": "1"}
+    assert run_folder.client.get_registered_model("proser").aliases.keys() == {"candidate", "champion"}
 
 
 def test_the_pipeline_then_finds_every_stage_finished(imported: tuple[str, Run], run_folder: RunFolder) -> None:
