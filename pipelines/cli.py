@@ -22,6 +22,8 @@ USAGE = """usage: proser COMMAND ...
 
   run RECIPE   images to a calibrated open-set classifier in the model registry
   list         the recipes, search spaces and data sets there are
+  job RECIPE   write its trainings to a file, for a machine without Ray
+  import OUT   take what such a machine trained into storage, tracking and registry
   ui           browse runs, figures and models in the MLflow UI
 
 `proser run RECIPE --help` explains every field. Recipes: {recipes}
@@ -53,6 +55,32 @@ class ListArguments:
 
 
 @dataclass(frozen=True)
+class JobArguments:
+    """Write a recipe's trainings (control, its own point, its search space) to a file, for a machine
+    that has only torch and the folder proser_core."""
+
+    recipe: Annotated[Recipe, tyro.conf.arg(name="")]
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("JOB.json")
+    """File to write."""
+    data_dir: Path | None = None
+    """Directory with the data sets; where it lies elsewhere on the other machine, edit the file."""
+    with_task: bool = False
+    """Prepare the images here and write them beside the file, so that no data set is needed there."""
+    storage: Path = DEFAULT_STORAGE
+    """Directory in which `--with-task` finds or leaves the prepared images."""
+
+
+@dataclass(frozen=True)
+class ImportArguments:
+    """Take what `python -m proser_core.job JOB.json OUT` trained into storage, tracking and registry."""
+
+    out: tyro.conf.Positional[Path]
+    """The folder OUT, copied whole."""
+    storage: Path = DEFAULT_STORAGE
+    """Directory for prepared data, weights, logits and figures."""
+
+
+@dataclass(frozen=True)
 class UiArguments:
     """Serve the MLflow UI on this machine."""
 
@@ -63,10 +91,7 @@ class UiArguments:
 def run_command(arguments: list[str]) -> int:
     """`proser run RECIPE ...`."""
     if not arguments or arguments[0].startswith("-"):
-        names = "\n".join(f"  {name:<14} {_first_line(make)}" for name, make in RECIPES.items())
-        print(f"usage: proser run RECIPE [options]\n\nRecipes:\n{names}\n")
-        print("`proser run RECIPE --help` explains every field.")
-        return 0 if arguments in (["--help"], ["-h"]) else 2
+        return _ask_for_recipe("run", arguments)
     recipe = look_up("recipe", arguments[0], RECIPES)()
     parsed = tyro.cli(RunArguments, prog=f"proser run {arguments[0]}", default=RunArguments(recipe), args=arguments[1:])
     from pipelines.run import draw, run
@@ -75,6 +100,26 @@ def run_command(arguments: list[str]) -> int:
         draw(parsed.recipe, parsed.draw)
         return 0
     return run(parsed.recipe, parsed.data_dir, parsed.storage, parsed.pretrained, _console())
+
+
+def job_command(arguments: list[str]) -> int:
+    """`proser job RECIPE ...`."""
+    if not arguments or arguments[0].startswith("-"):
+        return _ask_for_recipe("job", arguments)
+    recipe = look_up("recipe", arguments[0], RECIPES)()
+    parsed = tyro.cli(JobArguments, prog=f"proser job {arguments[0]}", default=JobArguments(recipe), args=arguments[1:])
+    from pipelines.carrying import write_job
+
+    write_job(parsed.recipe, parsed.data_dir, parsed.storage, parsed.output, parsed.with_task, _console())
+    return 0
+
+
+def import_command(arguments: list[str]) -> int:
+    """`proser import OUT`."""
+    parsed = tyro.cli(ImportArguments, prog="proser import", args=arguments)
+    from pipelines.carrying import import_job
+
+    return import_job(parsed.out.resolve(), parsed.storage, _console())
 
 
 def list_command(arguments: list[str]) -> int:
@@ -109,7 +154,13 @@ def ui_command(arguments: list[str]) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"run": run_command, "list": list_command, "ui": ui_command}
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "run": run_command,
+    "list": list_command,
+    "job": job_command,
+    "import": import_command,
+    "ui": ui_command,
+}
 
 
 def main() -> int:
@@ -129,6 +180,13 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\nproser: interrupted; the same command goes on from the last finished epoch", file=sys.stderr)
         return 130
+
+
+def _ask_for_recipe(command: str, arguments: list[str]) -> int:
+    names = "\n".join(f"  {name:<14} {_first_line(make)}" for name, make in RECIPES.items())
+    print(f"usage: proser {command} RECIPE [options]\n\nRecipes:\n{names}\n")
+    print(f"`proser {command} RECIPE --help` explains every field.")
+    return 0 if arguments in (["--help"], ["-h"]) else 2
 
 
 def _console() -> Console:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from pipelines.cluster import Cluster
+from proser_core.config import FinetuneConfig
 from proser_core.errors import first_line
 from proser_core.jobs.store import Store
 
@@ -19,8 +20,9 @@ class RunContext:
     """Storage, cluster, tracking and terminal of a run.
 
     `data_inputs` are the fields and files that decide the prepared data; `pretrained_file` is a
-    user's own closed-set checkpoint; `bf16` is the precision that the recipe came to on this
-    hardware; `failures` collects the trials that failed.
+    user's own closed-set checkpoint; `bf16` is the precision that the recipe came to on the hardware
+    that trains it; `finetunes` are the trials of the sweep, and without `trains` those that are not
+    in the storage count as failed; `failures` collects the trials that failed.
     """
 
     store: Store
@@ -31,6 +33,8 @@ class RunContext:
     data_inputs: dict[str, Any]
     pretrained_file: Path | None
     bf16: bool
+    finetunes: list[FinetuneConfig]
+    trains: bool = True
     failures: list[str] = field(default_factory=list)
     _warned: bool = False
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.context import RunContext
 from pipelines.tracking.registry import Registered
-from proser_core.config import Recipe, decisive_fields
+from proser_core.config import Recipe, decisive_fields, to_json
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, sha256_of
 from proser_core.jobs.spec import job_inputs, read_epochs
@@ -16,9 +16,9 @@ from proser_core.jobs.store import Artefact
 
 def prepared(recipe: Recipe, context: RunContext) -> Artefact:
     """Images by role: train, val, development, test."""
-    from pipelines.stages.prepare import check_batches, prepare
+    from proser_core.jobs.preparing import check_batches, prepare
 
-    inputs = {**context.data_inputs, "code": code_version("pipelines.stages.prepare")}
+    inputs = {**context.data_inputs, "code": code_version("proser_core.jobs.preparing")}
     artefact = context.store.run("prepare", inputs, lambda folder: prepare(recipe, context.data_dir, folder))
     check_batches(recipe, artefact.path)
     return artefact
@@ -40,13 +40,14 @@ def pretrained(recipe: Recipe, context: RunContext, prepared: Artefact) -> Artef
 
 
 def swept(recipe: Recipe, context: RunContext, prepared: Artefact, pretrained: Artefact) -> Artefact:
-    """Every point of the search space, fine-tuned and evaluated."""
+    """Every fine-tune of the run, trained and evaluated."""
     inputs = {
         "task": prepared.digest,
         "pretrained": pretrained.digest,
         "recipe": decisive_fields(recipe),
         "bf16": context.bf16,
-        "code": [code_version("pipelines.stages.sweep"), code_version(f"tune_spaces.{recipe.space}")],
+        "finetunes": [to_json(tuned) for tuned in context.finetunes],
+        "code": code_version("pipelines.stages.sweep"),
     }
 
     def build(folder: Any) -> Any:

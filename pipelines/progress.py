@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from proser_core.jobs.progress import duration
+
 LINE_EVERY = 20.0  # seconds between lines where there is no terminal
 
 
@@ -46,13 +48,6 @@ class Tracker:
         if fresh <= 0:
             return ""
         return f", {duration((time.monotonic() - self._started) / fresh * (self._total - done))} left"
-
-
-def duration(seconds: float) -> str:
-    """1:02:03, or 2:03 below an hour."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 @contextmanager

@@ -11,17 +11,15 @@ from rich.console import Console
 
 from pipelines.cluster import Cluster
 from pipelines.context import RunContext
-from pipelines.progress import duration
 from pipelines.summary import terminal_tables
 from pipelines.tracking.server import outages_named, tracking_uri
-from proser_core import processor
 from proser_core.config import Recipe, decisive_fields, digest_of, from_json
 from proser_core.errors import ConfigError
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, sha256_of
+from proser_core.jobs.progress import duration
 from proser_core.jobs.store import Store
-from proser_core.naming import look_up
-from tune_spaces import expand
+from proser_core.processor import resolve_precision
 
 if TYPE_CHECKING:
     from pipelines.tracking.runs import ParentRun
@@ -38,7 +36,12 @@ def run(recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: P
     console.print(f"{recipe.name}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
     with outages_named():
         context = _open_context(recipe, data_dir, storage, pretrained_file, console)
-        results = _execute(recipe, context)
+        return finish(recipe, context, started)
+
+
+def finish(recipe: Recipe, context: RunContext, started: float) -> int:
+    """Run the DAG and print the closing table; the exit code as of `run`."""
+    results = _execute(recipe, context)
     _close(recipe, context, results, time.monotonic() - started)
     return 1 if context.failures else 0
 
@@ -82,49 +85,35 @@ def draw(recipe: Recipe, path: Path) -> None:
         ) from error
 
 
-def resolve_precision(recipe: Recipe) -> bool:
-    """Whether training runs in bf16: as the recipe says, or where the hardware has it."""
-    if recipe.precision != "auto":
-        return recipe.precision == "bf16"
-    return recipe.cluster.uses_gpu or processor.has_bf16()
-
-
 def _open_context(
     recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: Path | None, console: Console
 ) -> RunContext:
     """Check everything that can be checked early, and connect to what answers."""
-    from pipelines.stages.prepare import prepare_inputs
     from pipelines.stages.pretrain import check_weights
-    from pipelines.stages.sweep import apply_point
-    from proser_core.data.sources import SOURCES
-    from proser_core.data.splits import draw_split
-    from proser_core.networks.nets import BACKBONES
+    from pipelines.stages.sweep import finetunes_of
+    from proser_core.jobs.preparing import check_split, prepare_inputs
+    from proser_core.jobs.trials import check_recipe
 
-    if recipe.finetune.objective != "proser":
-        raise ConfigError(
-            "finetune.objective is the control's own; it is trained in every run, leave the field as it is"
-        )
-    for point in expand(recipe.space):
-        apply_point(recipe, point)
-    look_up("backbone", recipe.network.backbone, BACKBONES)
+    check_recipe(recipe)
+    finetunes = finetunes_of(recipe)
     if pretrained_file is not None:
         check_weights(recipe, pretrained_file)
-    draw_split(recipe.data, look_up("data set", recipe.data.name, SOURCES).num_classes)
+    check_split(recipe)
     data = prepare_inputs(recipe, data_dir)
     store = Store(storage, announce=lambda stage: console.print(stage, highlight=False))
     cluster = Cluster(recipe.cluster, store.root)
     cluster.check()
     bf16 = resolve_precision(recipe)
-    sizes = [file[:2] for file in data["files"]]  # without the time of change, which decides nothing by itself
-    parent = _open_parent(
-        recipe, [recipe.name, sizes, bf16, sha256_of(pretrained_file) if pretrained_file else ""], bf16
-    )
-    return RunContext(store, cluster, parent, console, data_dir, data, pretrained_file, bf16)
+    parent = open_parent(recipe, data, bf16, [sha256_of(pretrained_file) if pretrained_file else ""])
+    return RunContext(store, cluster, parent, console, data_dir, data, pretrained_file, bf16, finetunes)
 
 
-def _open_parent(recipe: Recipe, decisive: list[Any], bf16: bool) -> "ParentRun":
+def open_parent(recipe: Recipe, data: dict[str, Any], bf16: bool, more: list[Any]) -> "ParentRun":
+    """The MLflow run of this recipe, these `prepare_inputs` and whatever `more` decides the outcome."""
     from pipelines.tracking.runs import ParentRun
 
+    sizes = [file[:2] for file in data["files"]]  # without the time of change, which decides nothing by itself
+    decisive = [recipe.name, sizes, bf16, *more]
     run_key = digest_of(decisive_fields(recipe), decisive, code_version("pipelines.dag"))
     params = {
         "recipe": recipe.name,

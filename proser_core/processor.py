@@ -3,6 +3,8 @@
 import functools
 from pathlib import Path
 
+from proser_core.config import Recipe
+
 BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # Intel and AMD; Arm
 
 
@@ -13,3 +15,10 @@ def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
         return False
     lines = (line for line in cpuinfo.read_text().splitlines() if line.lower().startswith(("flags", "features")))
     return bool(BF16_FLAGS & set(next(lines, "").split()))
+
+
+def resolve_precision(recipe: Recipe) -> bool:
+    """Whether training runs in bf16: as the recipe says, or where the hardware has it."""
+    if recipe.precision != "auto":
+        return recipe.precision == "bf16"
+    return recipe.cluster.uses_gpu or has_bf16()

@@ -13,13 +13,14 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
 from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.store import Artefact
+from proser_core.jobs.trials import PLACEHOLDER_SCORES
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scoring import Margin, PlaceholderMargin, placeholder_gap, unknown_surprisal
+from proser_core.recognition.scoring import Margin, PlaceholderMargin
 
 EVALUATION, CLASSIFIER = "evaluation.json", "classifier"
 Row = dict[str, Any]
@@ -73,12 +74,8 @@ def _tables(
     own = next((row for row in recipes_own if row["objective"] == "proser"), None)
     if own is not None and own["key"] != selected["key"]:
         tables[f"{PROSER}, recipe's own point"] = (of_trial(own), own_margin)
-    scores: dict[str, Margin] = {
-        "gap": placeholder_gap,
-        "p(unknown)": unknown_surprisal,
-        "MaxLogit": PlaceholderMargin(0.0),
-    }
-    tables |= {f"{PROSER}, score {name}": (chosen, other) for name, other in scores.items() if other != own_margin}
+    others = {name: margin for name, margin in PLACEHOLDER_SCORES.items() if margin != own_margin}
+    tables |= {f"{PROSER}, score {name}": (chosen, margin) for name, margin in others.items()}
     tables |= {name: (base, margin) for name, margin in BASELINES.items()}
     control = next((r for r in trials if r["objective"] == "cross_entropy" and r["status"] == "finished"), None)
     if control is not None:

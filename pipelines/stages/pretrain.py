@@ -4,10 +4,11 @@ from pathlib import Path
 
 from pipelines.context import RunContext
 from pipelines.progress import Tracker, watching
-from proser_core.config import Recipe, to_json
+from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
 from proser_core.jobs.store import Artefact
+from proser_core.jobs.trials import pretrain_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
@@ -23,15 +24,7 @@ def pretrain(recipe: Recipe, task: Artefact, context: RunContext, folder: Path) 
     """Train from scratch, or check and score the user's own weights; on Ray Train workers."""
     workers = recipe.cluster.pretrain_workers
     own = str(context.pretrained_file.resolve()) if context.pretrained_file else ""
-    job = spec.Job(
-        kind="pretrain",
-        recipe=to_json(recipe),
-        task=str(task.path),
-        folder=str(folder),
-        weights=own,
-        threads=recipe.cluster.cpus_per_worker,
-        bf16=context.bf16,
-    )
+    job = pretrain_job(recipe, task, folder, context.bf16, own)
     if (folder / spec.STATE).is_file():
         context.say(f"  going on after epoch {len(spec.read_epochs(folder))} of {recipe.pretrain.epochs}")
     progress = Tracker(context.console, "pretrain", recipe.pretrain.epochs, "epochs")

@@ -1,70 +1,21 @@
-"""Stage sweep: every point of the search space and the control, each one fine-tune."""
+"""Stage sweep: every fine-tune of a run, which are the points of its search space and the control."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pipelines.context import RunContext
 from pipelines.progress import Tracker, watching
-from proser_core.baselines import BASELINES
-from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError, ProserError, TrainingError
+from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.store import MANIFEST, Artefact, Built, find
-from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scoring import Margin, PlaceholderMargin
+from proser_core.jobs.trials import Trial, control_of, evaluate_trial, plan_trials
 from tune_spaces import expand
 
 TRIALS = "trials.json"
-NAMED = ("beta", "gamma", "num_dummies", "alpha")
-PLACEHOLDER_FIELDS = (*NAMED, "mixup", "mixture_batch_norm")
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One fine-tune: its recipe with the point filled in, and where its outcome is."""
-
-    recipe: Recipe
-    name: str
-    inputs: dict[str, Any]
-    folder: Path
-
-    @property
-    def key(self) -> str:
-        """Name of the trial in storage and in tracking."""
-        return self.folder.name
-
-    @property
-    def margin(self) -> Margin:
-        """How the trial's own network is scored."""
-        is_control = self.recipe.finetune.objective == "cross_entropy"
-        return BASELINES["MaxLogit"] if is_control else PlaceholderMargin(self.recipe.calibration.dummy_weight)
-
-    def params(self) -> dict[str, Any]:
-        """What tracking shows as the trial's parameters."""
-        tuned = self.recipe.finetune
-        return {
-            **to_json(tuned),
-            "C": tuned.num_dummies,
-            "split_index": self.recipe.data.split_index,
-            "seed": self.recipe.seed,
-        }
-
-    def job(self, task: Artefact, pretrained: Artefact, bf16: bool) -> spec.Job:
-        """What a worker is to do."""
-        return spec.Job(
-            kind="finetune",
-            recipe=to_json(self.recipe),
-            task=str(task.path),
-            folder=str(self.folder),
-            weights=str(pretrained.path / spec.WEIGHTS) if self.recipe.finetune.start == "pretrained" else "",
-            threads=self.recipe.cluster.cpus_per_worker,
-            bf16=bf16,
-            inputs=self.inputs,
-        )
 
 
 def apply_point(recipe: Recipe, point: dict[str, Any]) -> Recipe:
@@ -80,32 +31,10 @@ def apply_point(recipe: Recipe, point: dict[str, Any]) -> Recipe:
     return replace(recipe, finetune=replace(recipe.finetune, **point["finetune"]))
 
 
-def plan_trials(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunContext, code: str) -> list[Trial]:
-    """The control, the recipe's own point, and every point of the space; equal ones once."""
-    recipes = [control_of(recipe), recipe, *(apply_point(recipe, point) for point in expand(recipe.space))]
-    trials: dict[str, Trial] = {}
-    for one in recipes:
-        weights = pretrained.digest if one.finetune.start == "pretrained" else ""
-        inputs = spec.job_inputs("finetune", one, task, weights, context.bf16, code)
-        trial = Trial(one, _name(one.finetune, recipe.finetune), inputs, context.store.folder("trials", inputs))
-        trials.setdefault(trial.key, trial)
-    return list(trials.values())
-
-
-def control_of(recipe: Recipe) -> Recipe:
-    """The cross-entropy fine-tune beside PROSER; fields of the placeholders do not matter to it."""
-    plain = FinetuneConfig()
-    ignored = {name: getattr(plain, name) for name in PLACEHOLDER_FIELDS}
-    return replace(recipe, finetune=replace(recipe.finetune, objective="cross_entropy", **ignored))
-
-
-def _name(tuned: FinetuneConfig, base: FinetuneConfig) -> str:
-    """Name for people: the paper's four numbers, and what else differs from the recipe."""
-    if tuned.objective == "cross_entropy":
-        return "cross-entropy control"
-    others = [f.name for f in fields(tuned) if f.name not in NAMED and getattr(tuned, f.name) != getattr(base, f.name)]
-    extra = "".join(f", {name} {getattr(tuned, name)}" for name in others)
-    return f"beta {tuned.beta:g}, gamma {tuned.gamma:g}, C {tuned.num_dummies}, alpha {tuned.alpha:g}{extra}"
+def finetunes_of(recipe: Recipe) -> list[FinetuneConfig]:
+    """The control, the recipe's own point, and every point of its search space."""
+    points = [apply_point(recipe, point).finetune for point in expand(recipe.space)]
+    return [control_of(recipe).finetune, recipe.finetune, *points]
 
 
 def sweep(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunContext, code: str, folder: Path) -> Built:
@@ -114,11 +43,11 @@ def sweep(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunCont
     Tune's own generator has expanded the space, so that its Tuner is given the missing points alone.
     A trial that failed is a row with its reason. Raises TrainingError where all have failed.
     """
-    trials = plan_trials(recipe, task, pretrained, context, code)
+    trials = plan_trials(recipe, context.finetunes, task, pretrained, context.store, bf16=context.bf16, code=code)
     missing = [trial for trial in trials if find(trial.folder) is None]
     watch = SweepWatch(context, trials, OpenSetTask.load(task.path))
     context.say(f"  {len(trials)} trials (the control is one), {len(trials) - len(missing)} of them trained before")
-    if missing:
+    if missing and context.trains:
         try:
             with watching(watch.poll, context.watch_failed):
                 context.cluster.run_trials(
@@ -159,7 +88,7 @@ class SweepWatch:
     def row(self, trial: Trial) -> dict[str, Any]:
         """The trial's parameters, status and metrics."""
         if trial.key not in self._rows:
-            row = _evaluate_trial(trial, self._task)
+            row = evaluate_trial(trial, self._task)
             if row["status"] != "finished":
                 return row
             self._rows[trial.key] = row
@@ -168,25 +97,6 @@ class SweepWatch:
     def close(self) -> None:
         """Take the progress bar away."""
         self._progress.close()
-
-
-def _evaluate_trial(trial: Trial, task: OpenSetTask) -> dict[str, Any]:
-    about = {
-        "key": trial.key,
-        "name": trial.name,
-        "objective": trial.recipe.finetune.objective,
-        "params": trial.params(),
-    }
-    if find(trial.folder) is None:
-        failure = trial.folder / spec.FAILURE
-        reason = failure.read_text() if failure.is_file() else "the worker ended without a word; see Ray's logs"
-        return {**about, "status": "failed", "reason": reason, "metrics": {}}
-    logits = load_logits(trial.folder / spec.LOGITS)
-    try:
-        report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
-    except ProserError as error:
-        return {**about, "status": "failed", "reason": str(error), "metrics": {}}
-    return {**about, "status": "finished", "reason": "", "metrics": report.flat()}
 
 
 def read_trials(swept: Artefact) -> list[dict[str, Any]]:

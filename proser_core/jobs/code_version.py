@@ -21,6 +21,15 @@ def code_version(module: str) -> str:
     return digest.hexdigest()
 
 
+def source_digests(*modules: str) -> dict[str, str]:
+    """SHA-256 of the bytes of every file behind `code_version` of these modules, by module.
+
+    Syntax trees, and so code versions, differ between Python versions; these digests do not.
+    """
+    names = sorted(frozenset[str]().union(*map(imported_modules, modules)))
+    return {name: hashlib.sha256(_bytes(name)).hexdigest() for name in names}
+
+
 @functools.cache
 def imported_modules(module: str) -> frozenset[str]:
     """`module` and the project's modules that it needs, at the top of the file or inside functions."""
@@ -57,9 +66,13 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 
 def _tree(module: str) -> ast.Module:
+    return ast.parse(_bytes(module))
+
+
+def _bytes(module: str) -> bytes:
     source = _source(module)
     assert source is not None
-    return ast.parse(source.read_bytes())
+    return source.read_bytes()
 
 
 @functools.cache

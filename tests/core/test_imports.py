@@ -53,12 +53,35 @@ def test_modules_at_the_root_import_no_package(name):
 
 
 @pytest.mark.parametrize(
-    "module", ["proser_core", "proser_core.recognition.open_set_classifier", "proser_core.baselines"]
+    "module",
+    [
+        "proser_core",
+        "proser_core.recognition.open_set_classifier",
+        "proser_core.baselines",
+    ],
 )
 def test_importing_the_method_loads_no_workflow_tool(module):
     code = f"import sys, {module}; print(*sorted({{'ray', 'mlflow', 'hamilton', 'tyro', 'pandas'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent, check=True)
     assert done.stdout.split() == []
+
+
+def test_the_runner_works_where_nothing_of_the_workflow_is_installed():
+    absent = (
+        "ray",
+        "mlflow",
+        "hamilton",
+        "tyro",
+        "rich",
+        "pandas",
+        "pyarrow",
+        "matplotlib",
+        "pipelines",
+        "tune_spaces",
+    )
+    code = f"import sys; sys.modules.update(dict.fromkeys({absent}))\n"
+    code += "import proser_core.job, proser_core.jobs.job_file, proser_core.jobs.runner"
+    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent, check=True)
 
 
 def test_reading_a_recipe_does_not_load_torch():

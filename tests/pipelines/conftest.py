@@ -8,10 +8,10 @@ import pytest
 from pipeline_runs import RunFolder, tiny_recipe
 
 import tune_spaces
-from pipelines.stages.prepare import prepare
 from proser_core.config import to_json
 from proser_core.jobs import spec
 from proser_core.jobs.files import sha256_of
+from proser_core.jobs.preparing import prepare
 from proser_core.jobs.store import Artefact, seal
 
 # A space with one point that cannot stay finite beside the one of the paper.

@@ -49,7 +49,7 @@ def test_only_cluster_starts_or_joins_ray() -> None:
     assert [path.name for path in FILES if "ray.init" in calls(path)] == ["cluster.py"]
 
 
-@pytest.mark.parametrize("name", ["stages/evaluate.py", "stages/prepare.py"])
+@pytest.mark.parametrize("name", ["stages/evaluate.py", "stages/report.py"])
 def test_files_that_work_without_a_cluster_do_not_import_ray(name: str) -> None:
     assert "ray" not in imported(FOLDER / name)
 

@@ -3,15 +3,15 @@
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 import tune_spaces
 from pipelines.recipes import digits
-from pipelines.stages.sweep import apply_point, control_of, plan_trials
+from pipelines.stages.sweep import apply_point, finetunes_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.store import Artefact, Store
+from proser_core.jobs.trials import control_of, plan_trials
 from tune_spaces import check_name, describe, expand, space_names
 
 
@@ -72,9 +72,9 @@ def test_the_recipes_own_point_is_tried_beside_the_grid_and_equal_points_once(tm
     def count(gamma: float) -> int:
         recipe = digits()
         own = replace(recipe, finetune=replace(recipe.finetune, gamma=gamma))
-        context = SimpleNamespace(store=Store(tmp_path), bf16=False)
         artefact = Artefact(tmp_path, "digest")
-        return len(plan_trials(own, artefact, artefact, context, "code"))  # type: ignore[arg-type]
+        finetunes = finetunes_of(own)
+        return len(plan_trials(own, finetunes, artefact, artefact, Store(tmp_path), bf16=False, code="code"))
 
     assert count(0.1) == 26
     assert count(0.2) == 27

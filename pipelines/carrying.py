@@ -1,0 +1,177 @@
+"""To a machine without Ray and back: `proser job` writes the trainings, `proser import` takes their outcome.
+
+The fine-tunes of JOB.json are the sweep of an import: exactly those, and all of them. Nothing is
+trained here.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from pipelines.cluster import Cluster
+from pipelines.context import RunContext
+from pipelines.run import finish, open_parent
+from pipelines.stages.sweep import finetunes_of
+from pipelines.tracking.server import outages_named, tracking_uri
+from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.errors import CheckpointError, ConfigError
+from proser_core.jobs import spec
+from proser_core.jobs.files import read_json, write_atomically
+from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
+from proser_core.jobs.preparing import check_prepared_for, check_split, prepare, prepare_inputs
+from proser_core.jobs.runner import JOB_FILE, RESULTS
+from proser_core.jobs.store import MANIFEST, Artefact, Store, find
+from proser_core.jobs.travel import adopt, check_artefact, check_key
+from proser_core.jobs.trials import PREPARE, PRETRAIN, TRIALS, Trial, check_recipe, plan_trials
+
+
+def write_job(
+    recipe: Recipe, data_dir: Path | None, storage: Path, output: Path, with_task: bool, console: Console
+) -> None:
+    """Write the recipe's trainings to `output`, and with `with_task` the prepared task beside it.
+
+    One process will train them: worker counts become 1. Raises ProserError for what cannot be trained.
+    """
+    cluster = replace(recipe.cluster, num_workers=1, pretrain_workers=1, address="")
+    if cluster != recipe.cluster:
+        console.print("one process trains all: cluster.num_workers and cluster.pretrain_workers are 1", highlight=False)
+    recipe = replace(recipe, cluster=cluster)
+    check_recipe(recipe)
+    check_split(recipe)
+    finetunes = tuple(dict.fromkeys(finetunes_of(recipe)))
+    if not output.parent.is_dir():
+        raise ConfigError(f"--output got {output}; need a file in a folder that exists")
+    place, code = data_dir and data_dir.resolve(), CodeVersions.current()
+    task = _task_beside(recipe, data_dir, storage, output.parent, code) if with_task else None
+    JobFile(recipe, finetunes, task, None if with_task else place, code).save(output)
+    console.print(
+        f"{output}: pretraining and {len(finetunes)} fine-tunes. Copy it"
+        + (f", {task}" if task else "")
+        + " and the folder proser_core; then, there:",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(f"python -m proser_core.job {output.name} OUT", highlight=False)
+
+
+def _task_beside(recipe: Recipe, data_dir: Path | None, storage: Path, folder: Path, code: CodeVersions) -> Path:
+    """Name of the prepared task, which lies beside the job file under the key of its content."""
+    inputs = {**prepare_inputs(recipe, data_dir), "code": code.prepare}
+    task = Store(storage).run(PREPARE, inputs, lambda made: prepare(recipe, data_dir, made))
+    beside = adopt(task.path, "task", Store(folder))
+    return beside.path.relative_to(Store(folder).root)
+
+
+def import_job(out: Path, storage: Path, console: Console) -> int:
+    """Put what `python -m proser_core.job` left in `out` into storage, tracking and registry.
+
+    The exit code is 1 where a fine-tune failed there, else 0. Raises CheckpointError for a file that is
+    missing or was changed, ConfigError where trainings of JOB.json are not finished.
+    """
+    started = time.monotonic()
+    job = read_job_file(out / JOB_FILE)
+    folders = _check_all(out)
+    store = Store(storage)
+    console.print(f"{out}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
+    there = sum(find(store.root / folder.parent.name / folder.name) is not None for folder in folders)
+    artefacts = {folder: adopt(folder, folder.parent.name, store) for folder in folders}
+    console.print(f"{len(folders) - there} finished folders copied, {there} were there", highlight=False)
+    outcome = _outcome(job, out, artefacts, store)
+    with outages_named():
+        return finish(job.recipe, _context(job.recipe, outcome, store, console), started)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import found: inputs of the prepared task, precision, and the fine-tunes in the sweep's order."""
+
+    data_inputs: dict[str, Any]
+    bf16: bool
+    finetunes: list[FinetuneConfig]
+    of_space: bool
+
+
+def _check_all(out: Path) -> list[Path]:
+    """Every finished folder of a runner's OUT, checked file by file."""
+    folders = sorted(path.parent for stage in (PREPARE, PRETRAIN, TRIALS) for path in out.glob(f"{stage}/*/{MANIFEST}"))
+    for folder in folders:
+        check_key(folder, check_artefact(folder))
+    return folders
+
+
+def _outcome(job: JobFile, out: Path, artefacts: dict[Path, Artefact], store: Store) -> Imported:
+    """Raises ConfigError, by name, for what JOB.json lists and `out` does not hold."""
+    code = CodeVersions.current()
+    if (code.prepare, code.train) != (job.code.prepare, job.code.train):
+        raise ConfigError(
+            f"{out / JOB_FILE} has code versions of another Python, whose results are kept apart; "
+            "write the job with `proser job` here, and run that"
+        )
+    results = _results(out)
+    task = artefacts.get(out / PREPARE / results["task"])
+    if task is None:
+        raise ConfigError(f"{out} has no prepared task {results['task']}; run `python -m proser_core.job` to its end")
+    recorded = read_json(task.path / MANIFEST)["inputs"]
+    check_prepared_for(job.recipe, recorded, task.path)
+    if recorded["code"] != code.prepare:
+        raise ConfigError(f"{task.path} was prepared by other code; write the job again with `proser job --with-task`")
+    inputs = spec.job_inputs("pretrain", job.recipe, task, "", results["bf16"], code.train)
+    pretrained = find(store.folder(PRETRAIN, inputs))
+    if pretrained is None:
+        raise _unfinished(out, ["the pretraining"])
+
+    def plan(finetunes: list[FinetuneConfig]) -> list[Trial]:
+        return plan_trials(job.recipe, finetunes, task, pretrained, store, bf16=results["bf16"], code=code.train)
+
+    trials = plan(list(job.finetunes))
+    _take_failures(out, trials)
+    missing = [t.name for t in trials if find(t.folder) is None and not (t.folder / spec.FAILURE).is_file()]
+    if missing:
+        raise _unfinished(out, missing)
+    if all(trial.is_control or find(trial.folder) is None for trial in trials):
+        raise ConfigError(f"{out} has no finished PROSER fine-tune, and one must be selected; add one to {JOB_FILE}")
+    own = finetunes_of(job.recipe)
+    of_space = {trial.key for trial in plan(own)} == {trial.key for trial in trials}
+    data_inputs = {name: value for name, value in recorded.items() if name != "code"}
+    return Imported(data_inputs, results["bf16"], own if of_space else list(job.finetunes), of_space)
+
+
+def _results(out: Path) -> dict[str, Any]:
+    try:
+        results = read_json(out / RESULTS)
+        return {"task": str(results["task"]), "bf16": bool(results["bf16"])}
+    except (OSError, ValueError, TypeError, KeyError):
+        raise CheckpointError(
+            f"{out / RESULTS} is missing or cannot be read; run `python -m proser_core.job` on {out} to its end"
+        ) from None
+
+
+def _take_failures(out: Path, trials: list[Trial]) -> None:
+    """A fine-tune that failed there is a failed one here, with its reason and curve."""
+    for trial in trials:
+        for name in (spec.EPOCHS, spec.FAILURE):
+            source = out / TRIALS / trial.key / name
+            if find(trial.folder) is None and source.is_file() and (source.parent / spec.FAILURE).is_file():
+                write_atomically(trial.folder / name, source.read_bytes())
+
+
+def _unfinished(out: Path, names: list[str]) -> ConfigError:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ConfigError(
+        f"{out} lacks {'; '.join(names[:3])}{more}, and nothing is trained in an import; finish it with "
+        f"`python -m proser_core.job {JOB_FILE} {out}`"
+    )
+
+
+def _context(recipe: Recipe, found: Imported, store: Store, console: Console) -> RunContext:
+    """A run whose trainings are all there; it asks for no node and reads no data directory."""
+    listed = [] if found.of_space else [[to_json(tuned) for tuned in found.finetunes]]
+    parent = open_parent(recipe, found.data_inputs, found.bf16, ["", *listed])
+    store.announce = lambda stage: console.print(stage, highlight=False)
+    cluster = Cluster(recipe.cluster, store.root)
+    return RunContext(
+        store, cluster, parent, console, None, found.data_inputs, None, found.bf16, found.finetunes, trains=False
+    )

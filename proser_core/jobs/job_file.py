@@ -1,0 +1,164 @@
+"""JOB.json: the trainings of a recipe as one file, for a machine that has the core alone.
+
+    {"recipe": {...}, "finetunes": [{...}, ...], "task": "FOLDER" or "data_dir": "FOLDER", "code": {...}}
+
+`recipe` has the fields of a Recipe, all or some. Each fine-tune has fields of FinetuneConfig over
+the recipe's own; {"objective": "cross_entropy"} is the control. `task` is the folder of a prepared task,
+`data_dir` one with data sets; relative ones begin at the file's own folder.
+"""
+
+import types
+import typing
+from dataclasses import dataclass, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
+from proser_core.errors import ConfigError
+from proser_core.jobs.code_version import code_version, source_digests
+from proser_core.jobs.files import read_json, write_json
+from proser_core.jobs.trials import WORKER, check_recipe, control_of
+from proser_core.naming import unknown_name
+
+PREPARING = "proser_core.jobs.preparing"
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
+
+
+@dataclass(frozen=True)
+class CodeVersions:
+    """Code versions that stand in the keys of prepared tasks and of trainings, and the files they came from."""
+
+    prepare: str
+    train: str
+    sources: dict[str, str]
+
+    @classmethod
+    def current(cls) -> "CodeVersions":
+        """Of the code that is running."""
+        return cls(code_version(PREPARING), code_version(WORKER), source_digests(PREPARING, WORKER))
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """What JOB.json says, with its paths resolved."""
+
+    recipe: Recipe
+    finetunes: tuple[FinetuneConfig, ...]
+    task: Path | None
+    data_dir: Path | None
+    code: CodeVersions
+
+    def save(self, path: Path) -> None:
+        """Write it; a fine-tune as the fields in which it differs from the recipe's own."""
+        places = {"task": self.task, "data_dir": self.data_dir}
+        values = {
+            "recipe": to_json(self.recipe),
+            "finetunes": [_told(self.recipe, tuned) for tuned in self.finetunes],
+            **{name: str(place) for name, place in places.items() if place is not None},
+            "code": vars(self.code),
+        }
+        write_json(path, values)
+
+
+def _told(recipe: Recipe, tuned: FinetuneConfig) -> dict[str, Any]:
+    is_control = tuned.objective == "cross_entropy"
+    base = to_json((control_of(recipe) if is_control else recipe).finetune)
+    told = {"objective": tuned.objective} if is_control else {}
+    return told | {name: value for name, value in to_json(tuned).items() if value != base[name]}
+
+
+def read_job_file(path: Path) -> JobFile:
+    """Read and check a JOB.json. Raises ConfigError for whatever does not fit, by the name of its field."""
+    values = _object(path)
+    unknown = sorted(set(values) - {"recipe", "finetunes", "task", "data_dir", "code"})
+    if unknown:
+        names = ("recipe", "finetunes", "task", "data_dir", "code")
+        raise ConfigError(f"{path}: {unknown_name('field', unknown[0], names)}")
+    try:
+        recipe = from_json(Recipe, _fitting(Recipe, values.get("recipe", {}), "recipe"))
+        check_recipe(recipe)
+        finetunes = _finetunes(recipe, values.get("finetunes", []))
+        code = CodeVersions.current()
+        if "code" in values:
+            code = _same_sources(from_json(CodeVersions, _fitting(CodeVersions, values["code"], "code")), code)
+        task, data_dir = (_place(path, values.get(name), name) for name in ("task", "data_dir"))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    if task is not None and data_dir is not None:
+        raise ConfigError(f"{path}: it has both task and data_dir; leave one of them out")
+    return JobFile(recipe, finetunes, task, data_dir, code)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        values = read_json(path)
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist; `proser job RECIPE -o {path}` writes one") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is not a readable JSON file ({error}); write it with `proser job`") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path} holds a {type(values).__name__}; need an object with a recipe and finetunes")
+    return values
+
+
+def _finetunes(recipe: Recipe, values: Any) -> tuple[FinetuneConfig, ...]:
+    if not isinstance(values, list):
+        raise ConfigError(f"finetunes is {values!r}; need a list of objects")
+    made = []
+    for number, entry in enumerate(values):
+        fields = _fitting(FinetuneConfig, entry, f"finetunes[{number}]")
+        try:
+            tuned = from_json(FinetuneConfig, {**to_json(recipe.finetune), **fields})
+            one = replace(recipe, finetune=tuned)
+        except ConfigError as error:
+            raise ConfigError(f"finetunes[{number}]: {error}") from error
+        made.append(control_of(one).finetune if tuned.objective == "cross_entropy" else tuned)
+    return tuple(made)
+
+
+def _place(path: Path, value: Any, name: str) -> Path | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ConfigError(f"{name} is {value!r}; need the path of a folder")
+    return (path.parent / Path(value).expanduser()).resolve()
+
+
+def _same_sources(recorded: CodeVersions, own: CodeVersions) -> CodeVersions:
+    """The recorded versions. Raises ConfigError where they are of other source files than those here."""
+    for name in sorted({*recorded.sources, *own.sources}):
+        if recorded.sources.get(name) != own.sources.get(name):
+            raise ConfigError(
+                f"the source of {name} is not that of the machine that wrote the file; copy proser_core from there, "
+                "or write the file again with this code"
+            )
+    return recorded
+
+
+def _fitting(cls: Any, values: Any, where: str) -> dict[str, Any]:
+    """`values` with whole numbers for real ones turned into them. Raises ConfigError for another kind of value."""
+    if not isinstance(values, dict):
+        raise ConfigError(f"{where} is {values!r}; need an object of its fields by name")
+    kinds = typing.get_type_hints(cls)
+    return {
+        name: _value(kinds[name], value, f"{where}.{name}") if name in kinds else value
+        for name, value in values.items()
+    }
+
+
+def _value(kind: Any, value: Any, where: str) -> Any:
+    origin = typing.get_origin(kind)
+    if is_dataclass(kind):
+        return _fitting(kind, value, where)
+    if origin is dict:
+        return {name: _value(str, entry, f"{where}.{name}") for name, entry in _fitting(object, value, where).items()}
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise ConfigError(f"{where} is {value!r}; need a list")
+        return [_value(typing.get_args(kind)[0], entry, where) for entry in value]
+    kind = str if origin in (Literal, types.UnionType) else kind
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not kind:
+        raise ConfigError(f"{where} is {value!r}; need {KINDS[kind]}")
+    return value

@@ -1,0 +1,183 @@
+"""All trainings of a JOB.json in this one process, one after the other, into a storage of their own.
+
+The folders and their keys are those of the pipeline, so that `proser import` only has to copy them.
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from proser_core.baselines import BASELINES
+from proser_core.config import Recipe
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError, ProserError, TrainingError
+from proser_core.jobs import spec
+from proser_core.jobs.files import write_json
+from proser_core.jobs.job_file import JobFile
+from proser_core.jobs.preparing import check_batches, check_prepared_for, check_split, prepare, prepare_inputs
+from proser_core.jobs.progress import EpochProgress
+from proser_core.jobs.store import Artefact, Store, find
+from proser_core.jobs.travel import adopt, check_artefact
+from proser_core.jobs.trials import (
+    PLACEHOLDER_SCORES,
+    PREPARE,
+    PRETRAIN,
+    Trial,
+    plan_trials,
+    pretrain_job,
+)
+from proser_core.jobs.worker import run_job
+from proser_core.processor import resolve_precision
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logits import load_logits
+from proser_core.recognition.scoring import Margin
+
+JOB_FILE, RESULTS = "JOB.json", "results.json"
+PRETRAINED = "pretrained net"
+
+
+@dataclass
+class Outcome:
+    """What a run came to: metrics as in results.json, how many trainings ran, and the failed ones' reasons."""
+
+    results: dict[str, Any]
+    trained: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
+    """Pretrain, fine-tune and evaluate what is not there yet; JOB.json and results.json lie in `out`.
+
+    A fine-tune that fails does not stop the others. Raises ConfigError before any work for what cannot
+    work here, TrainingError where the pretraining fails.
+    """
+    recipe = job.recipe
+    check_machine(recipe)
+    store = Store(out)
+    with _alone(store.root):
+        task = _prepared(job, store)
+        check_batches(recipe, task.path)
+        job.save(store.root / JOB_FILE)
+        bf16 = resolve_precision(recipe)
+        about = {"recipe": recipe.name, "bf16": bf16, "task": task.path.name, "trainings": {}}
+        outcome, images = Outcome(about), OpenSetTask.load(task.path)
+        progress.expect("finetune", sum(tuned.epochs for tuned in dict.fromkeys(job.finetunes)))
+        pretrained = _pretrained(job, task, store, bf16, progress, outcome)
+        _add(outcome, store, PRETRAINED, pretrained.path, methods_of(pretrained.path, BASELINES, images, recipe))
+        trials = plan_trials(recipe, job.finetunes, task, pretrained, store, bf16=bf16, code=job.code.train)
+        waiting = [trial for trial in trials if find(trial.folder) is None]
+        progress.expect("finetune", sum(trial.recipe.finetune.epochs for trial in waiting))
+        for number, trial in enumerate(trials, start=1):
+            name = f"[{number}/{len(trials)}] {trial.name}"
+            if trial in waiting:
+                _train(trial.job(task, pretrained, bf16), name, trial.recipe.finetune.epochs, progress, outcome)
+            _score(outcome, store, trial, images)
+    return outcome
+
+
+def check_machine(recipe: Recipe) -> None:
+    """Raises ConfigError for what one process on this machine cannot do."""
+    for name in ("num_workers", "pretrain_workers"):
+        workers = getattr(recipe.cluster, name)
+        if workers != 1:
+            raise ConfigError(
+                f"cluster.{name} is {workers}; one process trains all, so that it must be 1 (as `proser job` writes it)"
+            )
+    if recipe.cluster.uses_gpu and not torch.cuda.is_available():
+        raise ConfigError(
+            f"cluster.gpus_per_worker is {recipe.cluster.gpus_per_worker:g}; torch sees no GPU here. "
+            "Set it to 0 to train on the CPU"
+        )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Two runs in one folder would write over each other's checkpoints."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ConfigError(f"another run works in {folder}; wait for it, or give another folder") from None
+        yield
+
+
+def _prepared(job: JobFile, store: Store) -> Artefact:
+    if job.task is not None:
+        check_prepared_for(job.recipe, check_artefact(job.task)["inputs"], job.task)
+        return adopt(job.task, PREPARE, store)
+    check_split(job.recipe)
+    inputs = {**prepare_inputs(job.recipe, job.data_dir), "code": job.code.prepare}
+    return store.run(PREPARE, inputs, lambda folder: prepare(job.recipe, job.data_dir, folder))
+
+
+def _pretrained(
+    job: JobFile, task: Artefact, store: Store, bf16: bool, progress: EpochProgress, outcome: Outcome
+) -> Artefact:
+    recipe = job.recipe
+    inputs = spec.job_inputs("pretrain", recipe, task, "", bf16, job.code.train)
+
+    def build(folder: Path) -> None:
+        progress.expect("pretrain", recipe.pretrain.epochs)
+        training = pretrain_job(recipe, task, folder, bf16, inputs=inputs)
+        _train(training, "pretraining", recipe.pretrain.epochs, progress, outcome)
+        if outcome.failures:
+            raise TrainingError(f"pretraining: {next(iter(outcome.failures.values()))}")
+
+    return store.run(PRETRAIN, inputs, build)
+
+
+def _train(job: spec.Job, name: str, epochs: int, progress: EpochProgress, outcome: Outcome) -> None:
+    folder = Path(job.folder)
+    done = len(spec.read_epochs(folder)) if (folder / spec.STATE).is_file() else 0
+    progress.begin(name, job.kind, epochs, done)
+    try:
+        run_job(job, progress.epoch)
+        outcome.trained += 1
+    except TrainingError as error:
+        outcome.failures[name] = str(error)
+    finally:
+        progress.close()
+
+
+def _score(outcome: Outcome, store: Store, trial: Trial, images: OpenSetTask) -> None:
+    if find(trial.folder) is None:
+        failure = trial.folder / spec.FAILURE
+        _add(outcome, store, trial.name, trial.folder, {}, failure.read_text() if failure.is_file() else "unfinished")
+        return
+    margins: dict[str, Margin] = dict(BASELINES)
+    if not trial.is_control:
+        others = {f"score {name}": margin for name, margin in PLACEHOLDER_SCORES.items() if margin != trial.margin}
+        margins = {"PROSER": trial.margin, **others}
+    _add(outcome, store, trial.name, trial.folder, methods_of(trial.folder, margins, images, trial.recipe))
+
+
+def methods_of(
+    folder: Path, margins: dict[str, Margin], images: OpenSetTask, recipe: Recipe
+) -> dict[str, dict[str, float]]:
+    """Metrics of a trained net by method; one that cannot be calibrated is left out."""
+    logits, methods = load_logits(folder / spec.LOGITS), {}
+    for name, margin in margins.items():
+        try:
+            methods[name] = evaluate(logits, margin, images, recipe.calibration.target_rate).flat()
+        except ProserError:
+            continue
+    return methods
+
+
+def _add(
+    outcome: Outcome,
+    store: Store,
+    name: str,
+    folder: Path,
+    methods: dict[str, dict[str, float]],
+    failure: str = "",
+) -> None:
+    """One more training in results.json, so that a long run can be looked at."""
+    entry = {"folder": folder.relative_to(store.root).as_posix(), "failure": failure, "methods": methods}
+    outcome.results["trainings"][name] = entry
+    write_json(store.root / RESULTS, outcome.results)

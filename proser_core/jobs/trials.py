@@ -1,0 +1,165 @@
+"""Which trainings a recipe comes to: the pretraining, and the fine-tunes as trials with their names and keys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from proser_core.baselines import BASELINES
+from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError, ProserError
+from proser_core.jobs import spec
+from proser_core.jobs.store import Artefact, Store, find
+from proser_core.naming import look_up
+from proser_core.networks.nets import BACKBONES
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logits import load_logits
+from proser_core.recognition.scoring import Margin, PlaceholderMargin, placeholder_gap, unknown_surprisal
+
+WORKER = "proser_core.jobs.worker"  # the module whose code version stands in every training's key
+PREPARE, PRETRAIN, TRIALS = "prepare", "pretrain", "trials"  # folders of a storage
+NAMED = ("beta", "gamma", "num_dummies", "alpha")
+PLACEHOLDER_FIELDS = (*NAMED, "mixup", "mixture_batch_norm")
+PLACEHOLDER_SCORES: dict[str, Margin] = {
+    "gap": placeholder_gap,
+    "p(unknown)": unknown_surprisal,
+    "MaxLogit": PlaceholderMargin(0.0),
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One fine-tune: its recipe with the point filled in, and where its outcome is."""
+
+    recipe: Recipe
+    name: str
+    inputs: dict[str, Any]
+    folder: Path
+
+    @property
+    def key(self) -> str:
+        """Name of the trial in storage and in tracking."""
+        return self.folder.name
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it is a plain cross-entropy fine-tune."""
+        return self.recipe.finetune.objective == "cross_entropy"
+
+    @property
+    def margin(self) -> Margin:
+        """How the trial's own network is scored."""
+        return BASELINES["MaxLogit"] if self.is_control else PlaceholderMargin(self.recipe.calibration.dummy_weight)
+
+    def params(self) -> dict[str, Any]:
+        """What tracking shows as the trial's parameters."""
+        tuned = self.recipe.finetune
+        return {
+            **to_json(tuned),
+            "C": tuned.num_dummies,
+            "split_index": self.recipe.data.split_index,
+            "seed": self.recipe.seed,
+        }
+
+    def job(self, task: Artefact, pretrained: Artefact, bf16: bool) -> spec.Job:
+        """What a worker is to do."""
+        return spec.Job(
+            kind="finetune",
+            recipe=to_json(self.recipe),
+            task=str(task.path),
+            folder=str(self.folder),
+            weights=str(pretrained.path / spec.WEIGHTS) if self.recipe.finetune.start == "pretrained" else "",
+            threads=self.recipe.cluster.cpus_per_worker,
+            bf16=bf16,
+            inputs=self.inputs,
+        )
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Raises ConfigError for what no training could begin with."""
+    if recipe.finetune.objective != "proser":
+        raise ConfigError(
+            "finetune.objective is the control's own; it is trained in every run, leave the field as it is"
+        )
+    look_up("backbone", recipe.network.backbone, BACKBONES)
+
+
+def pretrain_job(
+    recipe: Recipe, task: Artefact, folder: Path, bf16: bool, weights: str = "", inputs: dict[str, Any] | None = None
+) -> spec.Job:
+    """What the workers of the pretraining are to do; `weights` are a user's own, or an empty string."""
+    return spec.Job(
+        kind="pretrain",
+        recipe=to_json(recipe),
+        task=str(task.path),
+        folder=str(folder),
+        weights=weights,
+        threads=recipe.cluster.cpus_per_worker,
+        bf16=bf16,
+        inputs=inputs or {},
+    )
+
+
+def plan_trials(
+    recipe: Recipe,
+    finetunes: Sequence[FinetuneConfig],
+    task: Artefact,
+    pretrained: Artefact,
+    store: Store,
+    *,
+    bf16: bool,
+    code: str,
+) -> list[Trial]:
+    """The trials of these fine-tunes; equal ones once. `code` is the code version of the worker."""
+    trials: dict[str, Trial] = {}
+    for tuned in finetunes:
+        one = _with(recipe, tuned)
+        weights = pretrained.digest if one.finetune.start == "pretrained" else ""
+        inputs = spec.job_inputs("finetune", one, task, weights, bf16, code)
+        trial = Trial(one, _name(one.finetune, recipe.finetune), inputs, store.folder(TRIALS, inputs))
+        trials.setdefault(trial.key, trial)
+    return list(trials.values())
+
+
+def control_of(recipe: Recipe) -> Recipe:
+    """The cross-entropy fine-tune beside PROSER; fields of the placeholders do not matter to it."""
+    plain = FinetuneConfig()
+    ignored = {name: getattr(plain, name) for name in PLACEHOLDER_FIELDS}
+    return replace(recipe, finetune=replace(recipe.finetune, objective="cross_entropy", **ignored))
+
+
+def _with(recipe: Recipe, tuned: FinetuneConfig) -> Recipe:
+    one = replace(recipe, finetune=tuned)
+    return control_of(one) if tuned.objective == "cross_entropy" else one
+
+
+def _name(tuned: FinetuneConfig, base: FinetuneConfig) -> str:
+    """Name for people: the paper's four numbers, and what else differs from the recipe."""
+    is_control = tuned.objective == "cross_entropy"
+    told = (*PLACEHOLDER_FIELDS, "objective") if is_control else NAMED
+    others = [f.name for f in fields(tuned) if f.name not in told and getattr(tuned, f.name) != getattr(base, f.name)]
+    extra = "".join(f", {name} {getattr(tuned, name)}" for name in others)
+    if is_control:
+        return f"cross-entropy control{extra}"
+    return f"beta {tuned.beta:g}, gamma {tuned.gamma:g}, C {tuned.num_dummies}, alpha {tuned.alpha:g}{extra}"
+
+
+def evaluate_trial(trial: Trial, task: OpenSetTask) -> dict[str, Any]:
+    """A trial's row: parameters, status, the reason of a failure, and metrics."""
+    about = {
+        "key": trial.key,
+        "name": trial.name,
+        "objective": trial.recipe.finetune.objective,
+        "params": trial.params(),
+    }
+    if find(trial.folder) is None:
+        failure = trial.folder / spec.FAILURE
+        reason = failure.read_text() if failure.is_file() else "the worker ended without a word; see Ray's logs"
+        return {**about, "status": "failed", "reason": reason, "metrics": {}}
+    logits = load_logits(trial.folder / spec.LOGITS)
+    try:
+        report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
+    except ProserError as error:
+        return {**about, "status": "failed", "reason": str(error), "metrics": {}}
+    return {**about, "status": "finished", "reason": "", "metrics": report.flat()}

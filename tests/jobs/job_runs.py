@@ -1,0 +1,59 @@
+"""Small JOB.json files on the embedded digits, and the runner in this process or one of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import proser_core
+
+ROOT = Path(proser_core.__file__).parent.parent
+RECIPE: dict[str, Any] = {
+    "name": "tiny",
+    "precision": "fp32",
+    "data": {
+        "name": "digits",
+        "image_size": 8,
+        "num_known": 5,
+        "unknown_settings": [1, 3],
+        "development": "held-out-2",
+        "val_fraction": 0.2,
+        "flip": False,
+        "padding": 1,
+    },
+    "network": {"dropout": 0.2},
+    "pretrain": {"epochs": 2, "batch_size": 64, "lr": 0.05},
+    "finetune": {"epochs": 2, "batch_size": 64, "schedule": "cosine"},
+}
+CONTROL = {"objective": "cross_entropy"}
+FINETUNES: list[Any] = [CONTROL, {}, {"start": "scratch"}]
+
+
+def write_job(folder: Path, **changes: Any) -> Path:
+    """A JOB.json with the tiny recipe, in which top-level fields are replaced; None leaves one out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {"recipe": RECIPE, "finetunes": FINETUNES, **changes}
+    path = folder / "JOB.json"
+    path.write_text(json.dumps({name: value for name, value in values.items() if value is not None}))
+    return path
+
+
+def command(job: Path, out: Path) -> list[str]:
+    return [sys.executable, "-m", "proser_core.job", str(job), str(out)]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
+def run_apart(job: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    """The runner in a process of its own."""
+    return subprocess.run(command(job, out), capture_output=True, text=True, env=environment(), cwd=job.parent)
+
+
+def digests(out: Path) -> dict[str, dict[str, str]]:
+    """Digests of the files of every training, by stage and key."""
+    manifests = [path for stage in ("pretrain", "trials") for path in out.glob(f"{stage}/*/manifest.json")]
+    return {path.parent.relative_to(out).as_posix(): json.loads(path.read_text())["files"] for path in manifests}

@@ -1,0 +1,129 @@
+"""JOB.json: what is read, what is written, and what is refused in one line."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from job_runs import CONTROL, RECIPE, write_job
+
+from proser_core.config import FinetuneConfig
+from proser_core.errors import ConfigError
+from proser_core.job import main
+from proser_core.jobs.code_version import source_digests
+from proser_core.jobs.job_file import CodeVersions, read_job_file
+from proser_core.jobs.trials import WORKER, control_of
+
+
+def recipe_with(block: str, **values: Any) -> dict[str, Any]:
+    return {"recipe": {**RECIPE, block: {**RECIPE.get(block, {}), **values}}}
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown field": ({"finetune": []}, "did you mean 'finetunes'"),
+    "recipe that is none": ({"recipe": 5}, "recipe is 5"),
+    "block that is none": ({"recipe": {"data": 5}}, "recipe.data is 5"),
+    "unknown field of the recipe": (recipe_with("finetune", gama=1.0), "no field 'gama'"),
+    "value out of range": (recipe_with("finetune", beta=-1.0), "finetune.beta is -1.0"),
+    "value of another kind": (recipe_with("pretrain", epochs="ten"), "recipe.pretrain.epochs is 'ten'; need a whole"),
+    "fraction of an epoch": (recipe_with("pretrain", epochs=1.5), "recipe.pretrain.epochs is 1.5; need a whole"),
+    "truth as a number": (recipe_with("finetune", lr=True), "recipe.finetune.lr is True; need a number"),
+    "choice that is none": (recipe_with("finetune", schedule="step"), "finetune.schedule"),
+    "the control as the recipe": (recipe_with("finetune", **CONTROL), "finetune.objective is the control's own"),
+    "unknown backbone": (recipe_with("network", backbone="classifier"), "did you mean 'classifier32'"),
+    "unknown data set": (recipe_with("data", name="digit"), "did you mean 'digits'"),
+    "settings that are no list": (recipe_with("data", unknown_settings=3), "data.unknown_settings is 3; need a list"),
+    "several workers": (recipe_with("cluster", pretrain_workers=2), "cluster.pretrain_workers is 2; one process"),
+    "a batch of more than all images": (recipe_with("finetune", batch_size=4000), "more than the"),
+    "fine-tunes that are no list": ({"finetunes": {"beta": 1}}, "need a list"),
+    "a fine-tune that is none": ({"finetunes": [3]}, "finetunes[0] is 3"),
+    "unknown field of a fine-tune": ({"finetunes": [{}, {"gama": 1}]}, "finetunes[1]: FinetuneConfig has no field"),
+    "wrong value of a fine-tune": ({"finetunes": [{"num_dummies": 0}]}, "finetunes[0]: finetune.num_dummies is 0"),
+    "task and data set": ({"task": "a", "data_dir": "b"}, "both task and data_dir"),
+    "task that is not there": ({"task": "nowhere"}, "has no manifest.json"),
+    "task that is no path": ({"task": 3}, "need the path of a folder"),
+    "data set that is not there": (
+        {"recipe": {"data": {"name": "cifar100"}}, "data_dir": "nowhere"},
+        "nowhere does not exist",
+    ),
+    "code that is none": ({"code": {"train": 3}}, "code.train is 3"),
+    "code that is incomplete": ({"code": {"train": "x", "prepare": "y"}}, "incomplete"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_job_file_is_one_line_and_exit_code_2(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes, part = BAD[case]
+    code = main([str(write_job(tmp_path, **changes)), str(tmp_path / "out")])
+    error = capsys.readouterr().err
+    assert code == 2
+    assert part in error
+    assert error.startswith("proser: ")
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "part"), [(None, "does not exist"), ("{", "not a readable JSON file"), ("[]", "holds a list")]
+)
+def test_a_job_file_that_is_none_is_one_line_and_exit_code_2(
+    text: str | None, part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (tmp_path / "JOB.json").write_text(text)
+    code = main([str(tmp_path / "JOB.json"), str(tmp_path / "out")])
+    error = capsys.readouterr().err
+    assert (code, len(error.splitlines())) == (2, 1)
+    assert part in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_sources_are_refused_by_the_name_of_the_first_module_that_differs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = CodeVersions.current()
+    changed = {**code.sources, "proser_core.learning.losses": "0" * 64, "proser_core.rng": "0" * 64}
+    job = write_job(tmp_path, code=vars(replace(code, sources=changed)))
+    assert main([str(job), str(tmp_path / "out")]) == 2
+    assert "the source of proser_core.learning.losses is not that" in capsys.readouterr().err
+
+
+def test_the_code_versions_of_the_file_are_used_where_the_sources_are_equal(tmp_path: Path) -> None:
+    code = replace(CodeVersions.current(), train="of another Python")
+    assert read_job_file(write_job(tmp_path, code=vars(code))).code.train == "of another Python"
+    assert read_job_file(write_job(tmp_path)).code == CodeVersions.current()
+
+
+def test_sources_are_all_that_a_training_imports() -> None:
+    assert {WORKER, "proser_core.rng", "proser_core.networks.nets"} <= source_digests(WORKER).keys()
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    finetunes = [CONTROL, {}, {"beta": 3, "start": "scratch"}, {**CONTROL, "epochs": 7, "beta": 9.0}]
+    recipe = recipe_with("finetune", gamma=0.5, num_dummies=2)["recipe"]
+    job = read_job_file(write_job(tmp_path, recipe=recipe, finetunes=finetunes, task="some/task"))
+    assert job.task == tmp_path / "some/task"
+    job.save(tmp_path / "again.json")
+    assert read_job_file(tmp_path / "again.json") == job
+    written = json.loads((tmp_path / "again.json").read_text())["finetunes"]
+    assert written == [CONTROL, {}, {"beta": 3.0, "start": "scratch"}, {**CONTROL, "epochs": 7}]
+
+
+def test_a_control_is_that_of_the_pipeline_whatever_its_placeholders(tmp_path: Path) -> None:
+    job = read_job_file(write_job(tmp_path, finetunes=[{**CONTROL, "beta": 5.0}]))
+    assert job.finetunes == (control_of(job.recipe).finetune,)
+
+
+def test_a_whole_number_for_a_real_one_gives_the_same_fine_tune(tmp_path: Path) -> None:
+    job = read_job_file(write_job(tmp_path, finetunes=[{"beta": 2}]))
+    assert isinstance(job.finetunes[0], FinetuneConfig)
+    assert type(job.finetunes[0].beta) is float
+
+
+def test_an_incomplete_recipe_takes_the_defaults(tmp_path: Path) -> None:
+    job = read_job_file(write_job(tmp_path, recipe={"finetune": {"epochs": 3}}, finetunes=None))
+    assert (job.recipe.finetune.epochs, job.recipe.pretrain.epochs, job.finetunes) == (3, 20, ())
+    with pytest.raises(ConfigError, match=r"JOB\.json"):
+        read_job_file(tmp_path / "nowhere" / "JOB.json")

@@ -1,0 +1,213 @@
+"""All trainings of a JOB.json in one process: what they leave, and that nothing is done twice."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import job_runs
+import pytest
+from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, write_job
+
+from proser_core.config import Recipe, from_json
+from proser_core.job import main, table
+from proser_core.jobs import spec
+from proser_core.jobs.files import sha256_of
+from proser_core.jobs.job_file import read_job_file
+from proser_core.jobs.store import Artefact, Store, find
+from proser_core.jobs.trials import plan_trials
+from proser_core.jobs.worker import run_job
+
+LONG = {"recipe": {**RECIPE, "finetune": {**RECIPE["finetune"], "epochs": 12}}, "finetunes": [CONTROL, {"beta": 2}]}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, subprocess.CompletedProcess[str]]:
+    """A job file, its OUT, and the process that ran it."""
+    folder = tmp_path_factory.mktemp("runner")
+    job = write_job(folder)
+    return job, folder / "out", run_apart(job, folder / "out")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(done: tuple, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """OUT after the long job, which began with its pretraining there."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    out = shutil.copytree(done[1], folder / "out")
+    assert main([str(write_job(folder, **LONG)), str(out)]) == 0
+    return out
+
+
+def results_of(out: Path) -> dict[str, Any]:
+    return json.loads((out / "results.json").read_text())
+
+
+def test_it_is_clean_and_ends_with_a_table_and_where_all_is(done: tuple) -> None:
+    _, out, process = done
+    assert process.returncode == 0, process.stderr
+    assert "1 unknown" in process.stdout
+    assert "pretrained net: MaxLogit" in process.stdout
+    assert "cross-entropy control: MSP" in process.stdout
+    assert "start scratch: PROSER" in process.stdout
+    assert f"proser import {out}" in process.stdout
+    assert "left" in process.stderr
+
+
+def test_every_training_has_weights_logits_a_curve_and_a_manifest(done: tuple) -> None:
+    _, out, _ = done
+    trainings = digests(out)
+    assert len(trainings) == 1 + len(FINETUNES)
+    for files in trainings.values():
+        assert files.keys() == {spec.WEIGHTS, spec.LOGITS, spec.EPOCHS}
+
+
+def test_results_have_the_metrics_of_every_training_by_name_and_method(done: tuple) -> None:
+    _, out, _ = done
+    trainings = results_of(out)["trainings"]
+    assert list(trainings)[:2] == ["pretrained net", "cross-entropy control"]
+    for entry in trainings.values():
+        assert (out / entry["folder"] / "manifest.json").is_file()
+        for metrics in entry["methods"].values():
+            assert 0 <= metrics["test/unknown_3/auroc"] <= 1
+    assert "PROSER" in trainings["beta 1, gamma 0.1, C 5, alpha 2"]["methods"]
+
+
+def test_a_second_run_trains_nothing_and_changes_no_file(done: tuple) -> None:
+    job, out, _ = done
+    before = {path: path.stat().st_mtime_ns for stage in ("prepare", "pretrain", "trials") for path in out.rglob(stage)}
+    again = run_apart(job, out)
+    assert again.returncode == 0
+    assert "Trained now: 0." in again.stdout
+    assert "epoch" not in again.stderr
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_a_fine_tune_more_trains_that_one_alone(
+    done: tuple, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = done
+    before = digests(out)
+    more = shutil.copytree(out, tmp_path / "out")
+    assert main([str(write_job(tmp_path, finetunes=[*FINETUNES, {"gamma": 1}])), str(more)]) == 0
+    assert "Trained now: 1." in capsys.readouterr().out
+    assert before.items() <= digests(more).items()
+
+
+def test_it_is_what_the_worker_of_the_pipeline_gives_under_the_same_key(done: tuple, tmp_path: Path) -> None:
+    job, out, _ = done
+    parsed, results = read_job_file(job), results_of(out)
+    task = find(out / "prepare" / results["task"])
+    pretrained = find(out / results["trainings"]["pretrained net"]["folder"])
+    assert task is not None
+    assert pretrained is not None
+    trials = plan_trials(
+        parsed.recipe, parsed.finetunes, task, pretrained, Store(tmp_path), bf16=False, code=parsed.code.train
+    )
+    trained = digests(out)
+    assert {f"trials/{trial.key}" for trial in trials} < trained.keys()
+    for trial in trials:
+        run_job(trial.job(task, pretrained, False), lambda metrics: None)
+        for name in (spec.LOGITS, spec.WEIGHTS):
+            assert sha256_of(trial.folder / name) == trained[f"trials/{trial.key}"][name]
+
+
+def test_a_training_from_scratch_has_no_pretraining_in_its_key(tmp_path: Path) -> None:
+    recipe = from_json(Recipe, RECIPE)
+    parsed = read_job_file(write_job(tmp_path))
+    task, one, other = (Artefact(tmp_path, digest) for digest in ("task", "one", "other"))
+
+    def keys(pretrained: Artefact) -> list[str]:
+        return [
+            trial.key
+            for trial in plan_trials(
+                recipe, parsed.finetunes, task, pretrained, Store(tmp_path), bf16=False, code="code"
+            )
+        ]
+
+    assert [a == b for a, b in zip(keys(one), keys(other), strict=True)] == [False, False, True]
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_was_stopped_in_a_training_comes_out_as_one_that_was_not(
+    done: tuple, undisturbed: Path, tmp_path: Path, kill: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job, stopped = write_job(tmp_path, **LONG), shutil.copytree(done[1], tmp_path / "stopped")
+    process = subprocess.Popen(
+        command(job, stopped), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    while not (rows := [path for path in stopped.glob("trials/*/state.pt") if len(spec.read_epochs(path.parent)) >= 2]):
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(process.pid, kill)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == (-signal.SIGKILL if kill == signal.SIGKILL else 130)
+    if kill == signal.SIGINT:
+        assert error.strip().endswith("goes on from the last finished epoch")
+    assert 2 <= len(spec.read_epochs(rows[0].parent)) < 12
+    assert main([str(job), str(stopped)]) == 0
+    assert "going on after epoch" in capsys.readouterr().err
+    assert digests(stopped) == digests(undisturbed)
+
+
+def test_a_fine_tune_that_diverges_is_named_and_the_others_go_on(
+    done: tuple, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = shutil.copytree(done[1], tmp_path / "out")
+    code = main([str(write_job(tmp_path, finetunes=[{"gamma": 1e38}, CONTROL])), str(out)])
+    printed = capsys.readouterr()
+    assert code == 1
+    assert "must stay finite" in printed.err
+    assert "cross-entropy control: MSP" in printed.out
+    assert results_of(out)["trainings"]["beta 1, gamma 1e+38, C 5, alpha 2"]["failure"]
+
+
+def test_a_prepared_task_is_taken_as_it_is_and_a_changed_one_refused(
+    done: tuple, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = done
+    key = results_of(out)["task"]
+    shutil.copytree(out / "prepare" / key, tmp_path / "carried")
+    copy = shutil.copytree(out, tmp_path / "out")
+    shutil.rmtree(copy / "prepare")
+    job = write_job(tmp_path, task="carried")
+    assert main([str(job), str(copy)]) == 0
+    assert (copy / "prepare" / key / "manifest.json").is_file()
+    assert digests(copy) == digests(out)
+    capsys.readouterr()
+    other = {**RECIPE, "data": {**RECIPE["data"], "split_index": 1}}
+    assert main([str(write_job(tmp_path / "x", recipe=other, task=str(tmp_path / "carried"))), str(copy)]) == 2
+    assert "was prepared with data.split_index 0, and the recipe has 1" in capsys.readouterr().err
+    (tmp_path / "carried/val_targets.npy").write_bytes(b"changed")
+    assert main([str(job), str(tmp_path / "fresh")]) == 2
+    assert "val_targets.npy is not the file" in capsys.readouterr().err
+
+
+def test_two_runs_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from proser_core.jobs.runner import _alone
+
+    (tmp_path / "out").mkdir()
+    with _alone(tmp_path / "out"):
+        assert main([str(write_job(tmp_path)), str(tmp_path / "out")]) == 2
+    assert "another run works in" in capsys.readouterr().err
+
+
+def test_the_table_says_what_failed_and_lines_up() -> None:
+    entry = {"methods": {"MSP": {"test/unknown_1/auroc": 0.5, "test/unknown_1/macro_f1": 1.0}}}
+    lines = table({"net": entry, "other": {"methods": {}}}, [1])
+    assert [line.split() for line in lines[1:]] == [
+        ["net:", "MSP", "50.0", "/", "100.0"],
+        ["other:", "failed", "-", "/", "-"],
+    ]
+    assert len(set(map(len, lines))) == 1
+
+
+def test_help_names_the_exit_codes() -> None:
+    process = subprocess.run(
+        [*command(Path("a"), Path("b")), "--help"], capture_output=True, text=True, cwd=job_runs.ROOT
+    )
+    assert process.returncode == 0
+    assert "130" in process.stdout

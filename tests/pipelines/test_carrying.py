@@ -1,0 +1,220 @@
+"""`proser job`, the runner, `proser import`: as if the pipeline had trained it, and nothing trained twice."""
+
+import io
+import json
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mlflow.entities import Run
+from pipeline_runs import RunFolder, tiny_recipe
+from rich.console import Console
+
+from pipelines import carrying, cli
+from pipelines.cluster import Cluster
+from proser_core import job as runner
+from proser_core.config import Recipe
+from proser_core.errors import CheckpointError, ConfigError
+
+TWO_POINTS = '''"""Two points."""
+
+from ray import tune
+
+
+def param_space():
+    return {"finetune": {"beta": tune.grid_search([1.0, 2.0])}}
+'''
+
+
+def recipe() -> Recipe:
+    tiny = tiny_recipe()
+    return replace(tiny, space="two_points", cluster=replace(tiny.cluster, pretrain_workers=1))
+
+
+def console() -> Console:
+    return Console(file=io.StringIO(), width=200)
+
+
+def text_of(printed: Console) -> str:
+    assert isinstance(printed.file, io.StringIO)
+    return printed.file.getvalue()
+
+
+def do_not_train(*arguments: object) -> None:
+    raise AssertionError("something was to be trained")
+
+
+@pytest.fixture(scope="module")
+def out(run_folder: RunFolder, spaces: Path) -> Path:
+    """What the runner leaves of the two-point recipe, from a carried task."""
+    (spaces / "two_points.py").write_text(TWO_POINTS)
+    there = run_folder.root / "there"
+    there.mkdir()
+    carrying.write_job(recipe(), None, run_folder.root / "first", there / "JOB.json", True, console())
+    shutil.rmtree(run_folder.root / "first")
+    assert runner.main([str(there / "JOB.json"), str(there / "out")]) == 0
+    shutil.rmtree(there / "task")
+    return there / "out"
+
+
+@pytest.fixture(scope="module")
+def imported(out: Path, run_folder: RunFolder) -> tuple[str, Run]:
+    """The printed text of an import into an empty storage, and its MLflow run."""
+    printed = console()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Cluster, "connect", do_not_train)
+        assert carrying.import_job(out, run_folder.storage, printed) == 0
+    (parent,) = run_folder.parents()
+    return text_of(printed), parent
+
+
+def test_the_job_file_has_the_control_the_recipes_point_and_the_space_and_its_task(out: Path) -> None:
+    values = json.loads((out.parent / "JOB.json").read_text())
+    assert values["finetunes"] == [{"objective": "cross_entropy"}, {}, {"beta": 2.0}]
+    assert values["task"].startswith("task/")
+    assert values["code"].keys() == {"prepare", "train", "sources"}
+    assert "data_dir" not in values
+
+
+def test_an_import_has_a_run_for_each_training_with_its_curve_and_metrics(
+    imported: tuple[str, Run], run_folder: RunFolder
+) -> None:
+    parent = imported[1]
+    assert parent.info.status == "FINISHED"
+    assert {"pretrain/loss/closed_set", "test/unknown_3/auroc", "dev/macro_f1"} <= parent.data.metrics.keys()
+    children = run_folder.children(parent.info.run_id)
+    assert len(children) == 3
+    for child in children:
+        history = run_folder.client.get_metric_history(child.info.run_id, "loss/closed_set")
+        assert [metric.step for metric in history] == [0, 1]
+        assert "test/unknown_1/macro_f1" in child.data.metrics
+
+
+def test_an_import_registers_the_model_and_ends_with_the_tables(
+    imported: tuple[str, Run], run_folder: RunFolder
+) -> None:
+    assert "models:/proser/1" in imported[0]
+    assert "5 finished folders copied, 0 were there" in imported[0]
+    assert run_folder.client.get_registered_model("proser").aliases.keys() == {"candidate", "champion"}
+
+
+def test_the_pipeline_then_finds_every_stage_finished(imported: tuple[str, Run], run_folder: RunFolder) -> None:
+    outcome = run_folder.run(recipe())
+    assert outcome.ran == set()
+    assert outcome.parent_id == imported[1].info.run_id
+    assert outcome.versions == 1
+    assert not outcome.context.cluster._resources
+
+
+def test_a_second_import_changes_nothing(imported: tuple[str, Run], out: Path, run_folder: RunFolder) -> None:
+    printed, runs = console(), len(run_folder._runs())
+    assert carrying.import_job(out, run_folder.storage, printed) == 0
+    assert "0 finished folders copied, 5 were there" in text_of(printed)
+    assert "every stage was found finished" in text_of(printed)
+    assert len(run_folder._runs()) == runs
+
+
+@pytest.fixture
+def copy(out: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(out, tmp_path / "out")
+
+
+def edit_job(copy: Path, **changes: object) -> None:
+    values = json.loads((copy / "JOB.json").read_text())
+    (copy / "JOB.json").write_text(json.dumps({**values, **changes}))
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "logits.npz", "epochs.jsonl"])
+@pytest.mark.parametrize("harm", ["change", "delete"])
+def test_a_changed_or_missing_file_is_refused_by_name(copy: Path, tmp_path: Path, name: str, harm: str) -> None:
+    victim = sorted(copy.glob(f"trials/*/{name}"))[1]
+    victim.write_bytes(victim.read_bytes() + b" ") if harm == "change" else victim.unlink()
+    with pytest.raises(CheckpointError, match=f"{victim.parent.name}/{name} is "):
+        carrying.import_job(copy, tmp_path / "storage", console())
+    assert not (tmp_path / "storage").exists()
+
+
+def test_changed_inputs_are_refused(copy: Path, tmp_path: Path) -> None:
+    path = sorted(copy.glob("trials/*/manifest.json"))[0]
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    with pytest.raises(CheckpointError, match="records inputs that do not give the folder's name"):
+        carrying.import_job(copy, tmp_path / "storage", console())
+
+
+def test_a_training_that_is_listed_and_not_there_is_refused_by_name(copy: Path, tmp_path: Path) -> None:
+    edit_job(copy, finetunes=[{}, {"beta": 7.0}])
+    with pytest.raises(ConfigError, match=r"lacks beta 7, gamma 0\.1, C 5, alpha 2, and nothing is trained"):
+        carrying.import_job(copy, tmp_path / "storage", console())
+
+
+def test_other_sources_are_refused(copy: Path, tmp_path: Path) -> None:
+    code = json.loads((copy / "JOB.json").read_text())["code"]
+    edit_job(copy, code={**code, "sources": {**code["sources"], "proser_core.rng": "0"}})
+    with pytest.raises(ConfigError, match=r"the source of proser_core\.rng is not that"):
+        carrying.import_job(copy, tmp_path / "storage", console())
+
+
+def test_controls_alone_are_refused(copy: Path, tmp_path: Path) -> None:
+    edit_job(copy, finetunes=[{"objective": "cross_entropy"}])
+    with pytest.raises(ConfigError, match="no finished PROSER fine-tune"):
+        carrying.import_job(copy, tmp_path / "storage", console())
+
+
+def test_a_list_of_its_own_is_a_sweep_and_a_run_of_its_own_with_its_failures(
+    imported: tuple[str, Run], copy: Path, run_folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit_job(copy, finetunes=[{}, {"gamma": 1e38}], task=None)
+    values = json.loads((copy / "JOB.json").read_text())
+    del values["task"]
+    (copy.parent / "JOB.json").write_text(json.dumps(values))
+    assert runner.main([str(copy.parent / "JOB.json"), str(copy)]) == 1
+    printed = console()
+    assert carrying.import_job(copy, run_folder.storage, printed) == 1
+    assert "gamma 1e+38" in text_of(printed)
+    assert "must stay finite" in text_of(printed)
+    parents = run_folder.parents()
+    assert len(parents) == 2
+    (other,) = (run for run in parents if run.info.run_id != imported[1].info.run_id)
+    children = run_folder.children(other.info.run_id)
+    assert sorted(run.info.status for run in children) == ["FAILED", "FINISHED"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["import", "nowhere"], "nowhere/JOB.json does not exist"),
+        (["job", "digit"], "did you mean 'digits'"),
+        (["job", "cifar100", "--with-task"], "--data-dir"),
+        (["job", "digits", "-o", "nowhere/JOB.json"], "a folder that exists"),
+        (["job", "digits", "--space", "trade_of"], "did you mean 'trade_off'"),
+    ],
+)
+def test_bad_input_of_the_two_commands_is_one_line_and_exit_code_2(
+    arguments: list[str],
+    part: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["proser", *arguments])
+    assert cli.main() == 2
+    error = capsys.readouterr().err
+    assert error.startswith("proser: ")
+    assert part in error
+    assert len(error.splitlines()) == 1
+
+
+def test_the_command_writes_a_job_of_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["proser", "job", "digits", "--finetune.epochs", "1", "-o", "mine.json"])
+    assert cli.main() == 0
+    values = json.loads((tmp_path / "mine.json").read_text())
+    assert values["recipe"]["cluster"]["pretrain_workers"] == 1
+    assert values["recipe"]["finetune"]["epochs"] == 1
+    assert len(values["finetunes"]) == 26
+    assert "cluster.pretrain_workers are 1" in capsys.readouterr().out
