@@ -77,7 +77,7 @@ class OurStep:
             objective.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay, foreach=True
         )
         self._forward: Callable = objective
-        self._sums: dict[str, torch.Tensor] = {}
+        self.sums: dict[str, torch.Tensor] = {}
         self._steps = 0
 
     def through(self, wrap: Callable) -> "OurStep":
@@ -92,7 +92,7 @@ class OurStep:
         self._optimizer.zero_grad(set_to_none=True)
         terms.total.backward()
         self._optimizer.step()
-        self._sums = {name: self._sums.get(name, 0) + value for name, value in terms.sums.items()}
+        self.sums = {name: self.sums.get(name, 0) + value for name, value in terms.sums.items()}
         self._steps += 1
 
 
