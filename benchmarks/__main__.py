@@ -42,7 +42,9 @@ def main(arguments: list[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = (*USUAL, *BY_NAME)
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*names, []], help=f"one or more of {', '.join(names)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", choices=[*names, []], help=f"one or more of {', '.join(names)}"
+    )
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that they run, measures nothing")
     parser.add_argument("--json", type=Path, default=Path("benchmark.json"), metavar="FILE")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")

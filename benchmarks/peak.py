@@ -38,7 +38,9 @@ def run(settings: Settings) -> Report:
         tables.append(_layer_table(layers, peak, settings, threads))
     columns = ("step", "threads", "GFLOP", "images/s", "GFLOP/s", "q1", "q3", "peak GFLOP/s", "% of peak")
     achieved = Table("bf16 training steps against the best of the network's convolutions", columns, rows)
-    return Report([achieved, *tables, *(_profile_table(name, step) for name, step in _steps(settings).items())], targets)
+    return Report(
+        [achieved, *tables, *(_profile_table(name, step) for name, step in _steps(settings).items())], targets
+    )
 
 
 def _steps(settings: Settings) -> dict[str, Callable[[], None]]:
@@ -76,7 +78,9 @@ def _layer_table(layers: dict[Shape, list[float]], peak: float, settings: Settin
     ]
     sizes = tuple(f"GFLOP/s, batch {size}" for size in batch_sizes(settings))
     bound = work / sum(shape.flops * count / layers[shape][0] for shape, count in counts.items())
-    note = f"All convolutions alone, one after another at batch {settings.batch_size}: {100 * bound / peak:.0f} % of peak."
+    note = (
+        f"All convolutions alone, one after another at batch {settings.batch_size}: {100 * bound / peak:.0f} % of peak."
+    )
     columns = ("convolution", "layers", "% of FLOPs", *sizes, "% of peak")
     return Table(f"Convolutions alone, forward and backward, {threads} thread(s)", columns, rows, (note,))
 

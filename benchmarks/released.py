@@ -39,9 +39,7 @@ def released_terms(
     dummies = net.dummies(net.backbone.post(net.hidden(later_images)))
     known = net.classifier(net.backbone.post(net.hidden(later_images)))
     later_logits = torch.cat((known, dummies), 1)
-    mixed_logits = torch.cat(
-        (net.classifier(net.backbone.post(mixed)), net.dummies(net.backbone.post(mixed))), 1
-    )
+    mixed_logits = torch.cat((net.classifier(net.backbone.post(mixed)), net.dummies(net.backbone.post(mixed))), 1)
     unknown = torch.ones_like(later_targets) * known.shape[1]
     masked = _without_true(known, dummies, later_targets)
     return ReleasedTerms(
@@ -85,7 +83,7 @@ class ReleasedStep:
 
     def __call__(self, images: Tensor, targets: Tensor) -> None:
         self._optimizer.zero_grad()
-        mix_lambda = float(np.random.beta(self._alpha, self._alpha))  # noqa: NPY002 - as released
+        mix_lambda = float(np.random.beta(self._alpha, self._alpha))  # NumPy's global state, as released
         partners = torch.randperm(len(images) // 2).to(images.device)
         with self.arithmetic.autocast():
             terms = released_terms(self.net, images, targets, mix_lambda, partners)

@@ -8,7 +8,7 @@ import torch
 from benchmarks.released import ReleasedStep
 from benchmarks.settings import Settings
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
-from proser_core.data.batches import BatchSlice, TrainingBatches
+from proser_core.data.batches import BatchSlice, TrainingBatches, half_slices
 from proser_core.data.sources import load_images
 from proser_core.data.tasks import Labelled
 from proser_core.learning.fit import Arithmetic
@@ -56,6 +56,13 @@ def one_batch(settings: Settings, num_known: int = NUM_KNOWN, batch_size: int = 
     pixels = torch.randn(count, 3, size, size, generator=generator).to(memory_format=torch.channels_last)
     targets = torch.randint(num_known, (count,), generator=generator).to(settings.torch_device)
     return BatchSlice(pixels.to(settings.torch_device), targets, targets)
+
+
+def rank_part(batch: BatchSlice, rank: int, world_size: int) -> BatchSlice:
+    """A rank's share of a global batch."""
+    mine = torch.from_numpy(half_slices(len(batch.targets), rank, world_size)).to(batch.targets.device)
+    pixels = batch.images[mine].contiguous(memory_format=torch.channels_last)
+    return BatchSlice(pixels, batch.targets[mine], batch.global_targets)
 
 
 def placeholder_net(

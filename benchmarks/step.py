@@ -40,9 +40,7 @@ def _measure(settings: Settings, bf16: bool, threads: int) -> Samples:
     torch.set_num_threads(threads)
     batch, ours, released = one_batch(settings), our_step(settings, bf16), released_step(settings, bf16)
     try:
-        return alternate(
-            {OURS: lambda: ours(batch), RELEASED: lambda: released(batch.images, batch.targets)}, settings
-        )
+        return alternate({OURS: lambda: ours(batch), RELEASED: lambda: released(batch.images, batch.targets)}, settings)
     finally:
         torch.set_num_threads(before)
 
