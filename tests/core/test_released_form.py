@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from core.helpers import CPU, SIZE, finetune_config, tiny_net
 
 from benchmarks.released import ReleasedStep, released_terms
+from core.helpers import CPU, SIZE, finetune_config, tiny_net
 from proser_core.learning.fit import Arithmetic
 from proser_core.learning.mixup import MixDraw
 from proser_core.learning.objectives import ProserObjective

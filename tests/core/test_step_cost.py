@@ -1,9 +1,10 @@
 """What a fine-tune step asks of the device, counted in the training loop itself; nothing is timed."""
 
 import pytest
-from core.helpers import CPU, NORMALISATION, labelled
+import torch
 
 from benchmarks.kernels import OperationCount, count_kernels, difference
+from core.helpers import CPU, NORMALISATION, labelled
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
 from proser_core.data.batches import TrainingBatches
 from proser_core.learning.fit import Arithmetic, fit
@@ -46,10 +47,7 @@ def test_a_step_reads_nothing_from_the_device(choices, bf16):
 
 
 def test_a_host_read_and_a_loop_would_be_counted():
-    values = labelled(4).targets
-    import torch
-
-    tensor = torch.from_numpy(values)
+    tensor = torch.arange(4)
     count = count_kernels(lambda: [tensor[row].item() + 1 for row in range(4)] and tensor[tensor > 0])
     assert count.num_host_reads >= 4
     assert count.num_kernels >= 1
