@@ -1,6 +1,6 @@
 """The authors' released fine-tune step, in our own words: the form that ours is measured against.
 
-Written from the description in docs/method-notes.md, on our network, so that the comparison is of the form alone:
+Written from a description of it, on our network, so that the comparison is of the form alone:
 three passes through phi_pre and four through phi_post on half batches, the true class masked row
 by row, all C dummies in the logits, same-class pairs kept, statistics read from the device.
 """
