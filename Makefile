@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PACKAGES := proser_core tune_spaces pipelines
 
-.PHONY: run ui test check format clean
+.PHONY: run ui test benchmark check format clean
 
 run: $(INSTALLED)
 	$(BIN)/proser run digits
@@ -14,6 +14,9 @@ ui: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest
+
+benchmark: $(INSTALLED)
+	$(BIN)/python -m benchmarks
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -105,8 +105,10 @@ class KnownRanks:
         return float((self.correct_above[left] + self.correct_above[right]).mean() / 2)
 
     def _positions(self, unknown_margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        left = np.searchsorted(self.sorted_margins, unknown_margins, side="left")
-        return left, np.searchsorted(self.sorted_margins, unknown_margins, side="right")
+        """Places of the unknown images among the known, in any order: sorted ones are found three times as fast."""
+        in_order = np.sort(unknown_margins)
+        left = np.searchsorted(self.sorted_margins, in_order, side="left")
+        return left, np.searchsorted(self.sorted_margins, in_order, side="right")
 
 
 def auroc(known_margins: np.ndarray, unknown_margins: np.ndarray) -> float:
@@ -142,6 +144,71 @@ def macro_f1(confusion: np.ndarray) -> float:
 def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: int) -> float:
     """`macro_f1` of predictions and targets in 0..K."""
     return macro_f1(_confusion(targets, predictions, num_known))
+
+
+def macro_f1_curve(
+    margins: np.ndarray,
+    known_predictions: np.ndarray,
+    targets: np.ndarray,
+    num_known: int,
+    thresholds: np.ndarray,
+) -> np.ndarray:
+    """`open_set_macro_f1` at every threshold at once, float64[T]: known if and only if margin >= threshold.
+
+    margins float[N], finite; known_predictions int64[N] in 0..K-1; targets int64[N] in 0..K. Each
+    image is placed among the thresholds once, and suffix sums over them give all counts.
+    """
+    thresholds = np.asarray(thresholds)
+    return _macro_f1_of(_counts_by_threshold(margins, known_predictions, targets, num_known, thresholds))
+
+
+def macro_f1_curves(
+    scores: OpenSetScores, targets: np.ndarray, class_ids: np.ndarray, split: ClassSplit, thresholds: np.ndarray
+) -> dict[int, np.ndarray]:
+    """`macro_f1_curve` of every openness setting, float64[T] by number of unknown classes.
+
+    Arguments as in `evaluate_settings`; the known images are counted once for all settings.
+    """
+    thresholds = np.asarray(thresholds)
+
+    def counts(rows: np.ndarray) -> np.ndarray:
+        guesses, margins = scores.known_predictions[rows], scores.margins[rows]
+        return _counts_by_threshold(margins, guesses, targets[rows], scores.num_known, thresholds)
+
+    known = counts(targets < scores.num_known)
+    return {
+        setting: _macro_f1_of(known + counts(np.isin(class_ids, split.unknown_in(setting))))
+        for setting in split.settings
+    }
+
+
+def _counts_by_threshold(
+    margins: np.ndarray, guesses: np.ndarray, targets: np.ndarray, num_known: int, thresholds: np.ndarray
+) -> np.ndarray:
+    """int64[2, T, K+1]: hits of each class, and its true plus predicted images. Counts of disjoint images add up."""
+    order = np.argsort(thresholds, kind="stable")
+    images = np.argsort(margins)  # sorted ones are found faster; their order does not matter
+    margins, guesses, targets = margins[images], guesses[images], targets[images]
+    accepting = np.searchsorted(thresholds[order], margins, side="right")  # so many thresholds accept the image
+    width = num_known + 2  # one column more, for wrong guesses
+
+    def accepted(labels: np.ndarray) -> np.ndarray:
+        table = np.bincount(accepting * width + labels, minlength=(len(order) + 1) * width)
+        return table.reshape(-1, width)[::-1].cumsum(axis=0)[::-1][1:, : num_known + 1]
+
+    is_unknown = targets == num_known
+    hits = accepted(np.where(is_unknown, num_known, np.where(guesses == targets, guesses, num_known + 1)))
+    predicted = accepted(guesses)
+    hits[:, num_known] = is_unknown.sum() - hits[:, num_known]
+    predicted[:, num_known] = len(margins) - predicted.sum(axis=1)
+    counts = np.empty((2, *hits.shape), np.int64)
+    counts[0, order], counts[1, order] = hits, predicted + np.bincount(targets, minlength=num_known + 1)
+    return counts
+
+
+def _macro_f1_of(counts: np.ndarray) -> np.ndarray:
+    hits, sizes = counts
+    return np.divide(2 * hits, sizes, out=np.zeros(hits.shape), where=sizes > 0).mean(axis=1)
 
 
 def _confusion(targets: np.ndarray, predictions: np.ndarray, num_known: int) -> np.ndarray:

@@ -1,0 +1,41 @@
+"""`python -m benchmarks.document benchmark.json docs/speed.md`: puts measured tables between a document's marks."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tables import Table, Target, targets_table
+
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+
+
+def filled(document: str, results: dict[str, Any]) -> str:
+    """The document with the results in place of what stood between its marks."""
+    before, _, rest = document.partition(BEGIN)
+    _, mark, after = rest.partition(END)
+    if not mark:
+        raise ValueError(f"the document has no {BEGIN} ... {END}")
+    return f"{before}{BEGIN}\n\n{measured(results)}\n{END}{after}"
+
+
+def measured(results: dict[str, Any]) -> str:
+    """Environment, targets and every table as Markdown."""
+    about = "\n".join(f"- {name}: {value}" for name, value in results["environment"].items())
+    parts, targets = [about], []
+    for name, report in results["benchmarks"].items():
+        parts.append(f"### {name}")
+        parts += [Table(**table).markdown().rstrip() for table in report["tables"]]
+        targets += [Target(**{key: t[key] for key in t if key != "verdict"}) for t in report["targets"]]
+    parts.insert(1, targets_table(targets).markdown().rstrip())
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Fill the document named second from the JSON named first."""
+    results, document = (Path(name) for name in sys.argv[1:])
+    document.write_text(filled(document.read_text(), json.loads(results.read_text())))
+
+
+if __name__ == "__main__":
+    main()

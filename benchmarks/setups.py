@@ -1,0 +1,114 @@
+"""What several benchmarks put together: images, networks and the two forms of a step."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from benchmarks.released import ReleasedStep
+from benchmarks.settings import Settings
+from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
+from proser_core.data.batches import BatchSlice, TrainingBatches, half_slices
+from proser_core.data.sources import load_images
+from proser_core.data.tasks import Labelled
+from proser_core.learning.fit import Arithmetic
+from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_closed_set_net
+
+NUM_KNOWN, NUM_DUMMIES = 15, 5
+NORMALISATION = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+
+
+def arithmetic(settings: Settings, bf16: bool) -> Arithmetic:
+    """The settings' device in one of the two precisions."""
+    return Arithmetic(settings.torch_device, bf16)
+
+
+def images(settings: Settings, count: int) -> tuple[Labelled, str]:
+    """`count` training images of 15 classes and what they are: CIFAR100's where a data directory is given."""
+    size = settings.image_size
+    if settings.data_dir is None:
+        generator = np.random.default_rng(0)
+        pixels = generator.integers(0, 256, (count, size, size, 3), dtype=np.uint8)
+        return Labelled(pixels, generator.integers(0, NUM_KNOWN, count)), "random uint8 images"
+    loaded = load_images("cifar100", "train", settings.data_dir, size=size, classes=range(NUM_KNOWN))
+    rows = np.random.default_rng(0).permutation(len(loaded.labels))[:count]
+    return Labelled(loaded.images[rows], loaded.labels[rows]), "CIFAR100 training images of 15 classes"
+
+
+def training_batches(settings: Settings, labelled: Labelled, batch_size: int = 0) -> TrainingBatches:
+    """Ours: images in memory, augmented in batches."""
+    return TrainingBatches(
+        labelled,
+        DataConfig(image_size=settings.image_size, padding=settings.image_size // 8),
+        NORMALISATION,
+        batch_size=batch_size or settings.batch_size,
+        seed=0,
+        purpose="finetune",
+        device=settings.torch_device,
+    )
+
+
+def one_batch(settings: Settings, num_known: int = NUM_KNOWN, batch_size: int = 0) -> BatchSlice:
+    """A batch of noise in channels_last memory, as ours come."""
+    count, size = batch_size or settings.batch_size, settings.image_size
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randn(count, 3, size, size, generator=generator).to(memory_format=torch.channels_last)
+    targets = torch.randint(num_known, (count,), generator=generator).to(settings.torch_device)
+    return BatchSlice(pixels.to(settings.torch_device), targets, targets)
+
+
+def rank_part(batch: BatchSlice, rank: int, world_size: int) -> BatchSlice:
+    """A rank's share of a global batch."""
+    mine = torch.from_numpy(half_slices(len(batch.targets), rank, world_size)).to(batch.targets.device)
+    pixels = batch.images[mine].contiguous(memory_format=torch.channels_last)
+    return BatchSlice(pixels, batch.targets[mine], batch.global_targets)
+
+
+def placeholder_net(
+    settings: Settings, *, channels_last: bool = True, num_known: int = NUM_KNOWN, num_dummies: int = NUM_DUMMIES
+) -> PlaceholderNet:
+    """classifier32 with dummies, on the settings' device."""
+    closed_set = make_closed_set_net(NetworkConfig(), num_known, settings.image_size, seed=0)
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    return add_placeholders(closed_set, num_dummies, seed=0).to(settings.torch_device, memory_format=layout)
+
+
+class OurStep:
+    """The body of `fit`'s loop: draw, forward, backward, optimizer, sums that stay on the device."""
+
+    def __init__(self, objective: ProserObjective | CrossEntropyObjective, arithmetic: Arithmetic) -> None:
+        self.objective, self._arithmetic = objective.train(), arithmetic
+        config = FinetuneConfig()
+        self._optimizer = torch.optim.SGD(
+            objective.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay, foreach=True
+        )
+        self._forward: Callable = objective
+        self.sums: dict[str, torch.Tensor] = {}
+        self._steps = 0
+
+    def through(self, wrap: Callable) -> "OurStep":
+        """The same step with its forward pass wrapped (DDP, torch.compile)."""
+        self._forward = wrap(self.objective)
+        return self
+
+    def __call__(self, batch: BatchSlice) -> None:
+        draw = self.objective.draw(0, self._steps, batch)
+        with self._arithmetic.autocast():
+            terms = self._forward(batch.images, batch.targets, batch.global_targets, draw)
+        self._optimizer.zero_grad(set_to_none=True)
+        terms.total.backward()
+        self._optimizer.step()
+        self.sums = {name: self.sums.get(name, 0) + value for name, value in terms.sums.items()}
+        self._steps += 1
+
+
+def our_step(settings: Settings, bf16: bool, **net: int) -> OurStep:
+    """PROSER's step with the paper's settings on a fresh network."""
+    config = FinetuneConfig(batch_size=settings.batch_size)
+    return OurStep(ProserObjective(placeholder_net(settings, **net), config, seed=0), arithmetic(settings, bf16))
+
+
+def released_step(settings: Settings, bf16: bool) -> ReleasedStep:
+    """The released form on the same network, in the same memory layout."""
+    return ReleasedStep(placeholder_net(settings), arithmetic(settings, bf16))

@@ -1,0 +1,67 @@
+"""One fine-tune step: ours against the released form, at the same precision and memory layout."""
+
+import torch
+
+from benchmarks.kernels import OperationCount, count_kernels
+from benchmarks.settings import Settings
+from benchmarks.setups import one_batch, our_step, released_step
+from benchmarks.tables import Report, Table, Target, comparison
+from benchmarks.timing import Samples, alternate, ratios, spread
+
+OURS, RELEASED = "ours", "released form"
+MOST_KERNELS = 350
+
+
+def run(settings: Settings) -> Report:
+    """Ratios by precision and number of threads, and what each form asks of the device."""
+    tables, targets = [], []
+    for bf16 in (True, False):
+        for threads in settings.thread_counts:
+            where = f"{'bf16' if bf16 else 'fp32'}, {_threads(settings, threads)}"
+            samples = _measure(settings, bf16, threads)
+            tables.append(comparison(f"Step of {settings.batch_size} images, {where}", samples, RELEASED))
+            ratio = spread(ratios(samples, RELEASED, OURS))[0]
+            targets.append(Target(f"step against the released form, {where}", ratio, 1.5))
+    counts = operation_counts(settings)
+    tables += [_count_table(counts), _kinds_table(counts[OURS])]
+    targets.append(
+        Target("kernel-like operations of a step", counts[OURS].num_kernels, MOST_KERNELS, at_least=False, unit="")
+    )
+    targets.append(Target("host reads of a step", counts[OURS].num_host_reads, 0, at_least=False, unit=""))
+    return Report(tables, targets)
+
+
+def _threads(settings: Settings, threads: int) -> str:
+    return f"{threads} thread{'s' if threads > 1 else ''}" if settings.device == "cpu" else settings.device
+
+
+def _measure(settings: Settings, bf16: bool, threads: int) -> Samples:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    batch, ours, released = one_batch(settings), our_step(settings, bf16), released_step(settings, bf16)
+    try:
+        return alternate({OURS: lambda: ours(batch), RELEASED: lambda: released(batch.images, batch.targets)}, settings)
+    finally:
+        torch.set_num_threads(before)
+
+
+def operation_counts(settings: Settings) -> dict[str, OperationCount]:
+    """Operations of one bf16 step of each form, after a first one that creates the momentum."""
+    batch, ours, released = one_batch(settings), our_step(settings, True), released_step(settings, True)
+    ours(batch)
+    released(batch.images, batch.targets)
+    return {
+        OURS: count_kernels(lambda: ours(batch)),
+        RELEASED: count_kernels(lambda: released(batch.images, batch.targets)),
+    }
+
+
+def _count_table(counts: dict[str, OperationCount]) -> Table:
+    rows = [(name, count.num_kernels, count.num_host_reads) for name, count in counts.items()]
+    columns = ("variant", "kernel-like operations", "host reads")
+    return Table("What a bf16 step asks of the device", columns, rows)
+
+
+def _kinds_table(count: OperationCount, most: int = 12) -> Table:
+    rows = [(name.removeprefix("aten::"), calls) for name, calls in count.kernels.most_common(most)]
+    return Table("Our most frequent operations in a bf16 step", ("operation", "calls"), rows)

@@ -1,0 +1,87 @@
+"""Macro-F1 at every threshold at once, against scikit-learn at one after another."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score
+
+from proser_core.data.splits import ClassSplit
+from proser_core.recognition.metrics import macro_f1_curve, macro_f1_curves
+from proser_core.recognition.scoring import OpenSetScores
+
+
+def by_scikit_learn(margins, guesses, targets, num_known, thresholds) -> np.ndarray:
+    return np.array(
+        [
+            f1_score(
+                targets,
+                np.where(margins >= threshold, guesses, num_known),
+                labels=range(num_known + 1),
+                average="macro",
+                zero_division=0,
+            )
+            for threshold in np.asarray(thresholds)
+        ]
+    )
+
+
+@st.composite
+def scored_images(draw: st.DrawFn):
+    """Margins of few levels, so that they tie with each other and with thresholds, in any order."""
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    num_known, count = draw(st.integers(2, 6)), draw(st.integers(1, 60))
+    targets = generator.integers(0, num_known + draw(st.sampled_from([0, 1])), count)
+    lucky = generator.random(count) < 0.5
+    guesses = np.where(lucky & (targets < num_known), targets, generator.integers(0, num_known, count))
+    kind = draw(st.sampled_from([np.float32, np.float64]))
+    margins = (np.round(generator.standard_normal(count) * 4) / 4).astype(kind)
+    grid = np.round(generator.standard_normal(draw(st.integers(0, 12))) * 8) / 8
+    return margins, guesses, targets, num_known, np.concatenate([grid, generator.choice(margins, 3)])
+
+
+@given(scored_images())
+def test_every_threshold_equals_scikit_learn_to_the_last_digit(case):
+    assert macro_f1_curve(*case).tolist() == by_scikit_learn(*case).tolist()
+
+
+@given(scored_images(), st.integers(0, 2**32))
+def test_thresholds_may_come_in_any_order(case, seed):
+    *scored, thresholds = case
+    order = np.random.default_rng(seed).permutation(len(thresholds))
+    assert macro_f1_curve(*scored, thresholds[order]).tolist() == macro_f1_curve(*case)[order].tolist()
+
+
+def test_a_margin_on_the_threshold_is_known():
+    margins, guesses, targets = np.array([1.0, 1.0]), np.array([0, 0]), np.array([0, 2])
+    at, above = macro_f1_curve(margins, guesses, targets, 2, np.array([1.0, np.nextafter(1.0, 2)]))
+    assert at == pytest.approx((2 / 3) / 3)  # both known: class 0 has one hit and one miss
+    assert above == pytest.approx((2 / 3) / 3)  # both unknown: the same for class 2
+    assert macro_f1_curve(margins[:1], guesses[:1], targets[:1], 2, np.array([1.0])) == pytest.approx([1 / 3])
+
+
+def test_infinite_thresholds_accept_all_and_none():
+    margins, guesses, targets = np.array([0.5, -3.0, 9.0]), np.array([0, 1, 1]), np.array([0, 1, 2])
+    everything, nothing = macro_f1_curve(margins, guesses, targets, 2, np.array([-np.inf, np.inf]))
+    assert everything == pytest.approx((1 + 2 / 3) / 3)
+    assert nothing == pytest.approx((2 / 4) / 3)
+
+
+def test_no_threshold_gives_an_empty_curve():
+    assert macro_f1_curve(np.ones(2), np.zeros(2, int), np.zeros(2, int), 2, np.array([])).shape == (0,)
+
+
+@given(st.integers(0, 2**32))
+def test_curves_of_all_settings_equal_each_setting_on_its_own(seed):
+    generator = np.random.default_rng(seed)
+    split = ClassSplit(known=(4, 0, 2), unknown=(1, 5, 3), settings=(1, 3))
+    class_ids = generator.integers(0, 6, 80)
+    targets = np.array([split.known.index(c) if c in split.known else 3 for c in class_ids.tolist()])
+    margins = (np.round(generator.standard_normal(80) * 2) / 2).astype(np.float32)
+    guesses, thresholds = generator.integers(0, 3, 80), np.linspace(-2, 2, 9)
+    curves = macro_f1_curves(OpenSetScores(guesses, margins, 3, 0.0), targets, class_ids, split, thresholds)
+    assert list(curves) == [1, 3]
+    for setting, curve in curves.items():
+        rows = np.isin(class_ids, split.known + split.unknown_in(setting))
+        expected = by_scikit_learn(margins[rows], guesses[rows], targets[rows], 3, thresholds)
+        assert curve.tolist() == expected.tolist()

@@ -1,0 +1,76 @@
+"""The benchmarks run, and their tables have the promised shape. No time is asserted."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.document import filled
+from benchmarks.tables import Table, Target, comparison, targets_table
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory) -> tuple[str, dict]:
+    path = tmp_path_factory.mktemp("benchmarks") / "benchmark.json"
+    command = [sys.executable, "-m", "benchmarks", "step", "evaluation", "--quick", "--json", str(path)]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads(path.read_text())
+
+
+def test_the_environment_is_printed_and_stored(quick_run):
+    printed, stored = quick_run
+    for name in ("processor", "cores", "threads", "torch", "OMP_WAIT_POLICY"):
+        assert f"- {name}: {stored['environment'][name]}" in printed
+
+
+def test_every_row_has_a_cell_for_each_column(quick_run):
+    stored = quick_run[1]["benchmarks"]
+    assert list(stored) == ["step", "evaluation"]
+    for report in stored.values():
+        assert report["tables"]
+        for table in report["tables"]:
+            assert {len(row) for row in table["rows"]} == {len(table["columns"])}
+
+
+def test_every_target_has_a_measurement_and_a_verdict(quick_run):
+    printed, stored = quick_run
+    targets = [target for report in stored["benchmarks"].values() for target in report["targets"]]
+    assert len(targets) >= 5
+    assert all(target["measured"] is not None and target["verdict"] in ("met", "missed") for target in targets)
+    assert "## targets" in printed
+
+
+def test_results_are_equal_to_scikit_learns(quick_run):
+    tables = quick_run[1]["benchmarks"]["evaluation"]["tables"]
+    differences = [float(table["notes"][0].rpartition(" ")[2].rstrip(".")) for table in tables]
+    assert max(differences) < 1e-12
+
+
+def test_a_document_is_filled_between_its_marks_and_again(quick_run):
+    document = "before\n<!-- measured: begin -->\nnothing yet\n<!-- measured: end -->\nafter\n"
+    once = filled(document, quick_run[1])
+    assert once.startswith("before\n")
+    assert once.endswith("after\n")
+    assert "nothing yet" not in once
+    assert "### evaluation" in once
+    assert filled(once, quick_run[1]) == once
+
+
+def test_a_ratio_is_taken_round_by_round():
+    table = comparison("title", {"fast": [1.0, 2.0, 1.0], "slow": [2.0, 8.0, 3.0]}, against="slow")
+    assert table.rows[0][1] == 1000.0
+    assert table.rows[0][4] == 3.0  # the median of 2, 4 and 3
+    assert table.rows[1][4:] == (1.0, 1.0, 1.0)
+
+
+def test_what_was_not_measured_says_so():
+    targets = [Target("a", 2.0, 1.5), Target("b", 2.0, 1.5, at_least=False), Target("c", None, 1.5)]
+    assert [target.verdict for target in targets] == ["met", "missed", "not measured"]
+    assert "| c | not measured | >= 1.5 x | not measured |" in targets_table(targets).markdown()
+    assert "not measured" in Table("t", ("x",), [(None,)]).markdown()
