@@ -20,7 +20,9 @@ def main(arguments: list[str] | None = None) -> None:
     from benchmarks.environment import environment
     from benchmarks.settings import Settings
     from benchmarks.tables import Target, targets_table
+    from proser_core.memory import keep_freed_memory
 
+    keep_freed_memory()  # as training does
     settings = Settings(options.quick, options.device, options.data_dir)
     about: dict[str, Any] = environment() | {"quick": options.quick, "device": options.device}
     print("\n".join(f"- {name}: {value}" for name, value in about.items()), flush=True)

@@ -20,7 +20,7 @@ def run(settings: Settings) -> Report:
 
 def _compare(settings: Settings, bf16: bool) -> Table:
     precision, batch = "bf16" if bf16 else "fp32", one_batch(settings)
-    eager, compiled = our_step(settings, bf16), our_step(settings, bf16).through(torch.compile)
+    eager, compiled = our_step(settings, bf16), our_step(settings, bf16, wrap=torch.compile)
     start = time.perf_counter()
     try:
         compiled(batch)

@@ -1,4 +1,4 @@
-"""The eager step on a GPU against the released form there; and how long the host takes to launch it."""
+"""The step on a GPU, captured as a graph and eager, against the released form; and the host's time to launch it."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from benchmarks.setups import one_batch, our_step, released_step
 from benchmarks.tables import Report, Table, comparison
 from benchmarks.timing import alternate
 
-OURS, RELEASED = "ours", "released form"
+GRAPHED, OURS, RELEASED = "ours, CUDA graph", "ours, eager", "released form"
 
 
 def run(settings: Settings) -> Report:
@@ -24,7 +24,12 @@ def run(settings: Settings) -> Report:
 
 def _compare(settings: Settings, bf16: bool) -> Table:
     batch, ours, released = one_batch(settings), our_step(settings, bf16), released_step(settings, bf16)
-    variants = {OURS: lambda: ours(batch), RELEASED: lambda: released(batch.images, batch.targets)}
+    graphed = our_step(settings, bf16).graphed()
+    variants = {
+        GRAPHED: lambda: graphed(batch),
+        OURS: lambda: ours(batch),
+        RELEASED: lambda: released(batch.images, batch.targets),
+    }
     samples = alternate(variants, settings, warmup=5)
     note = f"The host takes {1000 * _launch_seconds(variants[OURS]):.2f} ms to launch our step."
     title = f"Step of {settings.batch_size} images, {'bf16' if bf16 else 'fp32'}, {torch.cuda.get_device_name()}"

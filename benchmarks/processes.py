@@ -13,7 +13,8 @@ import torch.multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.settings import Settings
-from benchmarks.setups import one_batch, our_step, rank_part
+from benchmarks.setups import one_batch, our_step, rank_part, unwrapped
+from proser_core.memory import keep_freed_memory
 
 
 class Group(AbstractContextManager["Group"]):
@@ -59,10 +60,10 @@ class Group(AbstractContextManager["Group"]):
 def _serve(rank: int, world: tuple[int, int], threads: int, settings: Settings, orders: Any, answers: Any) -> None:
     torch.set_num_threads(threads)
     size, port = world
-    step = our_step(settings, bf16=True)
+    keep_freed_memory()
     if size > 1:
         dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
-        step.through(DistributedDataParallel)
+    step = our_step(settings, bf16=True, wrap=DistributedDataParallel if size > 1 else unwrapped)
     batch = rank_part(one_batch(settings), rank if size > 1 else 0, size)
     while count := orders.get():
         start = time.perf_counter()

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from proser_core.learning.fit import Arithmetic
+from proser_core.learning.step import Arithmetic
 from proser_core.networks.nets import PlaceholderNet
 
 MASKED = -1e9  # the released code's logit of a class that is taken away

@@ -4,15 +4,18 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from torch import nn
 
 from benchmarks.released import ReleasedStep
 from benchmarks.settings import Settings
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
-from proser_core.data.batches import BatchSlice, TrainingBatches, half_slices
+from proser_core.data.batches import BatchDraw, BatchSlice, TrainingBatches, half_slices
 from proser_core.data.sources import load_images
 from proser_core.data.tasks import Labelled
-from proser_core.learning.fit import Arithmetic
+from proser_core.learning.averaging import WeightAverage
+from proser_core.learning.mixup import MixDraw
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.learning.step import Arithmetic, GraphedStep, StepInputs, TrainingStep
 from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_closed_set_net
 
 NUM_KNOWN, NUM_DUMMIES = 15, 5
@@ -74,39 +77,61 @@ def placeholder_net(
     return add_placeholders(closed_set, num_dummies, seed=0).to(settings.torch_device, memory_format=layout)
 
 
-class OurStep:
-    """The body of `fit`'s loop: draw, forward, backward, optimizer, sums that stay on the device."""
+def unwrapped(module: nn.Module) -> nn.Module:
+    """The forward pass of one process, eager."""
+    return module
 
-    def __init__(self, objective: ProserObjective | CrossEntropyObjective, arithmetic: Arithmetic) -> None:
-        self.objective, self._arithmetic = objective.train(), arithmetic
+
+class _Given:
+    """In the place of `TrainingBatches`: hands a step the batch that lies ready."""
+
+    def __init__(self) -> None:
+        self.batch: BatchSlice | None = None
+
+    def load(self, draw: BatchDraw) -> BatchSlice | None:
+        """The batch, whatever is drawn."""
+        return self.batch
+
+
+class OurStep:
+    """`TrainingStep` on batches that are augmented already, its draws included."""
+
+    def __init__(
+        self,
+        objective: ProserObjective | CrossEntropyObjective,
+        arithmetic: Arithmetic,
+        wrap: Callable[[nn.Module], nn.Module] = unwrapped,
+    ) -> None:
+        self.objective, self._device = objective.train(), arithmetic.device
         config = FinetuneConfig()
+        self._lr = torch.tensor(config.lr, device=self._device)
         self._optimizer = torch.optim.SGD(
-            objective.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay, foreach=True
+            objective.parameters(), self._lr.clone(), config.momentum, weight_decay=config.weight_decay, fused=True
         )
-        self._forward: Callable = objective
-        self.sums: dict[str, torch.Tensor] = {}
+        self._given, average = _Given(), WeightAverage(objective, 0.0)
+        self._step = TrainingStep(wrap(objective), self._given, self._optimizer, average, arithmetic)
+        self.take: Callable[[StepInputs], None] = self._step
         self._steps = 0
 
-    def through(self, wrap: Callable) -> "OurStep":
-        """The same step with its forward pass wrapped (DDP, torch.compile)."""
-        self._forward = wrap(self.objective)
+    def graphed(self) -> "OurStep":
+        """The same step captured as a CUDA graph; its batch must then stay the same tensors."""
+        self.take = GraphedStep(self._step)
         return self
 
     def __call__(self, batch: BatchSlice) -> None:
-        draw = self.objective.draw(0, self._steps, batch)
-        with self._arithmetic.autocast():
-            terms = self._forward(batch.images, batch.targets, batch.global_targets, draw)
-        self._optimizer.zero_grad(set_to_none=True)
-        terms.total.backward()
-        self._optimizer.step()
-        self.sums = {name: self.sums.get(name, 0) + value for name, value in terms.sums.items()}
+        self._given.batch = batch
+        draws = self.objective.draws(self._steps, 1, len(batch.global_targets), self._device)
+        mix = None if draws is None else MixDraw(draws.partners[0], draws.mix_lambda[0])
+        nothing = torch.zeros(0, device=self._device)
+        self.take(StepInputs(BatchDraw(nothing, nothing), mix, self._lr))
         self._steps += 1
 
 
-def our_step(settings: Settings, bf16: bool, **net: int) -> OurStep:
-    """PROSER's step with the paper's settings on a fresh network."""
+def our_step(settings: Settings, bf16: bool, wrap: Callable[[nn.Module], nn.Module] = unwrapped, **net: int) -> OurStep:
+    """PROSER's step with the paper's settings on a fresh network; `wrap` goes around its forward pass."""
     config = FinetuneConfig(batch_size=settings.batch_size)
-    return OurStep(ProserObjective(placeholder_net(settings, **net), config, seed=0), arithmetic(settings, bf16))
+    objective = ProserObjective(placeholder_net(settings, **net), config, seed=0)
+    return OurStep(objective, arithmetic(settings, bf16), wrap)
 
 
 def released_step(settings: Settings, bf16: bool) -> ReleasedStep:

@@ -7,8 +7,9 @@ from benchmarks.kernels import OperationCount, count_kernels, difference
 from core.helpers import CPU, NORMALISATION, labelled
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
 from proser_core.data.batches import TrainingBatches
-from proser_core.learning.fit import Arithmetic, fit
+from proser_core.learning.fit import fit
 from proser_core.learning.objectives import ProserObjective
+from proser_core.learning.step import Arithmetic
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 
 SIZE, BATCH = 8, 8
