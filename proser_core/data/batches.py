@@ -52,6 +52,7 @@ class TrainingBatches:
         rank: int = 0,
         world_size: int = 1,
         flips: Flips = "random",
+        rand_augment: int = 0,
     ) -> None:
         if len(labelled) < batch_size:
             raise ConfigError(
@@ -60,7 +61,7 @@ class TrainingBatches:
             )
         self.batch_size, self.steps_per_epoch = batch_size, len(labelled) // batch_size
         self._config, self._seed, self._purpose = config, seed, purpose
-        self._rank, self._world_size = rank, world_size
+        self._rank, self._world_size, self._magnitude = rank, world_size, rand_augment
         self._mirrored_first = self._mirrored_at_first(len(labelled)) if flips == "alternating" else None
         self._crops = _CropTable(labelled.images, config.padding, config.flip, device)
         self._targets = torch.from_numpy(np.array(labelled.targets)).to(device)
@@ -85,9 +86,18 @@ class TrainingBatches:
             flips = (self._mirrored_first[rows] + epoch) % 2 * int(self._config.flip)
         mine = half_slices(len(rows), self._rank, self._world_size)
         pixels = self._crops.crop(rows[mine], offsets[:, mine], flips[mine])
+        if self._magnitude:
+            pixels = self._operated(pixels, mine, len(rows), epoch, step)
         global_targets = self._targets[torch.from_numpy(rows).to(self._targets.device)]
         picked = torch.from_numpy(mine).to(self._targets.device)
         return BatchSlice(self._normalise(pixels), global_targets[picked], global_targets)
+
+    def _operated(self, pixels: Tensor, mine: np.ndarray, count: int, epoch: int, step: int) -> Tensor:
+        """RandAugment, drawn for the `count` images of the global batch by a key of its own."""
+        from proser_core.data.rand_augment import OperationDraw, draw_operations, rand_augment  # loads torchvision
+
+        draw = draw_operations(keyed_generator(self._seed, f"{self._purpose} operations", epoch, step), count)
+        return rand_augment(pixels, OperationDraw(draw.operations[mine], draw.negative[mine]), self._magnitude)
 
 
 def half_slices(batch_size: int, rank: int, world_size: int) -> np.ndarray:

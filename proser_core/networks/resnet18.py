@@ -1,7 +1,6 @@
 """ResNet-18 (He et al. 2016) in its form for 32-pixel images."""
 
 from torch import nn
-from torchvision.models import resnet18 as torchvision_resnet18
 
 from proser_core.config import NetworkConfig, SplitPoint
 from proser_core.networks.backbone import Backbone, average_pool, refuse_fields
@@ -14,8 +13,10 @@ def resnet18(config: NetworkConfig, image_size: int) -> Backbone:
 
     The habit of the field at 32 pixels. Raises ConfigError where dropout or a weights file is set.
     """
+    from torchvision import models  # takes seconds, for those who use it
+
     refuse_fields(config, "dropout", "weights_file")
-    net = torchvision_resnet18()
+    net = models.resnet18()
     stem = nn.Conv2d(3, 64, 3, padding=1, bias=False)
     nn.init.kaiming_normal_(stem.weight, mode="fan_out", nonlinearity="relu")
     layers = {name: getattr(net, name) for name in ("bn1", "relu", "layer1", "layer2", "layer3", "layer4")}

@@ -1,12 +1,6 @@
 """Torchvision's ResNets as they are, for larger images, with torchvision's own weights from a file."""
 
-from collections.abc import Callable
 from pathlib import Path
-
-from torchvision.models import ResNet
-from torchvision.models import resnet18 as torchvision_resnet18
-from torchvision.models import resnet34 as torchvision_resnet34
-from torchvision.models import resnet50 as torchvision_resnet50
 
 from proser_core.config import NetworkConfig, SplitPoint
 from proser_core.errors import ConfigError
@@ -15,33 +9,35 @@ from proser_core.networks.weights import load_torchvision
 
 STAGES = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4")
 SMALLEST = 64
-"""Pixels. The nets halve an image five times; below 64 the last stage sees a single position."""
+"""Pixels. The nets end in 7 x 7 positions at 224 pixels, and in 2 x 2 at 64."""
 
 
 def resnet18_224(config: NetworkConfig, image_size: int) -> Backbone:
     """ResNet-18 for 224 pixels, 512-d."""
-    return _resnet(torchvision_resnet18, config, image_size)
+    return _resnet("resnet18", config, image_size)
 
 
 def resnet34_224(config: NetworkConfig, image_size: int) -> Backbone:
     """ResNet-34 for 224 pixels, 512-d."""
-    return _resnet(torchvision_resnet34, config, image_size)
+    return _resnet("resnet34", config, image_size)
 
 
 def resnet50_224(config: NetworkConfig, image_size: int) -> Backbone:
     """ResNet-50 for 224 pixels, 2048-d."""
-    return _resnet(torchvision_resnet50, config, image_size)
+    return _resnet("resnet50", config, image_size)
 
 
-def _resnet(make: Callable[[], ResNet], config: NetworkConfig, image_size: int) -> Backbone:
+def _resnet(name: str, config: NetworkConfig, image_size: int) -> Backbone:
     """Raises ConfigError for images that are too small, CheckpointError for a file that does not fit."""
+    from torchvision import models  # takes seconds, for those who use it
+
     refuse_fields(config, "dropout")
     if image_size < SMALLEST:
         raise ConfigError(
             f"data.image_size {image_size} is too small for {config.backbone}, which halves an image five times; "
             f"use --data.image-size 224, as it was pretrained, or at least {SMALLEST}, or the backbone resnet18"
         )
-    net = make()
+    net = getattr(models, name)()
     last_block = len(net.layer4) - 2
     splits: dict[SplitPoint, str] = {"early": "layer2", "middle": "layer3", "late": f"layer4.{last_block}"}
     stages = {name: getattr(net, name) for name in STAGES}
