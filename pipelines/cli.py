@@ -1,18 +1,19 @@
 """The command line. `proser COMMAND --help` explains every field with its default and source."""
 
+import argparse
 import contextlib
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 from rich.console import Console
 
-from pipelines.recipes import RECIPES
+from pipelines.recipes import PRETRAINING, RECIPES, first_line
 from proser_core.config import Recipe
 from proser_core.errors import ConfigError, ProserError, TrainingError
 from proser_core.naming import look_up, unknown_name
@@ -21,7 +22,7 @@ DEFAULT_STORAGE = Path("proser-storage")
 USAGE = """usage: proser COMMAND ...
 
   run RECIPE   images to a calibrated open-set classifier in the model registry
-  list         the recipes, search spaces and data sets there are
+  list         the recipes, pretraining schedules, search spaces and data sets there are
   ui           browse runs, figures and models in the MLflow UI
 
 `proser run RECIPE --help` explains every field. Recipes: {recipes}
@@ -40,13 +41,16 @@ class RunArguments:
     """Directory for prepared data, weights, logits and figures; all machines must see it."""
     pretrained: Path | None = None
     """A closed-set checkpoint of your own, instead of pretraining: safetensors or a state_dict."""
+    pretraining: str = ""
+    """Pretraining schedule instead of the recipe's own: short, long, strong or fast (see `proser
+    list`). It fills every --pretrain field; those given beside it come on top."""
     draw: Path | None = None
     """Write the graph of the stages to this file (.svg, .png, .pdf or .dot) and stop."""
 
 
 @dataclass(frozen=True)
 class ListArguments:
-    """The recipes, search spaces and data sets there are."""
+    """The recipes, pretraining schedules, search spaces and data sets there are."""
 
     data_dir: Path | None = None
     """Directory in which data sets are looked for."""
@@ -63,11 +67,11 @@ class UiArguments:
 def run_command(arguments: list[str]) -> int:
     """`proser run RECIPE ...`."""
     if not arguments or arguments[0].startswith("-"):
-        names = "\n".join(f"  {name:<14} {_first_line(make)}" for name, make in RECIPES.items())
+        names = "\n".join(f"  {name:<14} {first_line(make)}" for name, make in RECIPES.items())
         print(f"usage: proser run RECIPE [options]\n\nRecipes:\n{names}\n")
         print("`proser run RECIPE --help` explains every field.")
         return 0 if arguments in (["--help"], ["-h"]) else 2
-    recipe = look_up("recipe", arguments[0], RECIPES)()
+    recipe = _with_schedule(look_up("recipe", arguments[0], RECIPES)(), arguments[1:])
     parsed = tyro.cli(RunArguments, prog=f"proser run {arguments[0]}", default=RunArguments(recipe), args=arguments[1:])
     from pipelines.run import draw, run
 
@@ -75,6 +79,16 @@ def run_command(arguments: list[str]) -> int:
         draw(parsed.recipe, parsed.draw)
         return 0
     return run(parsed.recipe, parsed.data_dir, parsed.storage, parsed.pretrained, _console())
+
+
+def _with_schedule(recipe: Recipe, arguments: list[str]) -> Recipe:
+    """The recipe that --pretraining leaves for the other arguments to change; they are parsed after it."""
+    peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    peek.add_argument("--pretraining", nargs="?")
+    name = peek.parse_known_args(arguments)[0].pretraining
+    if not name:  # one that is missing is the parser's own to refuse
+        return recipe
+    return replace(recipe, pretrain=look_up("pretraining schedule", name, PRETRAINING)())
 
 
 def list_command(arguments: list[str]) -> int:
@@ -134,10 +148,6 @@ def main() -> int:
 def _console() -> Console:
     """The terminal; a file or a pipe gets lines wide enough for the tables."""
     return Console() if sys.stdout.isatty() else Console(width=120)
-
-
-def _first_line(make: Callable[[], Recipe]) -> str:
-    return (make.__doc__ or "").splitlines()[0]
 
 
 if __name__ == "__main__":
