@@ -145,9 +145,10 @@ def lr_factor(config: OptimizerConfig, step: int, total_steps: int) -> float:
     warmup = max(1, round(WARMUP_SHARE[config.schedule] * total_steps))
     if step < warmup:
         return (step + 1) / warmup
-    progress = min(1.0, (step - warmup) / max(1, total_steps - warmup))
-    if config.schedule == "cosine_restarts" and progress < 1.0:
-        progress = progress * (config.restarts + 1) % 1.0
+    position, length = step - warmup, max(1, total_steps - warmup)
+    if config.schedule == "cosine_restarts" and position < length:
+        position = position * (config.restarts + 1) % length  # in whole numbers, so that no restart slips by a step
+    progress = min(1.0, position / length)
     floor = FLOOR[config.schedule]
     return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * progress))
 
