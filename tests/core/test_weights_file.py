@@ -11,6 +11,8 @@ from torchvision.models import resnet18
 
 from proser_core.config import NetworkConfig, Recipe, decisive_fields, decisive_network
 from proser_core.errors import CheckpointError
+from proser_core.jobs.spec import job_inputs
+from proser_core.jobs.store import Artefact
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -89,10 +91,15 @@ def test_weights_of_another_resnet_and_files_that_hold_none_are_refused(torchvis
 def test_content_decides_and_place_does_not(tmp_path):
     for name, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
         (tmp_path / name).write_bytes(content)
-    a, b, c = (decisive_fields(Recipe(network=network(tmp_path / name))) for name in "abc")
-    assert a == b
-    assert a != c
-    assert str(tmp_path) not in str(a)
+    recipes = [Recipe(network=network(tmp_path / name)) for name in "abc"]
+    task = Artefact(tmp_path, "digest")
+    for a, b, c in (
+        map(decisive_fields, recipes),
+        (job_inputs("pretrain", recipe, task, "", False, "code") for recipe in recipes),
+    ):
+        assert a == b
+        assert a != c
+        assert str(tmp_path) not in str(a)
     assert decisive_network(NetworkConfig())["weights_file"] == ""
     with pytest.raises(CheckpointError, match=r"network.weights_file .*nowhere cannot be read: No such file"):
         decisive_network(network(tmp_path / "nowhere"))
