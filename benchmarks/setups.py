@@ -123,7 +123,7 @@ class OurStep:
         draws = self.objective.draws(self._steps, 1, len(batch.global_targets), self._device)
         mix = None if draws is None else MixDraw(draws.partners[0], draws.mix_lambda[0])
         nothing = torch.zeros(0, device=self._device)
-        self.take(StepInputs(BatchDraw(nothing, nothing), mix, self._lr))
+        self.take(StepInputs(BatchDraw(nothing, nothing, nothing), mix, self._lr))
         self._steps += 1
 
 

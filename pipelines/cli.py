@@ -1,18 +1,19 @@
 """The command line. `proser COMMAND --help` explains every field with its default and source."""
 
+import argparse
 import contextlib
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 from rich.console import Console
 
-from pipelines.recipes import RECIPES
+from pipelines.recipes import PRETRAINING, RECIPES, first_line
 from proser_core.config import Recipe
 from proser_core.errors import ConfigError, ProserError, TrainingError
 from proser_core.naming import look_up, unknown_name
@@ -21,7 +22,7 @@ DEFAULT_STORAGE = Path("proser-storage")
 USAGE = """usage: proser COMMAND ...
 
   run RECIPE   images to a calibrated open-set classifier in the model registry
-  list         the recipes, search spaces and data sets there are
+  list         the recipes, pretraining schedules, search spaces and data sets there are
   job RECIPE   write its trainings to a file, for a machine without Ray
   import OUT   take what such a machine trained into storage, tracking and registry
   ui           browse runs, figures and models in the MLflow UI
@@ -42,13 +43,16 @@ class RunArguments:
     """Directory for prepared data, weights, logits and figures; all machines must see it."""
     pretrained: Path | None = None
     """A closed-set checkpoint of your own, instead of pretraining: safetensors or a state_dict."""
+    pretraining: str = ""
+    """Pretraining schedule instead of the recipe's own: short, long, strong or fast (see `proser
+    list`). It fills every --pretrain field; those given beside it come on top."""
     draw: Path | None = None
     """Write the graph of the stages to this file (.svg, .png, .pdf or .dot) and stop."""
 
 
 @dataclass(frozen=True)
 class ListArguments:
-    """The recipes, search spaces and data sets there are."""
+    """The recipes, pretraining schedules, search spaces and data sets there are."""
 
     data_dir: Path | None = None
     """Directory in which data sets are looked for."""
@@ -66,6 +70,8 @@ class JobArguments:
     """Directory with the data sets; where it lies elsewhere on the other machine, edit the file."""
     with_task: bool = False
     """Prepare the images here and write them beside the file, so that no data set is needed there."""
+    pretraining: str = ""
+    """Pretraining schedule instead of the recipe's own (see `proser list`)."""
     storage: Path = DEFAULT_STORAGE
     """Directory in which `--with-task` finds or leaves the prepared images."""
 
@@ -92,7 +98,7 @@ def run_command(arguments: list[str]) -> int:
     """`proser run RECIPE ...`."""
     if not arguments or arguments[0].startswith("-"):
         return _ask_for_recipe("run", arguments)
-    recipe = look_up("recipe", arguments[0], RECIPES)()
+    recipe = _with_schedule(look_up("recipe", arguments[0], RECIPES)(), arguments[1:])
     parsed = tyro.cli(RunArguments, prog=f"proser run {arguments[0]}", default=RunArguments(recipe), args=arguments[1:])
     from pipelines.run import draw, run
 
@@ -106,7 +112,7 @@ def job_command(arguments: list[str]) -> int:
     """`proser job RECIPE ...`."""
     if not arguments or arguments[0].startswith("-"):
         return _ask_for_recipe("job", arguments)
-    recipe = look_up("recipe", arguments[0], RECIPES)()
+    recipe = _with_schedule(look_up("recipe", arguments[0], RECIPES)(), arguments[1:])
     parsed = tyro.cli(JobArguments, prog=f"proser job {arguments[0]}", default=JobArguments(recipe), args=arguments[1:])
     from pipelines.carrying import write_job
 
@@ -120,6 +126,16 @@ def import_command(arguments: list[str]) -> int:
     from pipelines.carrying import import_job
 
     return import_job(parsed.out.resolve(), parsed.storage, _console())
+
+
+def _with_schedule(recipe: Recipe, arguments: list[str]) -> Recipe:
+    """The recipe that --pretraining leaves for the other arguments to change; they are parsed after it."""
+    peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    peek.add_argument("--pretraining", nargs="?")
+    name = peek.parse_known_args(arguments)[0].pretraining
+    if not name:  # one that is missing is the parser's own to refuse
+        return recipe
+    return replace(recipe, pretrain=look_up("pretraining schedule", name, PRETRAINING)())
 
 
 def list_command(arguments: list[str]) -> int:
@@ -183,7 +199,7 @@ def main() -> int:
 
 
 def _ask_for_recipe(command: str, arguments: list[str]) -> int:
-    names = "\n".join(f"  {name:<14} {_first_line(make)}" for name, make in RECIPES.items())
+    names = "\n".join(f"  {name:<14} {first_line(make)}" for name, make in RECIPES.items())
     print(f"usage: proser {command} RECIPE [options]\n\nRecipes:\n{names}\n")
     print(f"`proser {command} RECIPE --help` explains every field.")
     return 0 if arguments in (["--help"], ["-h"]) else 2
@@ -192,10 +208,6 @@ def _ask_for_recipe(command: str, arguments: list[str]) -> int:
 def _console() -> Console:
     """The terminal; a file or a pipe gets lines wide enough for the tables."""
     return Console() if sys.stdout.isatty() else Console(width=120)
-
-
-def _first_line(make: Callable[[], Recipe]) -> str:
-    return (make.__doc__ or "").splitlines()[0]
 
 
 if __name__ == "__main__":

@@ -5,17 +5,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.recipes import RECIPES
+from pipelines.recipes import PRETRAINING, RECIPES, first_line
 from proser_core.data.sources import SOURCES, find_layout
 from tune_spaces import describe, space_names
 
 
 def print_listing(data_dir: Path | None, console: Console) -> None:
-    """Recipes, search spaces, and the data sets with where they were found."""
+    """Recipes, pretraining schedules, search spaces, and the data sets with where they were found."""
     where = data_dir or "no --data-dir given"
     found = {name: find_layout(source, data_dir) or f"not found ({where})" for name, source in SOURCES.items()}
     sections = {
-        "Recipes": {name: (make.__doc__ or "").splitlines()[0] for name, make in RECIPES.items()},
+        "Recipes": {name: first_line(make) for name, make in RECIPES.items()},
+        "Pretraining schedules (--pretraining NAME)": {name: first_line(make) for name, make in PRETRAINING.items()},
         "Search spaces": {name: describe(name) for name in space_names()},
         "Data sets": found,
     }

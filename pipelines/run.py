@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ def run(recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: P
     Whatever can be refused is refused before any work: raises ProserError.
     """
     started = time.monotonic()
+    recipe = _with_absolute_path(recipe)
     console.print(f"{recipe.name}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
     with outages_named():
         context = _open_context(recipe, data_dir, storage, pretrained_file, console)
@@ -44,6 +46,12 @@ def finish(recipe: Recipe, context: RunContext, started: float) -> int:
     results = _execute(recipe, context)
     _close(recipe, context, results, time.monotonic() - started)
     return 1 if context.failures else 0
+
+
+def _with_absolute_path(recipe: Recipe) -> Recipe:
+    """Workers may run in another directory than the one in which the path was typed."""
+    path = recipe.network.weights_file
+    return replace(recipe, network=replace(recipe.network, weights_file=str(Path(path).absolute()))) if path else recipe
 
 
 def _execute(recipe: Recipe, context: RunContext) -> dict[str, Any]:
@@ -93,9 +101,11 @@ def _open_context(
     from pipelines.stages.sweep import finetunes_of
     from proser_core.jobs.preparing import check_split, prepare_inputs
     from proser_core.jobs.trials import check_recipe
+    from proser_core.networks.nets import make_closed_set_net
 
     check_recipe(recipe)
     finetunes = finetunes_of(recipe)
+    make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
     if pretrained_file is not None:
         check_weights(recipe, pretrained_file)
     check_split(recipe)

@@ -11,7 +11,7 @@ import re
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from proser_core.errors import ConfigError
+from proser_core.errors import CheckpointError, ConfigError
 from proser_core.naming import unknown_name
 
 Objective = Literal["proser", "cross_entropy"]
@@ -102,13 +102,19 @@ class NetworkConfig:
     """The closed-set network phi and W."""
 
     backbone: str = "classifier32"
-    """Embedding network: classifier32 (128-d, average-pooled, as in ARPL and MLS) or
-    classifier32_flat (flattened, as in Neal et al. 2018)."""
+    """Embedding network. For 32 pixels: classifier32 (128-d, average-pooled, as in ARPL and MLS),
+    classifier32_flat (flattened, as in Neal et al. 2018), resnet18, wide_resnet28_10 (the authors'
+    released code). For 64 pixels and more: resnet18_224, resnet34_224, resnet50_224 (torchvision)."""
     dropout: float = 0.0
     """Rate of the three spatial dropouts of classifier32 (0.2 in Neal et al. 2018; 0 suits
-    short schedules, which input dropout slows down badly)."""
+    short schedules, which input dropout slows down badly), or of the dropout in each block of
+    wide_resnet28_10 (0.3 as released). The other backbones have none."""
     split: SplitPoint = "middle"
-    """Where phi is cut into phi_pre and phi_post; each backbone names its three points (eq:mixup)."""
+    """Where phi is cut into phi_pre and phi_post (eq:mixup): before the last stage (middle, as in the
+    authors' released code), one stage before that (early), or before the last block (late)."""
+    weights_file: str = ""
+    """Torchvision's weights for resnet18_224, resnet34_224 or resnet50_224 to begin from: a local
+    .pth or .safetensors file, which all machines must see. Its content decides a result, its place does not."""
 
     def __post_init__(self) -> None:
         _require_choice("network.split", self.split, SplitPoint)
@@ -127,8 +133,8 @@ class OptimizerConfig:
     """Peak learning rate. Source: method notes."""
     schedule: Schedule = "one_cycle"
     """Learning-rate schedule, advanced every step: one_cycle (up over 30 %, down by a cosine),
-    cosine (5 % warm-up, then down), cosine_restarts (the same, the fall in `restarts + 1` equal
-    parts), constant. Source: method notes."""
+    cosine (5 % warm-up, then down), cosine_restarts (1/60 warm-up, then `restarts + 1` equal falls
+    to a thousandth of the peak; Vaze et al. 2022), constant. Source: method notes."""
     restarts: int = 2
     """Restarts of cosine_restarts. Source: Vaze et al. 2022, released code."""
     momentum: float = 0.9
@@ -326,9 +332,26 @@ def to_json(config: Any) -> dict[str, Any]:
     return json.loads(json.dumps(asdict(config)))
 
 
+def decisive_network(network: NetworkConfig) -> dict[str, Any]:
+    """The network as plain values, with the SHA-256 of its weights file in the place of the path.
+
+    Raises CheckpointError for a file that cannot be read.
+    """
+    if not network.weights_file:
+        return to_json(network)
+    try:
+        with open(network.weights_file, "rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CheckpointError(
+            f"network.weights_file {network.weights_file} cannot be read: {error.strerror}"
+        ) from error
+    return {**to_json(network), "weights_file": content}
+
+
 def decisive_fields(recipe: Recipe) -> dict[str, Any]:
     """The recipe as plain values, without names and without what only says where it ran."""
-    values = to_json(recipe)
+    values = {**to_json(recipe), "network": decisive_network(recipe.network)}
     cluster = values.pop("cluster")
     for name in ("name", "model_name"):
         del values[name]

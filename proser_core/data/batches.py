@@ -34,11 +34,13 @@ class BatchSlice:
 
 
 class BatchDraw(NamedTuple):
-    """One global batch as indices: rows int64[B] of its images, and starts int64[b * H], where each
-    row of pixels of this rank's crops begins in the table of crops."""
+    """One global batch as indices: rows int64[B] of its images; starts int64[b * H], where each row
+    of pixels of this rank's crops begins in the table of crops; operations int64[2, b] for
+    RandAugment, on the host."""
 
     rows: Tensor
     starts: Tensor
+    operations: Tensor
 
 
 class TrainingBatches:
@@ -61,6 +63,7 @@ class TrainingBatches:
         rank: int = 0,
         world_size: int = 1,
         flips: Flips = "random",
+        rand_augment: int = 0,
     ) -> None:
         if len(labelled) < batch_size:
             raise ConfigError(
@@ -70,7 +73,7 @@ class TrainingBatches:
         self.batch_size, self.steps_per_epoch = batch_size, len(labelled) // batch_size
         self._config, self._seed, self._purpose = config, seed, purpose
         self._positions = half_slices(batch_size, rank, world_size)
-        self._mine = torch.from_numpy(self._positions).to(device)
+        self._mine, self._magnitude = torch.from_numpy(self._positions).to(device), rand_augment
         self._mirrored_first = self._mirrored_at_first(len(labelled)) if flips == "alternating" else None
         self._crops = _CropTable(labelled.images, config.padding, config.flip, device)
         self._targets = torch.from_numpy(np.array(labelled.targets)).to(device)
@@ -79,8 +82,8 @@ class TrainingBatches:
     def epoch(self, epoch: int) -> Iterator[BatchSlice]:
         """This rank's share of each global batch of an epoch."""
         draws = self.draws(epoch)
-        for rows, starts in zip(*draws, strict=True):
-            yield self.load(BatchDraw(rows, starts))
+        for draw in zip(*draws, strict=True):
+            yield self.load(BatchDraw(*draw))
 
     def draws(self, epoch: int) -> BatchDraw:
         """All batches of an epoch as indices, with a leading dimension [steps, ...], on the device."""
@@ -89,27 +92,41 @@ class TrainingBatches:
         for step in range(self.steps_per_epoch):
             rows = order[step * self.batch_size : (step + 1) * self.batch_size]
             draws.append(self._draw(rows, epoch, step))
-        rows_of_steps, starts = (np.stack(values) for values in zip(*draws, strict=True))
+        drawn = BatchDraw(*(torch.from_numpy(np.stack(values)) for values in zip(*draws, strict=True)))
         device = self._targets.device
-        return BatchDraw(torch.from_numpy(rows_of_steps).to(device), torch.from_numpy(starts).to(device))
+        return drawn._replace(rows=drawn.rows.to(device), starts=drawn.starts.to(device))
 
     def _mirrored_at_first(self, count: int) -> np.ndarray:
         """int64[N]: which images are mirrored in the even epochs; the others are in the odd ones."""
         return keyed_generator(self._seed, f"{self._purpose} mirrored first").integers(0, 2, size=count)
 
-    def _draw(self, rows: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, np.ndarray]:
+    def _draw(self, rows: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, ...]:
         draw = keyed_generator(self._seed, f"{self._purpose} augmentation", epoch, step)
         offsets = draw.integers(0, 2 * self._config.padding + 1, size=(2, len(rows)))
         flips = draw.integers(0, 2, size=len(rows)) * int(self._config.flip)
         if self._mirrored_first is not None:
             flips = (self._mirrored_first[rows] + epoch) % 2 * int(self._config.flip)
         mine = self._positions
-        return rows, self._crops.starts(rows[mine], offsets[:, mine], flips[mine])
+        starts = self._crops.starts(rows[mine], offsets[:, mine], flips[mine])
+        return rows, starts, self._draw_operations(len(rows), epoch, step)[:, mine]
+
+    def _draw_operations(self, count: int, epoch: int, step: int) -> np.ndarray:
+        """int64[2, B]: RandAugment's operations and signs, by a key of their own; zeros without it."""
+        if not self._magnitude:
+            return np.zeros((2, count), np.int64)
+        from proser_core.data.rand_augment import draw_operations  # loads torchvision
+
+        return np.stack(draw_operations(keyed_generator(self._seed, f"{self._purpose} operations", epoch, step), count))
 
     def load(self, draw: BatchDraw) -> BatchSlice:
-        """The images and targets of one drawn batch; all on the device."""
+        """The images and targets of one drawn batch; all on the device, save for RandAugment's grouping."""
+        pixels = self._crops.crop(draw.starts)
+        if self._magnitude:
+            from proser_core.data.rand_augment import OperationDraw, rand_augment
+
+            pixels = rand_augment(pixels, OperationDraw(*draw.operations.numpy()), self._magnitude)
         global_targets = self._targets[draw.rows]
-        return BatchSlice(self._normalise(self._crops.crop(draw.starts)), global_targets[self._mine], global_targets)
+        return BatchSlice(self._normalise(pixels), global_targets[self._mine], global_targets)
 
 
 def half_slices(batch_size: int, rank: int, world_size: int) -> np.ndarray:

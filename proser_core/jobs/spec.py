@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from proser_core.config import Recipe, to_json
+from proser_core.config import Recipe, decisive_network, to_json
 from proser_core.jobs.store import Artefact
 
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
@@ -46,7 +46,7 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
     return {
         "task": task.digest,
         "weights": weights,
-        "network": to_json(recipe.network),
+        "network": decisive_network(recipe.network),
         "training": to_json(training),
         "augmentation": [recipe.data.flip, recipe.data.padding],
         "seed": recipe.seed,

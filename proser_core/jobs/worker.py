@@ -74,6 +74,7 @@ def _trained(
         rank=rank,
         world_size=world_size,
         flips=training.flips,
+        rand_augment=training.rand_augment,
     )
     report = DurableReport(Path(job.folder), notify, write=rank == 0)
     fit(

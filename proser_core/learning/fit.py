@@ -24,7 +24,10 @@ from proser_core.rng import keyed_seed
 Metrics = dict[str, float]
 State = dict[str, Any]
 Report = Callable[[int, Metrics, State], None]
-WARMUP_SHARE = {"one_cycle": 0.3, "cosine": 0.05, "cosine_restarts": 0.05}
+WARMUP_SHARE = {"one_cycle": 0.3, "cosine": 0.05, "cosine_restarts": 1 / 60}
+"""Share of the steps; Vaze et al. 2022 warm up for 10 of 600 epochs."""
+FLOOR = {"one_cycle": 0.0, "cosine": 0.0, "cosine_restarts": 1e-3}
+"""Where a fall ends, as a share of the peak; eta_min of Vaze et al. 2022."""
 
 
 def fit(
@@ -63,7 +66,7 @@ def fit(
         average.load_state(resume["average"])
         first_epoch = resume["epoch"] + 1
     step = TrainingStep(wrapped, batches, optimizer, average, arithmetic)
-    take = best_step(step, device, capturable=world_size == 1)
+    take = best_step(step, device, capturable=world_size == 1 and not config.rand_augment)
 
     for epoch in range(first_epoch, config.epochs):
         module.train()  # `report` may have scored the network
@@ -94,16 +97,18 @@ def learning_rates(config: OptimizerConfig, epoch: int, steps_per_epoch: int) ->
 
 
 def lr_factor(config: OptimizerConfig, step: int, total_steps: int) -> float:
-    """Share of the peak learning rate at a step: linear warm-up, then one or more cosines down to 0."""
+    """Share of the peak learning rate at a step: linear warm-up, then one or more cosines down to the floor."""
     if config.schedule == "constant":
         return 1.0
     warmup = max(1, round(WARMUP_SHARE[config.schedule] * total_steps))
     if step < warmup:
         return (step + 1) / warmup
-    progress = min(1.0, (step - warmup) / max(1, total_steps - warmup))
-    if config.schedule == "cosine_restarts" and progress < 1.0:
-        progress = progress * (config.restarts + 1) % 1.0
-    return 0.5 * (1.0 + math.cos(math.pi * progress))
+    position, length = step - warmup, max(1, total_steps - warmup)
+    if config.schedule == "cosine_restarts" and position < length:
+        position = position * (config.restarts + 1) % length  # in whole numbers, so that no restart slips by a step
+    progress = min(1.0, position / length)
+    floor = FLOOR[config.schedule]
+    return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
 def _means(names: list[str], sums: Tensor, epoch: int) -> Metrics:

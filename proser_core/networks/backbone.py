@@ -1,15 +1,73 @@
 """What every backbone brings: phi = phi_post(phi_pre(x)) and the size of the embedding."""
 
+from collections import OrderedDict
+from collections.abc import Mapping
+
 from torch import Tensor, nn
+
+from proser_core.config import NetworkConfig, SplitPoint
+from proser_core.errors import ConfigError
 
 
 class Backbone(nn.Module):
-    """Embedding network [B, 3, H, W] -> [B, d], cut at a named point in the middle (eq:mixup)."""
+    """Embedding network [B, 3, H, W] -> [B, d]: named stages, cut after one of them (eq:mixup).
 
-    def __init__(self, pre: nn.Module, post: nn.Module, embedding_size: int, split_point: str) -> None:
+    `splits` names the last module of phi_pre for early, middle and late: a stage ("layer3"), or a
+    block inside one ("layer4.0"). The names of the parameters do not depend on the cut, so that
+    weights trained with one split load under another.
+    """
+
+    def __init__(
+        self,
+        stages: Mapping[str, nn.Module],
+        embedding_size: int,
+        splits: Mapping[SplitPoint, str],
+        split: SplitPoint = "middle",
+    ) -> None:
         super().__init__()
-        self.pre, self.post = pre, post
-        self.embedding_size, self.split_point = embedding_size, split_point
+        self.stages = nn.Sequential(OrderedDict(stages))
+        self.embedding_size = embedding_size
+        self._parts = _cut(self.stages, splits[split])  # a tuple: its modules are registered in `stages` alone
+        self.split_point = f"{split}: after {splits[split]}"
+
+    @property
+    def pre(self) -> nn.Sequential:
+        """phi_pre: [B, 3, H, W] to the representation at the split point."""
+        return self._parts[0]
+
+    @property
+    def post(self) -> nn.Sequential:
+        """phi_post: the representation at the split point to the embedding [B, d]."""
+        return self._parts[1]
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.post(self.pre(images))
+        return self.stages(images)
+
+
+def _cut(stages: nn.Sequential, last: str) -> tuple[nn.Sequential, nn.Sequential]:
+    """The stages up to `last`, and the rest; both share the modules of `stages`."""
+    name, _, block = last.partition(".")
+    cut = list(stages._modules).index(name) + 1
+    if not block:
+        return stages[:cut], stages[cut:]
+    stage = stages[cut - 1]
+    assert isinstance(stage, nn.Sequential)
+    inside = list(stage._modules).index(block) + 1
+    return nn.Sequential(*stages[: cut - 1], stage[:inside]), nn.Sequential(stage[inside:], *stages[cut:])
+
+
+def average_pool() -> nn.Sequential:
+    """[B, d, H, W] to the mean over positions, [B, d]."""
+    return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def refuse_fields(config: NetworkConfig, *names: str) -> None:
+    """Raises ConfigError for a field that was set and that the backbone has no use for."""
+    plain = NetworkConfig()
+    for name in names:
+        value, default = getattr(config, name), getattr(plain, name)
+        if value != default:
+            raise ConfigError(
+                f"network.{name} is {value!r}, and the backbone {config.backbone} has no use for it; "
+                f"leave it at {default!r}"
+            )

@@ -5,10 +5,13 @@ from collections import OrderedDict
 import torch
 from torch import Tensor, nn
 
-from proser_core.config import NetworkConfig
-from proser_core.networks.backbone import Backbone
+from proser_core.config import NetworkConfig, SplitPoint
+from proser_core.networks.backbone import Backbone, average_pool, refuse_fields
 
 WIDTH = 128  # channels from the third convolution on
+SPLITS: dict[SplitPoint, str] = {"early": "stage1", "middle": "stage2", "late": "stage3.block8"}
+"""After the third, sixth and eighth block. After the ninth only an average is left, which is linear:
+it would mix embeddings."""
 
 
 class ConvBlock(nn.Sequential):
@@ -31,8 +34,7 @@ class Flat(nn.Module):
 
 def classifier32(config: NetworkConfig, image_size: int) -> Backbone:
     """Average-pooled to a 128-d embedding, as ARPL and MLS use it."""
-    pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    return _classifier32(config, pool, embedding_size=WIDTH)
+    return _classifier32(config, average_pool(), embedding_size=WIDTH)
 
 
 def classifier32_flat(config: NetworkConfig, image_size: int) -> Backbone:
@@ -42,6 +44,8 @@ def classifier32_flat(config: NetworkConfig, image_size: int) -> Backbone:
 
 
 def _classifier32(config: NetworkConfig, head: nn.Module, embedding_size: int) -> Backbone:
+    refuse_fields(config, "weights_file")
+
     def dropout() -> list[tuple[str, nn.Module]]:
         return [("dropout", nn.Dropout2d(config.dropout))] if config.dropout else []
 
@@ -53,6 +57,5 @@ def _classifier32(config: NetworkConfig, head: nn.Module, embedding_size: int) -
         ]
         return nn.Sequential(OrderedDict(dropout() + blocks))
 
-    pre = nn.Sequential(OrderedDict(stage1=stage(1, 3, 64), stage2=stage(4, WIDTH, WIDTH)))
-    post = nn.Sequential(OrderedDict(stage3=stage(7, WIDTH, WIDTH), head=head))
-    return Backbone(pre, post, embedding_size, split_point="after the sixth convolution block, 128 x H/4 x W/4")
+    stages = {"stage1": stage(1, 3, 64), "stage2": stage(4, WIDTH, WIDTH), "stage3": stage(7, WIDTH, WIDTH)}
+    return Backbone({**stages, "head": head}, embedding_size, SPLITS, config.split)

@@ -10,11 +10,19 @@ from proser_core.config import NetworkConfig
 from proser_core.naming import look_up
 from proser_core.networks.backbone import Backbone
 from proser_core.networks.classifier32 import classifier32, classifier32_flat
+from proser_core.networks.resnet18 import resnet18
+from proser_core.networks.resnets_224 import resnet18_224, resnet34_224, resnet50_224
+from proser_core.networks.wide_resnet import wide_resnet28_10
 from proser_core.rng import keyed_seed
 
 BACKBONES: dict[str, Callable[[NetworkConfig, int], Backbone]] = {
     "classifier32": classifier32,
     "classifier32_flat": classifier32_flat,
+    "resnet18": resnet18,
+    "wide_resnet28_10": wide_resnet28_10,
+    "resnet18_224": resnet18_224,
+    "resnet34_224": resnet34_224,
+    "resnet50_224": resnet50_224,
 }
 
 
@@ -59,7 +67,11 @@ class PlaceholderNet(nn.Module):
 
 
 def make_closed_set_net(config: NetworkConfig, num_known: int, image_size: int, seed: int) -> ClosedSetNet:
-    """Fresh net whose weights depend on `seed` alone."""
+    """Fresh net whose weights depend on `seed`, and on the content of `config.weights_file`, alone.
+
+    Raises ConfigError for a backbone that does not exist or that the images or fields do not suit,
+    and CheckpointError for a weights file that does not fit it.
+    """
     build = look_up("backbone", config.backbone, BACKBONES)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(keyed_seed(seed, "closed-set weights"))

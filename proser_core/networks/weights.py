@@ -20,6 +20,23 @@ def load_weights(module: nn.Module, path: Path) -> None:
     Raises CheckpointError for a file that is neither, and names what does not fit.
     """
     state = {name.removeprefix("module."): value for name, value in _read(path).items()}
+    _fill(module, state, path, "Give a checkpoint of the same backbone and number of known classes")
+
+
+def load_torchvision(stages: nn.Module, path: Path) -> None:
+    """Fill a ResNet from torchvision's own state_dict; its classifier `fc` is left out.
+
+    Files from before torch 0.4.1 lack BatchNorm's step counters, which play no part: they begin at 0.
+    Raises CheckpointError as `load_weights` does.
+    """
+    state = {name: value for name, value in _read(path).items() if not name.startswith("fc.")}
+    counters = {k: v for k, v in stages.state_dict().items() if k.endswith(".num_batches_tracked")}
+    if not counters.keys() & state.keys():
+        state |= counters
+    _fill(stages, state, path, "Give the weights of the same ResNet as torchvision saves them")
+
+
+def _fill(module: nn.Module, state: dict[str, Tensor], path: Path, remedy: str) -> None:
     expected = module.state_dict()
     problems = [f"{name} is missing" for name in expected if name not in state]
     problems += [f"{name} is not in the network" for name in state if name not in expected]
@@ -30,10 +47,7 @@ def load_weights(module: nn.Module, path: Path) -> None:
     ]
     if problems:
         more = f", and {len(problems) - 3} more" if len(problems) > 3 else ""
-        raise CheckpointError(
-            f"{path} does not fit the network: {'; '.join(problems[:3])}{more}. "
-            "Give a checkpoint of the same backbone and number of known classes"
-        )
+        raise CheckpointError(f"{path} does not fit the network: {'; '.join(problems[:3])}{more}. {remedy}")
     module.load_state_dict(state)
 
 

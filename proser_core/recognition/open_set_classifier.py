@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,7 @@ class OpenSetClassifier:
         card = {
             "format": FORMAT,
             "weights_sha256": _sha256(folder / WEIGHTS),
-            "network": to_json(self.network),
+            "network": to_json(replace(self.network, weights_file="")),  # the weights are beside it
             "split_point": self.net.backbone.split_point,
             "num_dummies": self.net.dummies.out_features,
             "image_size": self.image_size,

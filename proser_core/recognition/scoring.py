@@ -78,7 +78,7 @@ def unknown_probabilities(logits: LogitTable, margin: Margin, bias: float) -> np
     Its largest entry is the decision. With the paper's gap the last logit is the largest dummy's, plus the bias.
     """
     known = logits.known.astype(np.float64)
-    unknown = known.max(axis=1) - margin(logits) + bias
+    unknown = known.max(axis=1) + (bias - margin(logits).astype(np.float64))  # a tie adds exactly 0
     augmented = np.concatenate([known, unknown[:, None]], axis=1)
     powers = np.exp(augmented - augmented.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)

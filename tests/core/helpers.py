@@ -21,8 +21,8 @@ SIZE = 8
 
 
 def tiny_backbone(dropout: float = 0.0) -> Backbone:
-    pre = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU())
-    post = nn.Sequential(
+    first = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU())
+    second = nn.Sequential(
         nn.Dropout2d(dropout),
         nn.Conv2d(6, 10, 3, stride=2, padding=1),
         nn.BatchNorm2d(10),
@@ -30,7 +30,7 @@ def tiny_backbone(dropout: float = 0.0) -> Backbone:
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
     )
-    return Backbone(pre, post, 10, "in the middle")
+    return Backbone({"first": first, "second": second}, 10, {"middle": "first"})
 
 
 def tiny_closed_set_net(num_known: int = 3, dropout: float = 0.0, seed: int = 0) -> ClosedSetNet:

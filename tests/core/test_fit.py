@@ -12,6 +12,7 @@ from proser_core.config import DataConfig, FinetuneConfig, PretrainConfig
 from proser_core.data.batches import TrainingBatches
 from proser_core.data.tasks import Labelled
 from proser_core.errors import TrainingError
+from proser_core.learning.averaging import WeightAverage
 from proser_core.learning.fit import fit, lr_factor
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
 from proser_core.learning.step import Arithmetic
@@ -70,13 +71,15 @@ def test_the_same_seed_gives_the_same_metrics_to_the_last_digit(arithmetic):
     assert other.metrics != record.metrics
 
 
-@pytest.mark.parametrize("schedule", ["constant", "one_cycle", "cosine"])
+@pytest.mark.parametrize("averaging", [0.0, 0.8])
+@pytest.mark.parametrize("schedule", ["constant", "one_cycle", "cosine", "cosine_restarts"])
 @pytest.mark.parametrize("stop_after", [0, 1])
-def test_a_resumed_run_equals_one_that_never_stopped(schedule, stop_after):
-    whole, record = finetune(schedule=schedule)
-    _, stopped = finetune(schedule=schedule, stop_after=stop_after)
+def test_a_resumed_run_equals_one_that_never_stopped(schedule, stop_after, averaging):
+    options = {"schedule": schedule, "averaging": averaging}
+    whole, record = finetune(**options)
+    _, stopped = finetune(**options, stop_after=stop_after)
     assert len(stopped.states) == stop_after + 1
-    resumed, rest = finetune(schedule=schedule, resume=stopped.states[-1], net_seed=99)
+    resumed, rest = finetune(**options, resume=stopped.states[-1], net_seed=99)
     assert bit_equal(whole.state_dict(), resumed.state_dict())
     assert stopped.metrics + rest.metrics == record.metrics
 
@@ -173,3 +176,94 @@ def test_a_schedule_rises_to_the_peak_once_and_never_above(schedule, total):
     assert min(values) > 0
     assert values[: peak + 1] == sorted(values[: peak + 1])
     assert values[peak:] == sorted(values[peak:], reverse=True)
+
+
+@given(st.integers(0, 4), st.integers(1, 3000))
+def test_restarts_cut_the_fall_into_equal_parts_that_end_at_a_thousandth(restarts, total):
+    config = FinetuneConfig(schedule="cosine_restarts", restarts=restarts)
+    values = [lr_factor(config, step, total) for step in range(total)]
+    warmup = max(1, round(total / 60))
+    assert values[:warmup] == pytest.approx([(step + 1) / warmup for step in range(warmup)])
+    assert max(values) == 1.0
+    fall = values[warmup:]
+    assert all(1e-3 <= value <= 1.0 for value in fall)
+    if len(fall) < 4 * (restarts + 1):
+        return
+    starts = [0, *(step for step in range(1, len(fall)) if fall[step] > fall[step - 1])]
+    assert starts == [-(-part * len(fall) // (restarts + 1)) for part in range(restarts + 1)]
+    for first, end in zip(starts, [*starts[1:], len(fall)], strict=True):
+        assert fall[first:end] == sorted(fall[first:end], reverse=True)
+        assert fall[end - 1] < 0.25
+
+
+def test_the_schedule_with_restarts_is_the_published_one():
+    """10 of 600 epochs of warm-up, two restarts, `eta_min = lr * 1e-3` (Vaze et al. 2022)."""
+    config = FinetuneConfig(schedule="cosine_restarts", restarts=2)
+    values = [lr_factor(config, step, 6000) for step in range(6000)]
+    assert values[99] == values[100] == 1.0
+    part = 5900 / 3
+    for step in (100, 1000, 2066, 2067, 3000, 5000, 5999):
+        progress = math.fmod((step - 100) / part, 1.0)
+        assert values[step] == pytest.approx(1e-3 + 0.999 * 0.5 * (1 + math.cos(math.pi * progress)), abs=1e-9)
+    assert values[-1] == pytest.approx(1e-3, abs=1e-5)
+
+
+def one_step_epochs(**config):
+    """Plain training whose epochs are one step each, so that the states show the weights after every step."""
+    config = PretrainConfig(**({"epochs": 5, "batch_size": 40, "lr": 0.1, "schedule": "constant"} | config))
+    objective = CrossEntropyObjective(tiny_closed_set_net(), config.label_smoothing)
+    first = {name: value.clone() for name, value in objective.state_dict().items()}
+    record = Record()
+    fit(objective, training_batches(batch_size=40), config, FP32, seed=0, report=record)
+    return first, [state["objective"] for state in record.states], objective.state_dict()
+
+
+def test_averaged_weights_follow_the_textbook_recursion():
+    first, live, result = one_step_epochs(averaging=0.7)
+    for name, value in result.items():
+        expected = first[name].double()
+        for state in live:
+            expected = 0.7 * expected + 0.3 * state[name].double()
+        if value.is_floating_point():
+            torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
+        else:
+            assert torch.equal(value, live[-1][name])
+    assert not torch.equal(result["net.classifier.weight"], live[-1]["net.classifier.weight"])
+
+
+def test_averaging_does_not_disturb_the_training_and_none_leaves_the_last_weights():
+    _, plain, result = one_step_epochs()
+    _, averaged, _ = one_step_epochs(averaging=0.7)
+    assert all(bit_equal(*pair) for pair in zip(plain, averaged, strict=True))
+    assert bit_equal(result, plain[-1])
+
+
+def test_an_average_is_of_the_values_while_it_was_updated():
+    module = torch.nn.Linear(1, 1, bias=False)
+    module.weight.data.fill_(1.0)
+    average = WeightAverage(module, 0.5)
+    for value in (3.0, 5.0):
+        module.weight.data.fill_(value)
+        average.update()
+    module.weight.data.fill_(100.0)
+    average.apply()
+    assert module.weight.item() == 0.5 * (0.5 * 1.0 + 0.5 * 3.0) + 0.5 * 5.0
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_a_step_is_the_textbook_step_of_momentum(nesterov):
+    options = {"momentum": 0.8, "weight_decay": 0.01, "nesterov": nesterov}
+    first, live, _ = one_step_epochs(**options)
+    twin = CrossEntropyObjective(tiny_closed_set_net()).train()
+    twin.load_state_dict(first)
+    velocity = {name: torch.zeros_like(value) for name, value in twin.named_parameters()}
+    for epoch, expected in enumerate(live):
+        (batch,) = training_batches(batch_size=40).epoch(epoch)
+        twin.zero_grad()
+        twin(batch.images, batch.targets, batch.global_targets, None).total.backward()
+        with torch.no_grad():
+            for name, weight in twin.named_parameters():
+                gradient = weight.grad + 0.01 * weight
+                velocity[name] = 0.8 * velocity[name] + gradient
+                weight -= 0.1 * (gradient + 0.8 * velocity[name] if nesterov else velocity[name])
+                torch.testing.assert_close(weight, expected[name], rtol=1e-4, atol=1e-5)

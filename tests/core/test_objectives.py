@@ -20,25 +20,27 @@ def probability(logits: list[float], index: int) -> float:
     return math.exp(logits[index]) / sum(math.exp(value) for value in logits)
 
 
-def textbook_terms(net, images, targets, draw, mixup):
+def textbook_terms(net, images, targets, draw, mixup, *, batch_use="half"):
     """l1's two terms and l2 of one batch; the net is in evaluation mode, so images do not touch each other."""
 
     def augmented(logits) -> list[float]:
         return [*logits.known[0].tolist(), max(logits.dummies[0].tolist())]
 
     half = len(images) // 2
+    clean = range(half) if batch_use == "half" else range(len(images))
+    to_mix = range(half, len(images)) if batch_use == "half" else range(len(images))
     closed_set, placeholder, mixture = [], [], []
-    for i in range(half):
+    for i in clean:
         row, target = augmented(net(images[i : i + 1])), int(targets[i])
         closed_set.append(-math.log(probability(row, target)))
         del row[target]
         placeholder.append(-math.log(probability(row, len(row) - 1)))
     lam = float(draw.mix_lambda)
-    for i in range(half):
-        j = int(draw.partners[i])
-        if targets[half + i] == targets[half + j]:
+    for position, i in enumerate(to_mix):
+        j = to_mix[int(draw.partners[position])]
+        if targets[i] == targets[j]:
             continue
-        x_i, x_j = images[half + i : half + i + 1], images[half + j : half + j + 1]
+        x_i, x_j = images[i : i + 1], images[j : j + 1]
         if mixup == "vanilla":
             row = augmented(net(lam * x_i + (1 - lam) * x_j))
         else:
@@ -47,15 +49,16 @@ def textbook_terms(net, images, targets, draw, mixup):
     return np.mean(closed_set), np.mean(placeholder), np.mean(mixture) if mixture else 0.0
 
 
-def random_batch(batch: int, num_known: int, seed: int, *, one_class: bool = False):
+def random_batch(batch: int, num_known: int, seed: int, *, one_class: bool = False, batch_use: str = "half"):
     generator = torch.Generator().manual_seed(seed)
     images = torch.randn(batch, 3, SIZE, SIZE, generator=generator)
     targets = torch.randint(1 if one_class else num_known, (batch,), generator=generator)
-    draw = MixDraw(torch.randperm(batch // 2, generator=generator), torch.rand((), generator=generator))
+    mixed = batch // 2 if batch_use == "half" else batch
+    draw = MixDraw(torch.randperm(mixed, generator=generator), torch.rand((), generator=generator))
     return images, targets, draw
 
 
-@settings(max_examples=25)
+@settings(max_examples=60)
 @given(
     batch=st.integers(1, 5).map(lambda half: 2 * half),
     num_known=st.integers(2, 5),
@@ -64,23 +67,34 @@ def random_batch(batch: int, num_known: int, seed: int, *, one_class: bool = Fal
     gamma=st.sampled_from([0.0, 0.1, 10.0]),
     mixup=st.sampled_from(["manifold", "vanilla"]),
     sharing=st.sampled_from(["shared", "separate"]),
+    batch_use=st.sampled_from(["half", "all"]),
     one_class=st.booleans(),
     seed=st.integers(0, 10**6),
 )
 def test_the_loss_is_l1_plus_gamma_times_l2(
-    batch, num_known, num_dummies, beta, gamma, mixup, sharing, one_class, seed
+    batch, num_known, num_dummies, beta, gamma, mixup, sharing, batch_use, one_class, seed
 ):
     net = tiny_net(num_known, num_dummies, seed=seed)
     config = finetune_config(
-        batch_size=batch, beta=beta, gamma=gamma, mixup=mixup, mixture_batch_norm=sharing, num_dummies=num_dummies
+        batch_size=batch,
+        beta=beta,
+        gamma=gamma,
+        mixup=mixup,
+        mixture_batch_norm=sharing,
+        num_dummies=num_dummies,
+        batch_use=batch_use,
     )
-    images, targets, draw = random_batch(batch, num_known, seed, one_class=one_class)
+    images, targets, draw = random_batch(batch, num_known, seed, one_class=one_class, batch_use=batch_use)
     objective = ProserObjective(net, config, seed=0).eval()
     with torch.no_grad():
         terms = objective(images, targets, targets, draw)
-        closed_set, placeholder, mixture = textbook_terms(net, images, targets, draw, mixup)
+        closed_set, placeholder, mixture = textbook_terms(net, images, targets, draw, mixup, batch_use=batch_use)
     assert float(terms.total) == pytest.approx(closed_set + beta * placeholder + gamma * mixture, rel=1e-4, abs=1e-5)
-    for name, expected in (("closed_set", closed_set), ("placeholder", placeholder), ("mixture", mixture)):
+    expectations = {"closed_set": closed_set, "placeholder": placeholder, "mixture": mixture}
+    if batch_use == "all" and gamma == 0:
+        del expectations["mixture"]
+        assert "loss/mixture" not in terms.sums
+    for name, expected in expectations.items():
         total, count = terms.sums[f"loss/{name}"].tolist()
         assert total / max(count, 1) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
@@ -184,6 +198,38 @@ def test_vanilla_and_manifold_mixup_differ_in_the_mixture_only():
     assert not torch.isclose(vanilla["loss/mixture"][0], manifold["loss/mixture"][0])
 
 
+@pytest.mark.parametrize("mixup", ["manifold", "vanilla"])
+@pytest.mark.parametrize("sharing", ["shared", "separate"])
+def test_whole_batches_without_the_mixture_loss_leave_the_mixtures_out(mixup, sharing):
+    images, targets, draw = random_batch(8, 3, 2, batch_use="all")
+    net, twin = tiny_net().train(), tiny_net().train()
+    config = finetune_config(batch_use="all", gamma=0.0, mixup=mixup, mixture_batch_norm=sharing)
+    ProserObjective(net, config, 0).train()(images, targets, targets, draw).total.backward()
+    twin(images)
+    for statistic, expected in zip(running_statistics(net), running_statistics(twin), strict=True):
+        assert torch.equal(statistic, expected)
+
+
+def test_whole_batches_let_mixtures_into_shared_statistics_only():
+    images, targets, draw = random_batch(8, 3, 2, batch_use="all")
+    statistics = {}
+    for sharing in ("shared", "separate"):
+        net = tiny_net().train()
+        config = finetune_config(batch_use="all", mixture_batch_norm=sharing)
+        ProserObjective(net, config, 0).train()(images, targets, targets, draw)
+        statistics[sharing] = running_statistics(net)
+    plain = tiny_net().train()
+    plain(images)
+    assert all(map(torch.equal, statistics["separate"], running_statistics(plain)))
+    assert not all(map(torch.equal, statistics["shared"], running_statistics(plain)))
+
+
+def test_the_draw_of_a_whole_batch_is_for_every_image_of_it():
+    objective = ProserObjective(tiny_net(), finetune_config(batch_use="all"), seed=3)
+    draws = objective.draws(1, 5, 8, torch.device("cpu"))
+    assert [sorted(partners) for partners in draws.partners.tolist()] == [list(range(8))] * 5
+
+
 def test_reported_counts_are_of_the_clean_half():
     images, targets, draw = random_batch(8, 3, 2)
     net = tiny_net().eval()
@@ -224,3 +270,17 @@ def test_cross_entropy_objective_averages_over_the_images():
     right = sum(row.index(max(row)) == target for row, target in zip(rows, targets.tolist(), strict=True))
     assert float(terms.total.detach()) == pytest.approx(np.mean(losses), rel=1e-4)
     assert terms.sums["train/accuracy"].tolist() == [right, 6]
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 6), st.integers(2, 5), st.floats(0, 0.99), st.integers(0, 10**6))
+def test_smoothing_gives_a_share_of_the_target_to_all_classes_alike(batch, num_known, smoothing, seed):
+    images, targets, _ = random_batch(2 * batch, num_known, seed)
+    net = tiny_closed_set_net(num_known, seed=seed).eval()
+    terms = CrossEntropyObjective(net, smoothing).eval()(images, targets, targets, None)
+    losses = []
+    for i, target in enumerate(targets.tolist()):
+        row = net(images[i : i + 1])[0].tolist()
+        wanted = [smoothing / num_known + (1 - smoothing) * (k == target) for k in range(num_known)]
+        losses.append(-sum(share * math.log(probability(row, k)) for k, share in enumerate(wanted)))
+    assert float(terms.total.detach()) == pytest.approx(np.mean(losses), rel=1e-4)

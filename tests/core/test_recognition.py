@@ -5,13 +5,21 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.metrics import f1_score, roc_auc_score
 
 from proser_core.baselines import BASELINES
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import PARTS, LogitTable, compute_logits, load_logits, save_logits
-from proser_core.recognition.scoring import placeholder_gap, score, unknown_probabilities, unknown_surprisal
+from proser_core.recognition.scoring import (
+    PlaceholderMargin,
+    placeholder_gap,
+    score,
+    unknown_probabilities,
+    unknown_surprisal,
+)
 
 from .helpers import CPU, NORMALISATION, random_images, small_task, tiny_closed_set_net, tiny_net
 
@@ -43,7 +51,46 @@ def test_probabilities_are_the_softmax_of_the_shifted_logits():
     logits = table(10)
     for i, row in enumerate(unknown_probabilities(logits, placeholder_gap, 0.5)):
         powers = [math.exp(v) for v in [*logits.known[i].tolist(), max(logits.dummies[i].tolist()) + 0.5]]
-        np.testing.assert_allclose(row, np.array(powers) / sum(powers), rtol=1e-6)  # the margin is float32
+        np.testing.assert_allclose(row, np.array(powers) / sum(powers), rtol=1e-6)  # margins are float32
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+def test_the_margin_takes_the_best_dummy_off_by_its_weight(weight):
+    logits = table(20)
+    rows = zip(logits.known.tolist(), logits.dummies.tolist(), strict=True)
+    expected = [max(known) - weight * max(dummies) for known, dummies in rows]
+    margins = PlaceholderMargin(weight)(logits)
+    assert margins.dtype == np.float32
+    np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_dummy_weight_of_zero_is_the_maximum_logit_and_needs_no_dummies():
+    logits = table(20)
+    np.testing.assert_array_equal(PlaceholderMargin(0.0)(logits), BASELINES["MaxLogit"](logits))
+    without = LogitTable(logits.known, np.zeros((20, 0), np.float32))
+    np.testing.assert_array_equal(PlaceholderMargin(0.0)(without), logits.known.max(axis=1))
+
+
+MARGINS = [*map(PlaceholderMargin, (0.0, 0.5, 1.0, 2.0)), *BASELINES.values()]
+
+
+@given(
+    st.sampled_from(MARGINS),
+    st.integers(0, 10**6),
+    st.sampled_from([0.01, 1.0, 30.0]),
+    st.one_of(st.floats(-50, 50), st.none()),
+)
+def test_the_most_probable_entry_is_the_decision(margin, seed, scale, bias):
+    plain = table(30, num_known=4, seed=seed)
+    logits = LogitTable(plain.known * np.float32(scale), plain.dummies * np.float32(scale))
+    margins = margin(logits)
+    bias = float(margins[0]) if bias is None else bias  # an image on the border is known
+    calibration = Calibration(bias=bias, target_rate=0.95, known_rate=0.95, num_images=1, interval=(0.0, 1.0))
+    decisions = score(logits, margin, calibration).predictions
+    most_probable = unknown_probabilities(logits, margin, bias).argmax(axis=1)
+    clear = (np.abs(margins - bias) > 1e-6 * (1 + abs(bias))) | (margins == bias)
+    assert (most_probable == decisions)[clear].all()
+    assert clear.mean() > 0.9 or scale > 1  # large logits leave no more than 1 to the softmax
 
 
 def test_probabilities_of_huge_logits_are_finite():

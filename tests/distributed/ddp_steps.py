@@ -27,6 +27,10 @@ OBJECTIVES = {
     "mixtures normalised apart": FinetuneConfig(
         epochs=2, batch_size=24, lr=0.01, gamma=0.7, mixture_batch_norm="separate"
     ),
+    "whole batches": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, batch_use="all"),
+    "whole batches, vanilla mixup": FinetuneConfig(
+        epochs=2, batch_size=24, lr=0.01, gamma=0.7, batch_use="all", mixup="vanilla"
+    ),
     "cross-entropy": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, objective="cross_entropy"),
 }
 

@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
-from torch import nn
 
 from pipelines.recipes import RECIPES
 from proser_core.config import DataConfig, NetworkConfig, Recipe
 from proser_core.data.sources import Source
-from proser_core.networks.backbone import Backbone
+from proser_core.networks import backbone, nets
 from proser_core.networks.classifier32 import ConvBlock
-from proser_core.networks.nets import BACKBONES, make_closed_set_net
 from proser_core.recognition.logits import LogitTable
 
 TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
@@ -44,13 +43,16 @@ def test_the_example_of_a_data_set_is_a_source_and_its_recipe_is_valid() -> None
     assert data.num_known + data.num_development + max(data.unknown_settings) == made.num_classes
 
 
-def test_the_example_of_a_backbone_makes_a_network() -> None:
-    names = {"NetworkConfig": NetworkConfig, "Backbone": Backbone, "ConvBlock": ConvBlock, "nn": nn}
-    tiny = example("def tiny", BACKBONES=dict(BACKBONES), **names)["tiny"]
-    backbone = tiny(NetworkConfig(), 16)
+def test_the_example_of_a_backbone_makes_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nets, "BACKBONES", dict(nets.BACKBONES))
+    names = {name: vars(backbone)[name] for name in ("Backbone", "average_pool", "refuse_fields")}
+    example("def tiny", BACKBONES=nets.BACKBONES, NetworkConfig=NetworkConfig, ConvBlock=ConvBlock, **names)
     images = torch.randn(2, 3, 16, 16)
-    assert backbone(images).shape == (2, backbone.embedding_size)
-    assert make_closed_set_net(NetworkConfig(), 3, 16, seed=0)(images).shape == (2, 3)
+    for split in ("early", "middle", "late"):
+        net = nets.make_closed_set_net(NetworkConfig("tiny", split=split), 3, 16, seed=0).eval()
+        assert net(images).shape == (2, 3)
+        assert net.backbone(images).shape == (2, net.backbone.embedding_size)
+        assert torch.equal(net.backbone.post(net.backbone.pre(images)), net.backbone(images))
 
 
 def test_the_example_of_a_method_is_larger_for_a_confident_image() -> None:

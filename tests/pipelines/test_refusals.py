@@ -47,6 +47,7 @@ def proser(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 
 DIGITS = ["run", "digits"]
+LARGE = [*DIGITS, "--data.image-size", "64", "--network.backbone", "resnet18_224"]
 LINES = {
     "unknown command": (["rum"], "did you mean 'run'"),
     "unknown recipe": (["run", "digit"], "did you mean 'digits'"),
@@ -76,6 +77,14 @@ LINES = {
     "unknown space": ([*DIGITS, "--space", "trade_of"], "did you mean 'trade_off'"),
     "unknown data set": ([*DIGITS, "--data.name", "digit"], "did you mean 'digits'"),
     "unknown backbone": ([*DIGITS, "--network.backbone", "classifier"], "did you mean 'classifier32'"),
+    "small images for a network for large ones": (
+        [*DIGITS, "--network.backbone", "resnet50_224"],
+        "--data.image-size 224",
+    ),
+    "weights for a backbone that takes none": ([*DIGITS, "--network.weights-file", "file"], "has no use for it"),
+    "weights file that is missing": ([*LARGE, "--network.weights-file", "nowhere.pth"], "there is no checkpoint"),
+    "weights file that is none": ([*LARGE, "--network.weights-file", "file"], "cannot be read as weights"),
+    "unknown pretraining schedule": ([*DIGITS, "--pretraining", "stronk"], "did you mean 'strong'"),
     "too many known classes": ([*DIGITS, "--data.num-known", "9"], "has 10 classes"),
     "batch of more than all images": ([*DIGITS, "--finetune.batch-size", "4000"], "more than the"),
     "storage that cannot be written": ([*DIGITS, "--storage", "file/storage"], "cannot be written"),

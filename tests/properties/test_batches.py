@@ -74,6 +74,41 @@ def test_every_offset_and_both_mirror_images_occur():
     assert len(options) == 18
 
 
+def mirrored_rows(labelled: Labelled, epoch: int, **options) -> set[int]:
+    """Rows of the images that are mirrored in an epoch; none is its own mirror image."""
+    rows = set()
+    for batch in make(labelled, 6, padding=0, flips="alternating", **options).epoch(epoch):
+        for pixels, row in zip(bytes_of(batch.images), batch.targets.tolist(), strict=True):
+            mirrored = np.array_equal(pixels, labelled.images[row][:, ::-1])
+            assert mirrored or np.array_equal(pixels, labelled.images[row])
+            rows |= {row} if mirrored else set()
+    return rows
+
+
+@given(st.integers(0, 2**32), st.integers(0, 30))
+def test_alternating_flips_mirror_each_image_in_exactly_every_second_epoch(seed, epoch):
+    labelled = numbered(24, seed=seed)
+    this, following, one_later = (mirrored_rows(labelled, epoch + more, seed=seed) for more in range(3))
+    assert this | following == set(range(24))
+    assert this.isdisjoint(following)
+    assert one_later == this
+
+
+def test_alternating_flips_mirror_about_half_of_the_images_and_none_where_flips_are_off():
+    labelled = numbered(300)
+    assert 110 < len(mirrored_rows(labelled, 0)) < 190
+    assert mirrored_rows(labelled, 0) != mirrored_rows(labelled, 0, seed=1)
+    assert mirrored_rows(labelled, 0, flip=False) == mirrored_rows(labelled, 1, flip=False) == set()
+
+
+def test_alternating_flips_leave_order_and_crops_as_they_were():
+    random, alternating = make(numbered(24), 6).epoch(1), make(numbered(24), 6, flips="alternating").epoch(1)
+    for a, b in zip(random, alternating, strict=True):
+        assert torch.equal(a.targets, b.targets)
+        same = (a.images == b.images).flatten(1).all(1)
+        assert same.any()
+
+
 def test_without_padding_and_flip_the_images_come_as_they_are():
     labelled = numbered(12)
     for batch in make(labelled, 4, padding=0, flip=False).epoch(0):

@@ -1,0 +1,23 @@
+"""ResNet-18 (He et al. 2016) in its form for 32-pixel images."""
+
+from torch import nn
+
+from proser_core.config import NetworkConfig, SplitPoint
+from proser_core.networks.backbone import Backbone, average_pool, refuse_fields
+
+SPLITS: dict[SplitPoint, str] = {"early": "layer2", "middle": "layer3", "late": "layer4.0"}
+
+
+def resnet18(config: NetworkConfig, image_size: int) -> Backbone:
+    """Torchvision's blocks behind a 3x3 stem of stride 1 and no max-pool; 512-d, average-pooled.
+
+    The habit of the field at 32 pixels. Raises ConfigError where dropout or a weights file is set.
+    """
+    from torchvision import models  # takes seconds, for those who use it
+
+    refuse_fields(config, "dropout", "weights_file")
+    net = models.resnet18()
+    stem = nn.Conv2d(3, 64, 3, padding=1, bias=False)
+    nn.init.kaiming_normal_(stem.weight, mode="fan_out", nonlinearity="relu")
+    layers = {name: getattr(net, name) for name in ("bn1", "relu", "layer1", "layer2", "layer3", "layer4")}
+    return Backbone({"conv1": stem, **layers, "head": average_pool()}, 512, SPLITS, config.split)

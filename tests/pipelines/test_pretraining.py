@@ -1,0 +1,85 @@
+"""Pretraining schedules by name, through the command line."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+import pipelines.run
+from pipelines.cli import main
+from pipelines.recipes import PRETRAINING, RECIPES, cifar100, digits
+from proser_core.config import Recipe
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
+    """The recipes that would have been run."""
+    recipes: list[Recipe] = []
+
+    def keep(recipe: Recipe, *_: object) -> int:
+        recipes.append(recipe)
+        return 0
+
+    monkeypatch.setattr(pipelines.run, "run", keep)
+    return recipes
+
+
+def proser(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "argv", ["proser", *arguments])
+    try:
+        return main()
+    except SystemExit as exit_:
+        return int(exit_.code or 0)
+
+
+@pytest.mark.parametrize("form", [["--pretraining", "{}"], ["--pretraining={}"]])
+@pytest.mark.parametrize("name", PRETRAINING)
+def test_a_schedule_takes_the_place_of_the_recipes_own_and_of_nothing_else(name, form, parsed, monkeypatch):
+    assert proser(["run", "cifar100", *(part.format(name) for part in form)], monkeypatch) == 0
+    assert parsed == [replace(cifar100(), pretrain=PRETRAINING[name]())]
+
+
+def test_without_a_schedule_the_recipe_keeps_its_own(parsed, monkeypatch):
+    assert proser(["run", "digits"], monkeypatch) == 0
+    assert parsed == [digits()]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--pretraining", "strong", "--pretrain.epochs", "10"],
+        ["--pretrain.epochs", "10", "--pretraining", "strong"],
+    ],
+)
+def test_fields_that_are_given_beside_a_schedule_come_on_top(arguments, parsed, monkeypatch):
+    assert proser(["run", "cifar100-cpu", *arguments], monkeypatch) == 0
+    (recipe,) = parsed
+    assert recipe.pretrain == replace(PRETRAINING["strong"](), epochs=10)
+
+
+def test_the_strong_schedule_is_as_published_for_cifar():
+    strong = PRETRAINING["strong"]()
+    assert (strong.epochs, strong.batch_size, strong.lr, strong.weight_decay) == (600, 128, 0.1, 1e-4)
+    assert (strong.schedule, strong.restarts, strong.rand_augment) == ("cosine_restarts", 2, 6)
+    assert strong.label_smoothing == 0
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("name", PRETRAINING)
+def test_every_recipe_can_take_every_schedule(recipe, name):
+    replace(RECIPES[recipe](), pretrain=PRETRAINING[name]())
+
+
+def test_a_schedule_without_its_name_is_refused(parsed, monkeypatch, capsys):
+    assert proser(["run", "digits", "--pretraining"], monkeypatch) == 2
+    assert "--pretraining" in capsys.readouterr().err
+    assert parsed == []
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["run", "digits", "--help"]])
+def test_the_schedules_are_named_where_a_user_looks(arguments, monkeypatch, capsys):
+    assert proser(arguments, monkeypatch) == 0
+    text = capsys.readouterr().out
+    assert "--pretraining" in text
+    assert all(name in text for name in PRETRAINING)
