@@ -1,0 +1,85 @@
+"""Quality over class splits and seeds: paired differences with their interval.
+
+    python -m benchmarks.compare OUT0 OUT1 OUT2 [--against NAME]
+    python -m benchmarks.compare FAST0 FAST1 FAST2 --with LONG0 LONG1 LONG2
+
+Each OUT is a folder that `python -m proser_core.job` filled, for one split and seed. Without
+`--with`, every training is compared with the control of its own folder; with it, each training
+with the one of the same name in the partner folder.
+"""
+
+import argparse
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t
+
+from benchmarks.tables import Table
+
+METRICS = ("dev/auroc", "dev/macro_f1", "dev/closed_set_accuracy")
+TEST_METRICS = (
+    "test/unknown_15/auroc",
+    "test/unknown_15/macro_f1",
+    "test/unknown_85/auroc",
+    "test/unknown_85/macro_f1",
+)
+CONTROL = "cross-entropy control: MaxLogit"
+Rows = dict[str, dict[str, float]]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__.splitlines()[0])
+    parser.add_argument("folders", nargs="+", type=Path, metavar="OUT")
+    parser.add_argument("--with", dest="partners", nargs="+", type=Path, metavar="OUT", help="the other side of each")
+    parser.add_argument("--against", default=CONTROL, metavar="NAME", help=f"row to compare with ({CONTROL})")
+    parser.add_argument("--test", action="store_true", help="test metrics, of a configuration that is frozen")
+    options = parser.parse_args(arguments)
+    ours = [read_rows(folder) for folder in options.folders]
+    if options.partners is None:
+        if any(options.against not in rows for rows in ours):
+            parser.error(f"--against {options.against!r} is not in every folder; there are {', '.join(ours[0])}")
+        theirs = [dict.fromkeys(rows, rows[options.against]) for rows in ours]
+    elif len(options.partners) != len(ours):
+        parser.error(f"got {len(ours)} folders and {len(options.partners)} partners; each folder needs one")
+    else:
+        theirs = [read_rows(folder) for folder in options.partners]
+    print(comparison(ours, theirs, TEST_METRICS if options.test else METRICS).markdown())
+
+
+def read_rows(folder: Path) -> Rows:
+    """Metrics by `training: method` from a folder's results.json."""
+    trainings = json.loads((folder / "results.json").read_text())["trainings"]
+    return {
+        f"{name}: {method}": metrics for name, one in trainings.items() for method, metrics in one["methods"].items()
+    }
+
+
+def comparison(ours: list[Rows], theirs: list[Rows], metrics: tuple[str, ...]) -> Table:
+    """Mean of each metric in percent, and the mean paired difference with its 95 % interval in points."""
+    names = [name for name in ours[0] if all(name in rows for rows in (*ours, *theirs))]
+    rows = []
+    for name in names:
+        cells: list[str] = []
+        for metric in metrics:
+            values = np.array([100 * rows_of[name][metric] for rows_of in ours])
+            others = np.array([100 * rows_of[name][metric] for rows_of in theirs])
+            cells += [f"{values.mean():.1f}", difference_text(values - others)]
+        rows.append((name, *cells))
+    columns = [text for metric in metrics for text in (metric, "difference")]
+    return Table(f"{len(ours)} pairs", ("training: method", *columns), rows)
+
+
+def difference_text(differences: np.ndarray) -> str:
+    """`+0.4 +- 0.9`: mean and half width of the 95 % t interval, where there are two or more."""
+    count = len(differences)
+    if count < 2:
+        return f"{differences.mean():+.1f}"
+    half = t.ppf(0.975, count - 1) * differences.std(ddof=1) / math.sqrt(count)
+    return f"{differences.mean():+.1f} ± {half:.1f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The table of paired differences over splits."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+
+from benchmarks.compare import CONTROL, METRICS, difference_text, main
+
+VALUES = {"cross-entropy control": [0.80, 0.82, 0.79], "dummies": [0.81, 0.84, 0.79]}
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[str]:
+    names = []
+    for split in range(3):
+        trainings = {
+            name: {"methods": {"MaxLogit": dict.fromkeys(METRICS, values[split])}} for name, values in VALUES.items()
+        }
+        folder = tmp_path / f"out{split}"
+        folder.mkdir()
+        (folder / "results.json").write_text(json.dumps({"trainings": trainings}))
+        names.append(str(folder))
+    return names
+
+
+def test_every_training_stands_beside_the_control_of_its_own_split(
+    folders: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(folders)
+    printed = capsys.readouterr().out
+    rows = {line.split(" | ")[0].removeprefix("| "): line.split(" | ")[1:] for line in printed.splitlines()}
+    assert rows[CONTROL][:2] == ["80.3", "+0.0 ± 0.0"]
+    differences = np.array([1.0, 2.0, 0.0])
+    low, high = ttest_1samp(differences, 0).confidence_interval()
+    assert rows["dummies: MaxLogit"][:2] == ["81.3", f"+1.0 ± {(high - low) / 2:.1f}"]
+
+
+def test_partners_are_compared_by_name(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main([folders[0], "--with", folders[1]])
+    assert "| dummies: MaxLogit | 81.0 | -3.0 |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wrong", [["--against", "nothing"], ["--with"]])
+def test_a_mistake_is_told_in_one_line(folders: list[str], wrong: list[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([*folders, *wrong, *(folders[:1] if wrong == ["--with"] else [])])
+    assert stopped.value.code == 2
+
+
+def test_one_pair_has_no_interval() -> None:
+    assert difference_text(np.array([0.25])) == "+0.2"
