@@ -107,7 +107,7 @@ def against_openness(evaluation: dict[str, Any], split: ClassSplit, metric: str)
     return figure
 
 
-def margins(test_margins: np.ndarray, task: OpenSetTask, bias: float) -> Figure:
+def margins(test_margins: np.ndarray, formula: str, task: OpenSetTask, bias: float) -> Figure:
     """Histogram of PROSER's margin on known and unknown test images, with the bias that parts them."""
     is_known = np.asarray(task.test.targets) < task.num_known
     figure, axes = _figure(6.5, 3.8)
@@ -118,7 +118,7 @@ def margins(test_margins: np.ndarray, task: OpenSetTask, bias: float) -> Figure:
             test_margins[rows], edges, density=True, alpha=0.6, color=colour, hatch=hatch, label=f"{label} classes"
         )
     axes.axvline(bias, color="black", lw=1.5, ls="--", label=f"bias {bias:.2f}: known to its right")
-    axes.set(xlabel="margin: best known logit - best dummy logit", ylabel="density of test images")
+    axes.set(xlabel=f"margin: {formula}", ylabel="density of test images")
     axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return figure
 

@@ -32,10 +32,8 @@ def report(
             figures.save(figure, folder / "points" / f"{metric}_{name}")
         figures.save(figures.against_openness(evaluation, images.split, metric), folder / f"{metric}_against_openness")
     bias = evaluation["methods"][PROSER]["report"]["calibration"]["bias"]
-    figures.save(
-        figures.margins(PlaceholderMargin(recipe.calibration.dummy_weight)(logits["test"]), images, bias),
-        folder / "margins",
-    )
+    margin = PlaceholderMargin(recipe.calibration.dummy_weight)
+    figures.save(figures.margins(margin(logits["test"]), margin.formula, images, bias), folder / "margins")
     write_json(folder / "class_split.json", read_json(task.path / "class_split.json"))
     write_json(folder / "recipe.json", to_json(recipe))
     write_json(folder / "data_fingerprint.json", _fingerprint(task, images.split))

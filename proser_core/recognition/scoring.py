@@ -28,6 +28,12 @@ class PlaceholderMargin:
         known = logits.known.max(axis=1)
         return known - self.dummy_weight * logits.dummies.max(axis=1) if self.dummy_weight else known
 
+    @property
+    def formula(self) -> str:
+        """In words, for an axis."""
+        weight = "" if self.dummy_weight == 1 else f"{self.dummy_weight:g} x "
+        return "best known logit" + (f" - {weight}best dummy logit" if self.dummy_weight else "")
+
 
 placeholder_gap = PlaceholderMargin(1.0)
 """PROSER's margin as the paper has it (sec. Calibration)."""
