@@ -55,16 +55,24 @@ class ProserObjective(nn.Module):
         super().__init__()
         self.net = net
         self._config, self._seed = config, seed
+        self._rank_order: Tensor | None = None  # of a whole batch that several ranks share
 
     def draws(self, epoch: int, steps: int, batch_size: int, device: torch.device) -> MixDraw:
-        """Partners int64[steps, H] and ratios float32[steps] for the H images of each global batch that are mixed."""
-        count, alpha = batch_size - self._first_mixed(batch_size), self._config.alpha
-        draws = [draw_mix(self._seed, epoch, step, count, alpha) for step in range(steps)]
-        return MixDraw(*(torch.stack(values).to(device) for values in zip(*draws, strict=True)))
+        """Partners int64[steps, H] and ratios float32[steps] for the H images of each global batch that are mixed.
+
+        Partners are positions among the mixed images in the order in which the ranks hold them.
+        """
+        count, world_size = batch_size - self._first_mixed(batch_size), current_world()[1]
+        draws = [draw_mix(self._seed, epoch, step, count, self._config.alpha) for step in range(steps)]
+        drawn = MixDraw(*(torch.stack(values) for values in zip(*draws, strict=True)))
+        if count == batch_size and world_size > 1:
+            order = rank_order(batch_size, world_size)
+            drawn = drawn._replace(partners=torch.argsort(order)[drawn.partners[:, order]])
+            self._rank_order = order.to(device)
+        return MixDraw(*(values.to(device) for values in drawn))
 
     def forward(self, images: Tensor, targets: Tensor, global_targets: Tensor, draw: MixDraw) -> LossTerms:
         world = current_world()
-        draw, mixed_targets = self._mixed_by_rank(draw, global_targets, world[1])
         clean, mixed = self._both_logits(images, draw, world)
         targets = targets[: len(clean.known)]
         augmented = augmented_logits(clean)
@@ -79,7 +87,7 @@ class ProserObjective(nn.Module):
             "train/dummy_win_rate": _sum_and_count((augmented[:, -1] > known_best).float()),
         }
         if mixed is not None:
-            weights = pair_weights(mixed_targets, draw.partners)
+            weights = pair_weights(self._mixed_targets(global_targets), draw.partners)
             count = len(mixed.known)
             mine = weights[world[0] * count : (world[0] + 1) * count]
             mixture = unknown_losses(augmented_logits(mixed)) * mine
@@ -92,14 +100,10 @@ class ProserObjective(nn.Module):
         """Position in a batch from which on images are mixed."""
         return 0 if self._config.batch_use == "all" else batch_size // 2
 
-    def _mixed_by_rank(self, draw: MixDraw, global_targets: Tensor, world_size: int) -> tuple[MixDraw, Tensor]:
-        """The draw and the targets of the mixed images, in the order in which ranks hold them."""
-        first = self._first_mixed(len(global_targets))
-        if first or world_size == 1:
-            return draw, global_targets[first:]
-        order = rank_order(len(global_targets), world_size).to(global_targets.device)
-        position = torch.argsort(order)
-        return draw._replace(partners=position[draw.partners[order]]), global_targets[order]
+    def _mixed_targets(self, global_targets: Tensor) -> Tensor:
+        """Targets of the mixed images, in the order in which the ranks hold them."""
+        mixed = global_targets[self._first_mixed(len(global_targets)) :]
+        return mixed if self._rank_order is None else mixed[self._rank_order]
 
     def _both_logits(
         self, images: Tensor, draw: MixDraw, world: tuple[int, int]

@@ -1,0 +1,72 @@
+"""The step captured as a CUDA graph is the eager step. Needs a GPU."""
+
+import pytest
+import torch
+
+from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
+from proser_core.data.batches import TrainingBatches
+from proser_core.learning import fit as fitting
+from proser_core.learning.objectives import ProserObjective
+from proser_core.learning.step import Arithmetic, GraphedStep
+from proser_core.networks.nets import BACKBONES, add_placeholders, make_closed_set_net
+
+from .helpers import NORMALISATION, labelled
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+SIZE, BATCH = 16, 8
+
+
+def fitted(monkeypatch, *, graphed: bool, network: NetworkConfig, resume_after: int | None = None) -> dict:
+    """The network's values after three epochs of four steps, the second and third from a checkpoint if asked."""
+    cuda = torch.device("cuda", 0)
+    config = FinetuneConfig(epochs=3, batch_size=BATCH, lr=0.01, batch_use="all", averaging=0.9)
+    make_step = GraphedStep if graphed else lambda step: step
+    monkeypatch.setattr(fitting, "best_step", lambda step, device, capturable: make_step(step))
+    states: list = []
+
+    def run(resume):
+        closed_set = make_closed_set_net(network, 3, SIZE, seed=0)
+        objective = ProserObjective(add_placeholders(closed_set, 5, seed=0), config, seed=0)
+        batches = TrainingBatches(
+            labelled(4 * BATCH),
+            DataConfig(image_size=SIZE, padding=2),
+            NORMALISATION,
+            batch_size=BATCH,
+            seed=0,
+            purpose="finetune",
+            device=cuda,
+        )
+
+        def keep(epoch, metrics, state):
+            states.append({key: _copied(value) for key, value in state.items()})
+
+        fitting.fit(objective, batches, config, Arithmetic(cuda, bf16=False), seed=0, report=keep, resume=resume)
+        return {name: value.cpu() for name, value in objective.state_dict().items()}
+
+    values = run(None)
+    return values if resume_after is None else run(states[resume_after])
+
+
+def _copied(value):
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {key: _copied(inner) for key, inner in value.items()}
+    return [_copied(inner) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("backbone", [name for name in BACKBONES if not name.endswith("_224")])
+def test_graphed_training_equals_eager_training(monkeypatch, backbone):
+    network = NetworkConfig(backbone=backbone)
+    eager = fitted(monkeypatch, graphed=False, network=network)
+    graphed = fitted(monkeypatch, graphed=True, network=network)
+    for name, value in eager.items():
+        torch.testing.assert_close(graphed[name], value, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_graphed_training_goes_on_from_a_checkpoint(monkeypatch):
+    network = NetworkConfig(dropout=0.2)
+    whole = fitted(monkeypatch, graphed=True, network=network)
+    resumed = fitted(monkeypatch, graphed=True, network=network, resume_after=0)
+    for name, value in whole.items():
+        torch.testing.assert_close(resumed[name], value, rtol=1e-4, atol=1e-5, msg=name)
