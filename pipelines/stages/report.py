@@ -7,14 +7,15 @@ from pipelines.context import RunContext
 from pipelines.stages.evaluate import read_evaluation
 from pipelines.stages.sweep import read_trials
 from pipelines.summary import PROSER, markdown_table
-from proser_core.config import Recipe, to_json
+from proser_core.config import Recipe, from_json, to_json
 from proser_core.data.splits import ClassSplit
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.spec import LOGITS
 from proser_core.jobs.store import Artefact
+from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scoring import PlaceholderMargin
+from proser_core.recognition.scoring import PlaceholderMargin, score
 
 
 def report(
@@ -31,9 +32,11 @@ def report(
             figure = figures.over_points(trials, f"{where}/{metric}", selected)
             figures.save(figure, folder / "points" / f"{metric}_{name}")
         figures.save(figures.against_openness(evaluation, images.split, metric), folder / f"{metric}_against_openness")
-    bias = evaluation["methods"][PROSER]["report"]["calibration"]["bias"]
+    calibration = from_json(Calibration, evaluation["methods"][PROSER]["report"]["calibration"])
     margin = PlaceholderMargin(recipe.calibration.dummy_weight)
-    figures.save(figures.margins(margin(logits["test"]), margin.formula, images, bias), folder / "margins")
+    scores = score(logits["test"], margin, calibration)
+    figures.save(figures.margins(scores, margin.formula, images), folder / "margins")
+    figures.save(figures.over_known_rate(scores, images), folder / "macro_f1_over_known_rate")
     write_json(folder / "class_split.json", read_json(task.path / "class_split.json"))
     write_json(folder / "recipe.json", to_json(recipe))
     write_json(folder / "data_fingerprint.json", _fingerprint(task, images.split))

@@ -168,6 +168,8 @@ class TestTheFirstRun:
             "results.md",
             "margins.png",
             "margins.svg",
+            "macro_f1_over_known_rate.png",
+            "macro_f1_over_known_rate.svg",
         }
         for metric in ("auroc", "macro_f1"):
             needed |= {f"{metric}_against_openness.png", f"points/{metric}_development.png"}
