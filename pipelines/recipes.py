@@ -53,7 +53,10 @@ def cifar100_cpu() -> Recipe:
 
     proser run cifar100-cpu --data-dir DATA
 
-    PLACEHOLDER
+    Its own point over splits and seeds 0, 1, 2 (without the sweep), AUC, macro-F1 in percent at 15 / 85
+    unknown classes: 83.0, 64.7 / 82.2, 34.7; cross-entropy control 82.6, 64.1 / 82.1, 34.4; maximum
+    logit of the pretrained net 82.6, 64.3 / 82.0, 34.7. The whole run of this recipe, some 55 minutes
+    as `cifar100-cpu-paper` takes, has not been made.
     """
     return replace(
         cifar100_cpu_paper(),
