@@ -2,7 +2,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-PACKAGES := proser_core tune_spaces pipelines
 
 .PHONY: run ui test benchmark check format clean
 

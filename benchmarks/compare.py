@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--against", default=CONTROL, metavar="NAME", help=f"row to compare with ({CONTROL})")
     parser.add_argument("--test", action="store_true", help="test metrics, of a configuration that is frozen")
     options = parser.parse_args(arguments)
-    ours = [read_rows(folder) for folder in options.folders]
+    ours = _read_all(parser, options.folders)
     if options.partners is None:
         if any(options.against not in rows for rows in ours):
             parser.error(f"--against {options.against!r} is not in every folder; there are {', '.join(ours[0])}")
@@ -45,8 +45,21 @@ def main(arguments: list[str] | None = None) -> None:
     elif len(options.partners) != len(ours):
         parser.error(f"got {len(ours)} folders and {len(options.partners)} partners; each folder needs one")
     else:
-        theirs = [read_rows(folder) for folder in options.partners]
-    print(comparison(ours, theirs, TEST_METRICS if options.test else METRICS).markdown())
+        theirs = _read_all(parser, options.partners)
+    metrics = TEST_METRICS if options.test else METRICS
+    missing = [name for name in metrics if any(name not in row for rows in (*ours, *theirs) for row in rows.values())]
+    if missing:
+        parser.error(f"{missing[0]} is not among the metrics of every training; leave --test away, or give others")
+    print(comparison(ours, theirs, metrics).markdown())
+
+
+def _read_all(parser: argparse.ArgumentParser, folders: list[Path]) -> list[Rows]:
+    for folder in folders:
+        try:
+            read_rows(folder)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            parser.error(f"{folder} has no readable results.json; need folders that `python -m proser_core.job` filled")
+    return [read_rows(folder) for folder in folders]
 
 
 def read_rows(folder: Path) -> Rows:

@@ -4,6 +4,7 @@ The fine-tunes of JOB.json are the sweep of an import: exactly those, and all of
 trained here.
 """
 
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,9 +24,10 @@ from proser_core.jobs.files import read_json, write_atomically
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
 from proser_core.jobs.preparing import check_prepared_for, check_split, prepare, prepare_inputs
 from proser_core.jobs.runner import JOB_FILE, RESULTS
+from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.store import MANIFEST, Artefact, Store, find
 from proser_core.jobs.travel import adopt, check_artefact, check_key
-from proser_core.jobs.trials import PREPARE, PRETRAIN, TRIALS, Trial, check_recipe, plan_trials
+from proser_core.jobs.trials import Trial, check_recipe, plan_trials
 
 
 def write_job(
@@ -33,8 +35,10 @@ def write_job(
 ) -> None:
     """Write the recipe's trainings to `output`, and with `with_task` the prepared task beside it.
 
-    One process will train them: worker counts become 1. Raises ProserError for what cannot be trained.
+    One process will train them: worker counts become 1. Raises ProserError for what cannot be trained, or
+    where the file cannot be written.
     """
+    _check_output(output)
     cluster = replace(recipe.cluster, num_workers=1, pretrain_workers=1, address="")
     if cluster != recipe.cluster:
         console.print("one process trains all: cluster.num_workers and cluster.pretrain_workers are 1", highlight=False)
@@ -42,19 +46,28 @@ def write_job(
     check_recipe(recipe)
     check_split(recipe)
     finetunes = tuple(dict.fromkeys(finetunes_of(recipe)))
-    if not output.parent.is_dir():
-        raise ConfigError(f"--output got {output}; need a file in a folder that exists")
     place, code = data_dir and data_dir.resolve(), CodeVersions.current()
     task = _task_beside(recipe, data_dir, storage, output.parent, code) if with_task else None
-    JobFile(recipe, finetunes, task, None if with_task else place, code).save(output)
+    weights = JobFile(recipe, finetunes, task, None if with_task else place, code).save(output)
     console.print(
         f"{output}: pretraining and {len(finetunes)} fine-tunes. Copy it"
-        + (f", {task}" if task else "")
+        + "".join(f", {name}" for name in (task, weights) if name)
         + " and the folder proser_core; then, there:",
         highlight=False,
         soft_wrap=True,
     )
     console.print(f"python -m proser_core.job {output.name} OUT", highlight=False)
+
+
+def _check_output(output: Path) -> None:
+    """Raises ConfigError, before any work, where no file can be written."""
+    if output.is_dir() or not output.parent.is_dir():
+        raise ConfigError(f"--output got {output}; need a file in a folder that exists, such as {output / 'JOB.json'}")
+    try:
+        with tempfile.TemporaryFile(dir=output.parent):
+            pass
+    except OSError as error:
+        raise ConfigError(f"--output got {output}, which cannot be written ({error}); give another folder") from error
 
 
 def _task_beside(recipe: Recipe, data_dir: Path | None, storage: Path, folder: Path, code: CodeVersions) -> Path:
@@ -116,7 +129,7 @@ def _outcome(job: JobFile, out: Path, artefacts: dict[Path, Artefact], store: St
         raise ConfigError(f"{out} has no prepared task {results['task']}; run `python -m proser_core.job` to its end")
     recorded = read_json(task.path / MANIFEST)["inputs"]
     check_prepared_for(job.recipe, recorded, task.path)
-    if recorded["code"] != code.prepare:
+    if recorded.get("code") != code.prepare:
         raise ConfigError(f"{task.path} was prepared by other code; write the job again with `proser job --with-task`")
     inputs = spec.job_inputs("pretrain", job.recipe, task, "", results["bf16"], code.train)
     pretrained = find(store.folder(PRETRAIN, inputs))
@@ -128,7 +141,7 @@ def _outcome(job: JobFile, out: Path, artefacts: dict[Path, Artefact], store: St
 
     trials = plan(list(job.finetunes))
     _take_failures(out, trials)
-    missing = [t.name for t in trials if find(t.folder) is None and not (t.folder / spec.FAILURE).is_file()]
+    missing = [t.name for t in trials if find(t.folder) is None and not (out / TRIALS / t.key / spec.FAILURE).is_file()]
     if missing:
         raise _unfinished(out, missing)
     if all(trial.is_control or find(trial.folder) is None for trial in trials):

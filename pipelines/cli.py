@@ -13,7 +13,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from pipelines.recipes import PRETRAINING, RECIPES, first_line
+from pipelines.recipes import PRETRAINING, RECIPES, headline
 from proser_core.config import Recipe
 from proser_core.errors import ConfigError, ProserError, TrainingError
 from proser_core.naming import look_up, unknown_name
@@ -199,7 +199,7 @@ def main() -> int:
 
 
 def _ask_for_recipe(command: str, arguments: list[str]) -> int:
-    names = "\n".join(f"  {name:<14} {first_line(make)}" for name, make in RECIPES.items())
+    names = "\n".join(f"  {name:<14} {headline(make)}" for name, make in RECIPES.items())
     print(f"usage: proser {command} RECIPE [options]\n\nRecipes:\n{names}\n")
     print(f"`proser {command} RECIPE --help` explains every field.")
     return 0 if arguments in (["--help"], ["-h"]) else 2

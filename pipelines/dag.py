@@ -10,7 +10,7 @@ from pipelines.tracking.registry import Registered
 from proser_core.config import Recipe, decisive_fields, to_json
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, sha256_of
-from proser_core.jobs.spec import job_inputs, read_epochs
+from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS, job_inputs, read_epochs
 from proser_core.jobs.store import Artefact
 
 
@@ -19,8 +19,8 @@ def prepared(recipe: Recipe, context: RunContext) -> Artefact:
     from proser_core.jobs.preparing import check_batches, prepare
 
     inputs = {**context.data_inputs, "code": code_version("proser_core.jobs.preparing")}
-    artefact = context.store.run("prepare", inputs, lambda folder: prepare(recipe, context.data_dir, folder))
-    check_batches(recipe, artefact.path)
+    artefact = context.store.run(PREPARE, inputs, lambda folder: prepare(recipe, context.data_dir, folder))
+    check_batches(recipe, context.finetunes, artefact.path)
     return artefact
 
 
@@ -34,13 +34,15 @@ def pretrained(recipe: Recipe, context: RunContext, prepared: Artefact) -> Artef
 
         pretrain(recipe, prepared, context, folder)
 
-    artefact = context.store.run("pretrain", inputs, build)
+    artefact = context.store.run(PRETRAIN, inputs, build)
     context.parent.curve("pretrain", read_epochs(artefact.path))
     return artefact
 
 
 def swept(recipe: Recipe, context: RunContext, prepared: Artefact, pretrained: Artefact) -> Artefact:
     """Every fine-tune of the run, trained and evaluated."""
+    from pipelines.stages.sweep import read_trials, sweep
+
     inputs = {
         "task": prepared.digest,
         "pretrained": pretrained.digest,
@@ -51,15 +53,13 @@ def swept(recipe: Recipe, context: RunContext, prepared: Artefact, pretrained: A
     }
 
     def build(folder: Any) -> Any:
-        from pipelines.stages.sweep import sweep
-
         return sweep(recipe, prepared, pretrained, context, code_version("proser_core.jobs.worker"), folder)
 
     artefact = context.store.run("sweep", inputs, build)
-    for row in read_json(artefact.path / "trials.json"):
+    for row in read_trials(artefact):
         if row["status"] != "finished":
             context.failures.append(f"{row['name']}: {row['reason']}")
-        context.parent.track_trial(row, read_epochs(context.store.root / "trials" / row["key"]))
+        context.parent.track_trial(row, read_epochs(context.store.root / TRIALS / row["key"]))
     return artefact
 
 

@@ -42,7 +42,8 @@ def over_points(trials: list[dict[str, Any]], metric: str, selected: str) -> Fig
     """A metric over the points of the search space: a heat map where two fields vary, else a dot a point."""
     points = [row for row in trials if row["objective"] == "proser"]
     varied = [name for name in AXES if len({row["params"][name] for row in points}) > 1]
-    if len(varied) == 2:
+    cells = {tuple(row["params"][name] for name in varied) for row in points}
+    if len(varied) == 2 and len(cells) == len(points):  # else other fields vary too, and points would share a cell
         return _heat_map(points, metric, selected, *varied)
     return _dots(points, metric, selected)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.recipes import PRETRAINING, RECIPES, first_line
+from pipelines.recipes import PRETRAINING, RECIPES, headline
 from proser_core.data.sources import SOURCES, find_layout
 from tune_spaces import describe, space_names
 
@@ -15,8 +15,8 @@ def print_listing(data_dir: Path | None, console: Console) -> None:
     where = data_dir or "no --data-dir given"
     found = {name: find_layout(source, data_dir) or f"not found ({where})" for name, source in SOURCES.items()}
     sections = {
-        "Recipes": {name: first_line(make) for name, make in RECIPES.items()},
-        "Pretraining schedules (--pretraining NAME)": {name: first_line(make) for name, make in PRETRAINING.items()},
+        "Recipes": {name: headline(make) for name, make in RECIPES.items()},
+        "Pretraining schedules (--pretraining NAME)": {name: headline(make) for name, make in PRETRAINING.items()},
         "Search spaces": {name: describe(name) for name in space_names()},
         "Data sets": found,
     }

@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from proser_core.jobs.progress import duration
-
-LINE_EVERY = 20.0  # seconds between lines where there is no terminal
+from proser_core.jobs.progress import LINE_EVERY, duration
 
 
 class Tracker:

@@ -163,6 +163,6 @@ PRETRAINING: dict[str, Callable[[], PretrainConfig]] = {
 """Schedules that `proser run RECIPE --pretraining NAME` puts in the place of the recipe's own."""
 
 
-def first_line(make: Callable[[], object]) -> str:
+def headline(make: Callable[[], object]) -> str:
     """What a recipe or a schedule says of itself, in one line."""
     return (make.__doc__ or "").splitlines()[0]

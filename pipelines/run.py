@@ -101,11 +101,9 @@ def _open_context(
     from pipelines.stages.sweep import finetunes_of
     from proser_core.jobs.preparing import check_split, prepare_inputs
     from proser_core.jobs.trials import check_recipe
-    from proser_core.networks.nets import make_closed_set_net
 
     check_recipe(recipe)
     finetunes = finetunes_of(recipe)
-    make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
     if pretrained_file is not None:
         check_weights(recipe, pretrained_file)
     check_split(recipe)

@@ -6,8 +6,7 @@ from rich import box
 from rich.table import Table
 
 from proser_core.data.splits import ClassSplit
-
-PROSER = "PROSER"  # the selected trial, scored by its placeholders; every other row is a control
+from proser_core.jobs.spec import PROSER
 
 
 def percent(value: float) -> str:

@@ -1,6 +1,6 @@
 """PROSER: learning placeholders for open-set recognition (CVPR 2021), as a library.
 
-The packages import downward only: data and networks, then learning, recognition, baselines.
+The packages import downward only: data and networks, then learning, recognition, baselines, jobs.
 Nothing in here knows of Ray, MLflow or Hamilton.
 """
 

@@ -4,9 +4,11 @@ A field stands with its default, its unit and its source; its check stands in `_
 `method notes` are docs/method-notes.md.
 """
 
+import functools
 import hashlib
 import json
 import math
+import os
 import re
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
@@ -114,7 +116,8 @@ class NetworkConfig:
     authors' released code), one stage before that (early), or before the last block (late)."""
     weights_file: str = ""
     """Torchvision's weights for resnet18_224, resnet34_224 or resnet50_224 to begin from: a local
-    .pth or .safetensors file, which all machines must see. Its content decides a result, its place does not."""
+    .pth or .safetensors file, which all machines must see; `proser job` writes it beside JOB.json.
+    Its content decides a result, its place does not."""
 
     def __post_init__(self) -> None:
         _require_choice("network.split", self.split, SplitPoint)
@@ -147,8 +150,8 @@ class OptimizerConfig:
     """Decay of an exponential moving average of the weights, a step; the averaged weights are the
     result. 0 keeps the last ones. Source: method notes."""
     flips: Flips = "random"
-    """Mirror images: random, or alternating (each image is mirrored in every second epoch).
-    Source: Jordan 2024 (airbench)."""
+    """How images are mirrored where `data.flip` allows it; without it, both mirror none. random, or
+    alternating (each image is mirrored in every second epoch). Source: Jordan 2024 (airbench)."""
     rand_augment: int = 0
     """Magnitude 0..30 of one RandAugment operation an image (Cubuk et al. 2020); 0 is none."""
 
@@ -250,7 +253,8 @@ class CalibrationConfig:
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """What a run asks of Ray. Worker counts, threads, and CPU or GPU, change a result; the rest does not."""
+    """What the trainings run on, under Ray or in the one process of a machine without it. Worker counts,
+    threads, and CPU or GPU, change a result; the rest, which is Ray's alone, does not."""
 
     num_workers: int = 1
     """DDP workers of one fine-tune. One worker is a reused Tune actor; more run as a TorchTrainer."""
@@ -340,13 +344,20 @@ def decisive_network(network: NetworkConfig) -> dict[str, Any]:
     if not network.weights_file:
         return to_json(network)
     try:
-        with open(network.weights_file, "rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
+        stat = os.stat(network.weights_file)
+        content = _sha256(network.weights_file, stat.st_size, stat.st_mtime_ns)
     except OSError as error:
         raise CheckpointError(
             f"network.weights_file {network.weights_file} cannot be read: {error.strerror}"
         ) from error
     return {**to_json(network), "weights_file": content}
+
+
+@functools.cache
+def _sha256(path: str, size: int, modified: int) -> str:
+    """Digest of a file, which is read again once its size or its time of change differs."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def decisive_fields(recipe: Recipe) -> dict[str, Any]:

@@ -6,14 +6,13 @@ from typing import Any
 
 from pipelines.context import RunContext
 from pipelines.stages.sweep import read_trials
-from pipelines.summary import PROSER
 from proser_core.baselines import BASELINES
 from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
 from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.store import Artefact
-from proser_core.jobs.trials import PLACEHOLDER_SCORES
+from proser_core.jobs.trials import placeholder_scores
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.calibration import Calibration
@@ -38,8 +37,8 @@ def evaluate_stage(
     tables = _tables(context, pretrained, trials, selected, recipe.finetune, margin)
     reports = {name: evaluate(logits, margin, images, rate) for name, (logits, margin) in tables.items()}
     write_json(folder / EVALUATION, _to_json(selected, reports))
-    trained = context.store.root / "trials" / selected["key"] / spec.WEIGHTS
-    _classifier(recipe, images, trained, selected, reports[PROSER].calibration).save(folder / CLASSIFIER)
+    trained = context.store.root / spec.TRIALS / selected["key"] / spec.WEIGHTS
+    _classifier(recipe, images, trained, selected, reports[spec.PROSER].calibration).save(folder / CLASSIFIER)
 
 
 def select(trials: list[Row], default: FinetuneConfig) -> Row:
@@ -66,16 +65,15 @@ def _tables(
     """Each method of the table: its logits and its margin."""
 
     def of_trial(row: Row) -> dict[str, LogitTable]:
-        return load_logits(context.store.root / "trials" / row["key"] / spec.LOGITS)
+        return load_logits(context.store.root / spec.TRIALS / row["key"] / spec.LOGITS)
 
     chosen, base = of_trial(selected), load_logits(pretrained.path / spec.LOGITS)
-    tables: dict[str, tuple[dict[str, LogitTable], Margin]] = {PROSER: (chosen, own_margin)}
+    tables: dict[str, tuple[dict[str, LogitTable], Margin]] = {spec.PROSER: (chosen, own_margin)}
     recipes_own = [row for row in trials if row["status"] == "finished" and _is_default(row, default)]
     own = next((row for row in recipes_own if row["objective"] == "proser"), None)
     if own is not None and own["key"] != selected["key"]:
-        tables[f"{PROSER}, recipe's own point"] = (of_trial(own), own_margin)
-    others = {name: margin for name, margin in PLACEHOLDER_SCORES.items() if margin != own_margin}
-    tables |= {f"{PROSER}, score {name}": (chosen, margin) for name, margin in others.items()}
+        tables[f"{spec.PROSER}, recipe's own point"] = (of_trial(own), own_margin)
+    tables |= {name: (chosen, margin) for name, margin in placeholder_scores(own_margin).items()}
     tables |= {name: (base, margin) for name, margin in BASELINES.items()}
     control = next((r for r in trials if r["objective"] == "cross_entropy" and r["status"] == "finished"), None)
     if control is not None:

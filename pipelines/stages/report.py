@@ -6,12 +6,12 @@ from pipelines import figures
 from pipelines.context import RunContext
 from pipelines.stages.evaluate import read_evaluation
 from pipelines.stages.sweep import read_trials
-from pipelines.summary import PROSER, markdown_table
+from pipelines.summary import markdown_table
 from proser_core.config import Recipe, from_json, to_json
 from proser_core.data.splits import ClassSplit
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.files import read_json, write_json
-from proser_core.jobs.spec import LOGITS
+from proser_core.jobs.spec import LOGITS, PROSER, TRIALS
 from proser_core.jobs.store import Artefact
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import load_logits
@@ -25,7 +25,7 @@ def report(
     images = OpenSetTask.load(task.path)
     trials, evaluation = read_trials(swept), read_evaluation(evaluated)
     selected = evaluation["selected"]["key"]
-    logits = load_logits(context.store.root / "trials" / selected / LOGITS)
+    logits = load_logits(context.store.root / TRIALS / selected / LOGITS)
     for metric in ("macro_f1", "auroc"):
         wheres = {"development": "dev"} | {f"unknown_{n}": f"test/unknown_{n}" for n in images.split.settings}
         for name, where in wheres.items():

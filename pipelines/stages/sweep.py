@@ -15,7 +15,7 @@ from proser_core.jobs.store import MANIFEST, Artefact, Built, find
 from proser_core.jobs.trials import Trial, control_of, evaluate_trial, plan_trials
 from tune_spaces import expand
 
-TRIALS = "trials.json"
+ROWS = "trials.json"
 
 
 def apply_point(recipe: Recipe, point: dict[str, Any]) -> Recipe:
@@ -56,7 +56,7 @@ def sweep(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunCont
         finally:
             watch.close()
     rows = [watch.row(trial) for trial in trials]
-    write_json(folder / TRIALS, rows)
+    write_json(folder / ROWS, rows)
     good = [trial.folder for trial, row in zip(trials, rows, strict=True) if row["status"] == "finished"]
     failed = [row for row in rows if row["status"] != "finished"]
     if not any(row["status"] == "finished" and row["objective"] == "proser" for row in rows):
@@ -101,4 +101,4 @@ class SweepWatch:
 
 def read_trials(swept: Artefact) -> list[dict[str, Any]]:
     """The rows that `sweep` wrote."""
-    return read_json(swept.path / TRIALS)
+    return read_json(swept.path / ROWS)

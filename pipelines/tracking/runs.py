@@ -12,8 +12,8 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run
 
-from pipelines.summary import PROSER
 from pipelines.tracking import server
+from proser_core.jobs.spec import PROSER
 from proser_core.jobs.store import Artefact
 
 PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.reported"

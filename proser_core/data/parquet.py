@@ -8,10 +8,9 @@ import io
 import json
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from PIL import Image
 
 from proser_core.data.image_sets import ImageSet, to_rgb_square
@@ -39,7 +38,7 @@ def read(
     """
     shards = find_shards(folder, part)
     if not shards:
-        raise DataError(f"{folder} holds no {part}*.parquet; give the directory above it with --data-dir")
+        raise DataError(f"{folder} holds no {part}*.parquet; give the directory above it as the data directory")
     schema = _schema(shards[0])
     names = _class_names(schema, label_column, shards[0])
     image_column = _image_column(schema, shards[0])
@@ -62,9 +61,23 @@ def read(
     return ImageSet(stacked, np.concatenate(labels).astype(np.int64), names)
 
 
-def _labels(table: pa.Table, label_column: str, shard: Path) -> np.ndarray:
+def _arrow() -> Any:
+    """pyarrow, for those who read Parquet. Raises DataError where it is not installed."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise DataError(
+            f"Parquet files are read by pyarrow, which cannot be imported here ({error}); install it, "
+            "or carry the prepared images (`proser job --with-task`)"
+        ) from error
+    return pyarrow
+
+
+def _labels(table: Any, label_column: str, shard: Path) -> np.ndarray:
+    """`table` is a pyarrow.Table."""
     column = table[label_column]
-    if not pa.types.is_integer(column.type) or column.null_count:
+    if not _arrow().types.is_integer(column.type) or column.null_count:
         raise DataError(
             f"{shard} has {label_column!r} of type {column.type}, {column.null_count} missing; "
             "need a class number in each row"
@@ -72,16 +85,18 @@ def _labels(table: pa.Table, label_column: str, shard: Path) -> np.ndarray:
     return column.to_numpy()
 
 
-def _schema(shard: Path) -> pa.Schema:
+def _schema(shard: Path) -> Any:
+    pa = _arrow()
     try:
-        return pq.read_schema(shard)
+        return pa.parquet.read_schema(shard)
     except (pa.ArrowException, OSError) as error:
         raise DataError(_damaged(shard, error)) from error
 
 
-def _table(shard: Path, columns: list[str]) -> pa.Table:
+def _table(shard: Path, columns: list[str]) -> Any:
+    pa = _arrow()
     try:
-        return pq.read_table(shard, columns=columns)
+        return pa.parquet.read_table(shard, columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise DataError(_damaged(shard, error)) from error
 
@@ -97,7 +112,7 @@ def _check_columns(shard: Path, *names: str) -> None:
         raise DataError(f"{shard} has no column {missing[0]!r}, which the first file has; it has {', '.join(columns)}")
 
 
-def _class_names(schema: pa.Schema, label_column: str, shard: Path) -> tuple[str, ...]:
+def _class_names(schema: Any, label_column: str, shard: Path) -> tuple[str, ...]:
     if label_column not in schema.names:
         raise DataError(f"{shard} has no column {label_column!r}; it has {', '.join(schema.names)}")
     try:
@@ -113,9 +128,10 @@ def _class_names(schema: pa.Schema, label_column: str, shard: Path) -> tuple[str
     return tuple(names)
 
 
-def _image_column(schema: pa.Schema, shard: Path) -> str:
+def _image_column(schema: Any, shard: Path) -> str:
+    types = _arrow().types
     for column in schema:
-        if pa.types.is_struct(column.type) and column.type.get_field_index("bytes") >= 0:
+        if types.is_struct(column.type) and column.type.get_field_index("bytes") >= 0:
             return column.name
     raise DataError(f"{shard} has no image column; need a struct with a field 'bytes', got {', '.join(schema.names)}")
 

@@ -129,5 +129,5 @@ def _missing(source: Source, data_dir: Path | None) -> str:
         layouts += f", or torchvision's {torchvision_roots.folder(source.torchvision_class)}/"
     return (
         f"{source.name} was not found: {state}; need {layouts} in it. "
-        "Give the directory with --data-dir, or let torchvision fetch it with --data.download"
+        "Give its directory (--data-dir, or data_dir in JOB.json), or let torchvision fetch it (data.download)"
     )

@@ -42,7 +42,7 @@ def read(
     except Exception as error:  # torchvision raises RuntimeError, OSError, URLError, UnpicklingError and others
         raise DataError(
             f"{root / folder(class_name)} cannot be read as torchvision's {class_name} ({error}); "
-            "remove the folder and fetch it again, with --data.download for instance"
+            "remove the folder and fetch it again, by data.download for instance"
         ) from error
     if count is not None and len(dataset) != count:
         raise DataError(f"{root / folder(class_name)} has {len(dataset)} {part} images; the data set has {count}")

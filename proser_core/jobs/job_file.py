@@ -4,7 +4,9 @@
 
 `recipe` has the fields of a Recipe, all or some. Each fine-tune has fields of FinetuneConfig over
 the recipe's own; {"objective": "cross_entropy"} is the control. `task` is the folder of a prepared task,
-`data_dir` one with data sets; relative ones begin at the file's own folder.
+`data_dir` one with data sets. These and `recipe.network.weights_file` begin at the file's own folder
+where they are relative. Weights are written beside the file, under a name from their content, so that
+they travel with it: with what `proser job` writes, and with the runner's OUT.
 """
 
 import types
@@ -14,9 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
-from proser_core.errors import ConfigError
+from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs.code_version import code_version, source_digests
 from proser_core.jobs.files import read_json, write_json
+from proser_core.jobs.travel import weights_beside
 from proser_core.jobs.trials import WORKER, check_recipe, control_of
 from proser_core.naming import unknown_name
 
@@ -48,16 +51,23 @@ class JobFile:
     data_dir: Path | None
     code: CodeVersions
 
-    def save(self, path: Path) -> None:
-        """Write it; a fine-tune as the fields in which it differs from the recipe's own."""
+    def save(self, path: Path) -> str:
+        """Write it; a fine-tune as the fields in which it differs from the recipe's own.
+
+        The weights file is copied beside it; its name there, or an empty string.
+        """
         places = {"task": self.task, "data_dir": self.data_dir}
+        weights = weights_beside(self.recipe.network, path.parent)
+        recipe = to_json(self.recipe)
+        recipe["network"]["weights_file"] = weights
         values = {
-            "recipe": to_json(self.recipe),
+            "recipe": recipe,
             "finetunes": [_told(self.recipe, tuned) for tuned in self.finetunes],
             **{name: str(place) for name, place in places.items() if place is not None},
             "code": vars(self.code),
         }
         write_json(path, values)
+        return weights
 
 
 def _told(recipe: Recipe, tuned: FinetuneConfig) -> dict[str, Any]:
@@ -68,7 +78,11 @@ def _told(recipe: Recipe, tuned: FinetuneConfig) -> dict[str, Any]:
 
 
 def read_job_file(path: Path) -> JobFile:
-    """Read and check a JOB.json. Raises ConfigError for whatever does not fit, by the name of its field."""
+    """Read and check a JOB.json.
+
+    Raises ConfigError for whatever does not fit, by the name of its field, and CheckpointError for
+    weights that do not fit the network.
+    """
     values = _object(path)
     unknown = sorted(set(values) - {"recipe", "finetunes", "task", "data_dir", "code"})
     if unknown:
@@ -76,14 +90,15 @@ def read_job_file(path: Path) -> JobFile:
         raise ConfigError(f"{path}: {unknown_name('field', unknown[0], names)}")
     try:
         recipe = from_json(Recipe, _fitting(Recipe, values.get("recipe", {}), "recipe"))
+        recipe = _with_weights(path, recipe)
         check_recipe(recipe)
         finetunes = _finetunes(recipe, values.get("finetunes", []))
         code = CodeVersions.current()
         if "code" in values:
             code = _same_sources(from_json(CodeVersions, _fitting(CodeVersions, values["code"], "code")), code)
         task, data_dir = (_place(path, values.get(name), name) for name in ("task", "data_dir"))
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    except (ConfigError, CheckpointError) as error:
+        raise type(error)(f"{path}: {error}") from error
     if task is not None and data_dir is not None:
         raise ConfigError(f"{path}: it has both task and data_dir; leave one of them out")
     return JobFile(recipe, finetunes, task, data_dir, code)
@@ -93,7 +108,9 @@ def _object(path: Path) -> dict[str, Any]:
     try:
         values = read_json(path)
     except FileNotFoundError:
-        raise ConfigError(f"{path} does not exist; `proser job RECIPE -o {path}` writes one") from None
+        raise ConfigError(
+            f"{path} does not exist; `proser job` writes such a file, and the runner leaves it in OUT"
+        ) from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} is not a readable JSON file ({error}); write it with `proser job`") from None
     if not isinstance(values, dict):
@@ -124,8 +141,18 @@ def _place(path: Path, value: Any, name: str) -> Path | None:
     return (path.parent / Path(value).expanduser()).resolve()
 
 
+def _with_weights(path: Path, recipe: Recipe) -> Recipe:
+    place = _place(path, recipe.network.weights_file or None, "recipe.network.weights_file")
+    return replace(recipe, network=replace(recipe.network, weights_file=str(place))) if place else recipe
+
+
 def _same_sources(recorded: CodeVersions, own: CodeVersions) -> CodeVersions:
-    """The recorded versions. Raises ConfigError where they are of other source files than those here."""
+    """The recorded versions. Raises ConfigError where they are of other code than that here.
+
+    Versions of another Python differ though the code does not; then the files decide.
+    """
+    if (recorded.prepare, recorded.train) == (own.prepare, own.train):
+        return recorded
     for name in sorted({*recorded.sources, *own.sources}):
         if recorded.sources.get(name) != own.sources.get(name):
             raise ConfigError(
@@ -158,7 +185,10 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         return [_value(typing.get_args(kind)[0], entry, where) for entry in value]
     kind = str if origin in (Literal, types.UnionType) else kind
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ConfigError(f"{where} is too large; need a number below 1.8e308") from None
     if type(value) is not kind:
         raise ConfigError(f"{where} is {value!r}; need {KINDS[kind]}")
     return value

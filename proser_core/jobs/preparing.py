@@ -4,10 +4,11 @@ Readers of data sets are imported where they are needed, so that a task that was
 machine is used without them.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from proser_core.config import Recipe, to_json
+from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import ConfigError
 from proser_core.jobs.files import read_json, write_json
 
@@ -55,7 +56,9 @@ def check_split(recipe: Recipe) -> None:
 def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> None:
     """Raises ConfigError where a task with these `inputs` was prepared for another recipe."""
     wanted = {**{f"data.{name}": value for name, value in data_fields(recipe).items()}, "seed": recipe.seed}
-    recorded = {**{f"data.{name}": value for name, value in inputs.get("data", {}).items()}, "seed": inputs.get("seed")}
+    data = inputs.get("data")
+    fields = data if isinstance(data, dict) else {}
+    recorded = {**{f"data.{name}": value for name, value in fields.items()}, "seed": inputs.get("seed")}
     for name, value in wanted.items():
         if recorded.get(name) != value:
             raise ConfigError(
@@ -64,10 +67,11 @@ def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> N
             )
 
 
-def check_batches(recipe: Recipe, task: Path) -> None:
-    """Raises ConfigError where the training images do not fill one batch."""
+def check_batches(recipe: Recipe, finetunes: Iterable[FinetuneConfig], task: Path) -> None:
+    """Raises ConfigError where the training images do not fill one batch, of the pretraining or of any fine-tune."""
     count = read_json(task / "task.json")["counts"]["train"]
-    for block, size in (("pretrain", recipe.pretrain.batch_size), ("finetune", recipe.finetune.batch_size)):
+    sizes = [("pretrain", recipe.pretrain.batch_size), ("finetune", recipe.finetune.batch_size)]
+    for block, size in (*sizes, *(("finetune", tuned.batch_size) for tuned in finetunes)):
         if size > count:
             raise ConfigError(
                 f"{block}.batch_size {size} is more than the {count} training images of the {recipe.data.num_known} "

@@ -53,7 +53,9 @@ class EpochProgress:
         self._write(f"{self._name}: epoch {self._epoch}/{self._epochs}{note}, {self._time_left()} left")
 
     def close(self) -> None:
-        """Leave the terminal on a fresh line."""
+        """The training is over, with all of its epochs or not; leave the terminal on a fresh line."""
+        self._left[self._kind] -= self._epochs - self._epoch
+        self._epoch = self._epochs
         if self._stream.isatty():
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -4,7 +4,7 @@ The folders and their keys are those of the pipeline, so that `proser import` on
 """
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,22 +15,15 @@ import torch
 from proser_core.baselines import BASELINES
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError, ProserError, TrainingError
+from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
 from proser_core.jobs import spec
-from proser_core.jobs.files import write_json
+from proser_core.jobs.files import write_atomically, write_json
 from proser_core.jobs.job_file import JobFile
 from proser_core.jobs.preparing import check_batches, check_prepared_for, check_split, prepare, prepare_inputs
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.store import Artefact, Store, find
 from proser_core.jobs.travel import adopt, check_artefact
-from proser_core.jobs.trials import (
-    PLACEHOLDER_SCORES,
-    PREPARE,
-    PRETRAIN,
-    Trial,
-    plan_trials,
-    pretrain_job,
-)
+from proser_core.jobs.trials import Trial, placeholder_scores, plan_trials, pretrain_job
 from proser_core.jobs.worker import run_job
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
@@ -53,7 +46,7 @@ class Outcome:
 def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     """Pretrain, fine-tune and evaluate what is not there yet; JOB.json and results.json lie in `out`.
 
-    A fine-tune that fails does not stop the others. Raises ConfigError before any work for what cannot
+    A fine-tune that fails does not stop the others. Raises ConfigError before any training for what cannot
     work here, TrainingError where the pretraining fails.
     """
     recipe = job.recipe
@@ -61,14 +54,14 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     store = Store(out)
     with _alone(store.root):
         task = _prepared(job, store)
-        check_batches(recipe, task.path)
+        check_batches(recipe, job.finetunes, task.path)
         job.save(store.root / JOB_FILE)
         bf16 = resolve_precision(recipe)
         about = {"recipe": recipe.name, "bf16": bf16, "task": task.path.name, "trainings": {}}
         outcome, images = Outcome(about), OpenSetTask.load(task.path)
         progress.expect("finetune", sum(tuned.epochs for tuned in dict.fromkeys(job.finetunes)))
         pretrained = _pretrained(job, task, store, bf16, progress, outcome)
-        _add(outcome, store, PRETRAINED, pretrained.path, methods_of(pretrained.path, BASELINES, images, recipe))
+        _evaluate(outcome, store, PRETRAINED, pretrained.path, BASELINES, images, recipe)
         trials = plan_trials(recipe, job.finetunes, task, pretrained, store, bf16=bf16, code=job.code.train)
         waiting = [trial for trial in trials if find(trial.folder) is None]
         progress.expect("finetune", sum(trial.recipe.finetune.epochs for trial in waiting))
@@ -108,11 +101,17 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _prepared(job: JobFile, store: Store) -> Artefact:
     if job.task is not None:
-        check_prepared_for(job.recipe, check_artefact(job.task)["inputs"], job.task)
-        return adopt(job.task, PREPARE, store)
+        inputs = check_artefact(job.task)["inputs"]
+        check_prepared_for(job.recipe, inputs, job.task)
+        if inputs.get("code") != job.code.prepare:
+            raise ConfigError(
+                f"{job.task} was prepared by other code than JOB.json says, and `proser import` would refuse it; "
+                "write both again with `proser job --with-task`"
+            )
+        return adopt(job.task, spec.PREPARE, store)
     check_split(job.recipe)
     inputs = {**prepare_inputs(job.recipe, job.data_dir), "code": job.code.prepare}
-    return store.run(PREPARE, inputs, lambda folder: prepare(job.recipe, job.data_dir, folder))
+    return store.run(spec.PREPARE, inputs, lambda folder: prepare(job.recipe, job.data_dir, folder))
 
 
 def _pretrained(
@@ -128,7 +127,7 @@ def _pretrained(
         if outcome.failures:
             raise TrainingError(f"pretraining: {next(iter(outcome.failures.values()))}")
 
-    return store.run(PRETRAIN, inputs, build)
+    return store.run(spec.PRETRAIN, inputs, build)
 
 
 def _train(job: spec.Job, name: str, epochs: int, progress: EpochProgress, outcome: Outcome) -> None:
@@ -138,8 +137,11 @@ def _train(job: spec.Job, name: str, epochs: int, progress: EpochProgress, outco
     try:
         run_job(job, progress.epoch)
         outcome.trained += 1
-    except TrainingError as error:
-        outcome.failures[name] = str(error)
+    except (ProserError, torch.OutOfMemoryError) as error:
+        out_of_memory = isinstance(error, torch.OutOfMemoryError)
+        reason = f"{first_line(error)} Use a smaller {job.kind}.batch_size" if out_of_memory else str(error)
+        write_atomically(folder / spec.FAILURE, reason.encode())
+        outcome.failures[name] = reason
     finally:
         progress.close()
 
@@ -149,24 +151,31 @@ def _score(outcome: Outcome, store: Store, trial: Trial, images: OpenSetTask) ->
         failure = trial.folder / spec.FAILURE
         _add(outcome, store, trial.name, trial.folder, {}, failure.read_text() if failure.is_file() else "unfinished")
         return
-    margins: dict[str, Margin] = dict(BASELINES)
-    if not trial.is_control:
-        others = {f"score {name}": margin for name, margin in PLACEHOLDER_SCORES.items() if margin != trial.margin}
-        margins = {"PROSER": trial.margin, **others}
-    _add(outcome, store, trial.name, trial.folder, methods_of(trial.folder, margins, images, trial.recipe))
+    margins = BASELINES if trial.is_control else placeholder_scores(trial.margin)
+    _evaluate(outcome, store, trial.name, trial.folder, margins, images, trial.recipe)
 
 
-def methods_of(
-    folder: Path, margins: dict[str, Margin], images: OpenSetTask, recipe: Recipe
-) -> dict[str, dict[str, float]]:
-    """Metrics of a trained net by method; one that cannot be calibrated is left out."""
-    logits, methods = load_logits(folder / spec.LOGITS), {}
-    for name, margin in margins.items():
+def _evaluate(
+    outcome: Outcome,
+    store: Store,
+    name: str,
+    folder: Path,
+    margins: Mapping[str, Margin],
+    images: OpenSetTask,
+    recipe: Recipe,
+) -> None:
+    """Metrics of a trained net by method; one that cannot be calibrated makes the training a failed one."""
+    logits = load_logits(folder / spec.LOGITS)
+    methods: dict[str, dict[str, float]] = {}
+    reasons = []
+    for method, margin in margins.items():
         try:
-            methods[name] = evaluate(logits, margin, images, recipe.calibration.target_rate).flat()
-        except ProserError:
-            continue
-    return methods
+            methods[method] = evaluate(logits, margin, images, recipe.calibration.target_rate).flat()
+        except ProserError as error:
+            reasons.append(f"{method}: {error}")
+    if reasons:
+        outcome.failures[name] = "; ".join(reasons)
+    _add(outcome, store, name, folder, methods, "; ".join(reasons))
 
 
 def _add(

@@ -11,6 +11,8 @@ from typing import Any
 from proser_core.config import Recipe, decisive_network, to_json
 from proser_core.jobs.store import Artefact
 
+PREPARE, PRETRAIN, TRIALS = "prepare", "pretrain", "trials"  # folders of a storage
+PROSER = "PROSER"  # a fine-tune scored by its own margin; every other row of a table is a control
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
 
 

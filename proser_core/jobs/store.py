@@ -57,9 +57,7 @@ class Store:
             with tempfile.TemporaryFile(dir=self.root):
                 pass
         except OSError as error:
-            raise ConfigError(
-                f"the storage {self.root} cannot be written ({error}); give another with --storage"
-            ) from error
+            raise ConfigError(f"the folder {self.root} cannot be written ({error}); give another one") from error
 
     def folder(self, stage: str, inputs: Mapping[str, Any]) -> Path:
         """Where the artefact of a stage for these inputs is, or will be."""

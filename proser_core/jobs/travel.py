@@ -1,11 +1,12 @@
-"""Artefacts that come from another machine: checked file by file, then copied under the key that they had there."""
+"""What goes from one machine to another: artefacts, checked file by file, then copied under the key that they
+had there, and a network's weights file."""
 
 import os
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from proser_core.config import digest_of
+from proser_core.config import NetworkConfig, decisive_network, digest_of
 from proser_core.errors import CheckpointError
 from proser_core.jobs.files import read_json, sha256_of
 from proser_core.jobs.store import MANIFEST, Artefact, Store, find
@@ -55,6 +56,25 @@ def adopt(folder: Path, stage: str, store: Store) -> Artefact:
     return found
 
 
+def weights_beside(network: NetworkConfig, folder: Path) -> str:
+    """Copy the network's weights file into `folder`; its name there comes from its content. Empty without one.
+
+    Raises CheckpointError where it cannot be read or copied.
+    """
+    if not network.weights_file:
+        return ""
+    source = Path(network.weights_file)
+    target = folder / f"weights-{decisive_network(network)['weights_file'][:16]}{source.suffix}"
+    if not target.is_file() or sha256_of(target) != sha256_of(source):
+        beside = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            shutil.copyfile(source, beside)
+            beside.replace(target)
+        except OSError as error:
+            raise CheckpointError(f"{source} could not be copied to {target} ({error}); free its place") from error
+    return target.name
+
+
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
@@ -63,6 +83,19 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise CheckpointError(f"{folder} has no {MANIFEST}; need a finished folder, copied whole") from None
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}); copy the folder again") from None
-    if not isinstance(manifest, dict) or not {"complete", "inputs", "files", "linked"} <= manifest.keys():
+    kinds = {"complete": bool, "inputs": dict, "files": dict, "linked": list}
+    if not isinstance(manifest, dict) or not kinds.keys() <= manifest.keys():
         raise CheckpointError(f"{path} is no manifest of a finished folder; copy the folder again")
+    for name, kind in kinds.items():
+        if not isinstance(manifest[name], kind):
+            raise CheckpointError(
+                f"{path} has {name} of the kind {type(manifest[name]).__name__}; need {kind.__name__}; "
+                "copy the folder again"
+            )
+    for name in (*manifest["files"], *manifest["linked"]):
+        if not isinstance(name, str):
+            raise CheckpointError(f"{path} lists {name!r}, which is no file name; copy the folder again")
+    for name in manifest["files"]:
+        if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+            raise CheckpointError(f"{path} lists {name!r}, which lies outside its folder; do not use that folder")
     return manifest

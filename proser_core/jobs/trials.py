@@ -11,16 +11,14 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError
 from proser_core.jobs import spec
 from proser_core.jobs.store import Artefact, Store, find
-from proser_core.naming import look_up
-from proser_core.networks.nets import BACKBONES
+from proser_core.networks.nets import make_closed_set_net
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scoring import Margin, PlaceholderMargin, placeholder_gap, unknown_surprisal
 
 WORKER = "proser_core.jobs.worker"  # the module whose code version stands in every training's key
-PREPARE, PRETRAIN, TRIALS = "prepare", "pretrain", "trials"  # folders of a storage
 NAMED = ("beta", "gamma", "num_dummies", "alpha")
-PLACEHOLDER_FIELDS = (*NAMED, "mixup", "mixture_batch_norm")
+PLACEHOLDER_FIELDS = (*NAMED, "batch_use", "mixup", "mixture_batch_norm")
 PLACEHOLDER_SCORES: dict[str, Margin] = {
     "gap": placeholder_gap,
     "p(unknown)": unknown_surprisal,
@@ -77,12 +75,12 @@ class Trial:
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Raises ConfigError for what no training could begin with."""
+    """Raises ConfigError for what no training could begin with, CheckpointError for weights that do not fit."""
     if recipe.finetune.objective != "proser":
         raise ConfigError(
             "finetune.objective is the control's own; it is trained in every run, leave the field as it is"
         )
-    look_up("backbone", recipe.network.backbone, BACKBONES)
+    make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
 
 
 def pretrain_job(
@@ -117,7 +115,7 @@ def plan_trials(
         one = _with(recipe, tuned)
         weights = pretrained.digest if one.finetune.start == "pretrained" else ""
         inputs = spec.job_inputs("finetune", one, task, weights, bf16, code)
-        trial = Trial(one, _name(one.finetune, recipe.finetune), inputs, store.folder(TRIALS, inputs))
+        trial = Trial(one, _name(one.finetune, recipe.finetune), inputs, store.folder(spec.TRIALS, inputs))
         trials.setdefault(trial.key, trial)
     return list(trials.values())
 
@@ -142,7 +140,20 @@ def _name(tuned: FinetuneConfig, base: FinetuneConfig) -> str:
     extra = "".join(f", {name} {getattr(tuned, name)}" for name in others)
     if is_control:
         return f"cross-entropy control{extra}"
-    return f"beta {tuned.beta:g}, gamma {tuned.gamma:g}, C {tuned.num_dummies}, alpha {tuned.alpha:g}{extra}"
+    beta, gamma, alpha = map(_number, (tuned.beta, tuned.gamma, tuned.alpha))
+    return f"beta {beta}, gamma {gamma}, C {tuned.num_dummies}, alpha {alpha}{extra}"
+
+
+def _number(value: float) -> str:
+    """Short where that says it exactly: no two points have one name."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def placeholder_scores(own: Margin) -> dict[str, Margin]:
+    """The scores of a net with placeholders by their names in every table: its own margin, then the others."""
+    others = {name: margin for name, margin in PLACEHOLDER_SCORES.items() if margin != own}
+    return {spec.PROSER: own, **{f"{spec.PROSER}, score {name}": margin for name, margin in others.items()}}
 
 
 def evaluate_trial(trial: Trial, task: OpenSetTask) -> dict[str, Any]:
@@ -155,7 +166,9 @@ def evaluate_trial(trial: Trial, task: OpenSetTask) -> dict[str, Any]:
     }
     if find(trial.folder) is None:
         failure = trial.folder / spec.FAILURE
-        reason = failure.read_text() if failure.is_file() else "the worker ended without a word; see Ray's logs"
+        reason = (
+            failure.read_text() if failure.is_file() else "the worker ended without a word; see the logs of its process"
+        )
         return {**about, "status": "failed", "reason": reason, "metrics": {}}
     logits = load_logits(trial.folder / spec.LOGITS)
     try:

@@ -35,7 +35,7 @@ def _resnet(name: str, config: NetworkConfig, image_size: int) -> Backbone:
     if image_size < SMALLEST:
         raise ConfigError(
             f"data.image_size {image_size} is too small for {config.backbone}, which halves an image five times; "
-            f"use --data.image-size 224, as it was pretrained, or at least {SMALLEST}, or the backbone resnet18"
+            f"set data.image_size to 224, as it was pretrained, or at least {SMALLEST}, or the backbone resnet18"
         )
     net = getattr(models, name)()
     last_block = len(net.layer4) - 2

@@ -1,6 +1,7 @@
 """The import direction that the architecture promises."""
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,21 @@ import proser_core
 ROOT = Path(proser_core.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 LEVELS = {"data": 0, "networks": 0, "learning": 1, "recognition": 2, "baselines": 3, "jobs": 4}
+
+
+WITHOUT = """
+import sys
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+
+class Present(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.split(".")[0] in {absent} else super().find_spec(name, path, target)
+
+sys.meta_path[:] = [BuiltinImporter, FrozenImporter, Present]
+from proser_core.job import main
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 def imports_of(path: Path) -> list[str]:
@@ -66,7 +82,11 @@ def test_importing_the_method_loads_no_workflow_tool(module):
     assert done.stdout.split() == []
 
 
-def test_the_runner_works_where_nothing_of_the_workflow_is_installed():
+def test_the_runner_works_where_nothing_of_the_workflow_is_installed(tmp_path):
+    data = {"name": "digits", "image_size": 8, "num_known": 5, "unknown_settings": [3], "development": "held-out-2"}
+    training = {"epochs": 1, "batch_size": 64}
+    recipe = {"precision": "fp32", "data": {**data, "padding": 1}, "pretrain": training, "finetune": training}
+    (tmp_path / "JOB.json").write_text(json.dumps({"recipe": recipe, "finetunes": [{}]}))
     absent = (
         "ray",
         "mlflow",
@@ -79,9 +99,20 @@ def test_the_runner_works_where_nothing_of_the_workflow_is_installed():
         "pipelines",
         "tune_spaces",
     )
-    code = f"import sys; sys.modules.update(dict.fromkeys({absent}))\n"
-    code += "import proser_core.job, proser_core.jobs.job_file, proser_core.jobs.runner"
-    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent, check=True)
+    command = [sys.executable, "-c", WITHOUT.format(absent=absent), str(tmp_path / "JOB.json"), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT.parent)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out/results.json").is_file()
+
+
+def test_parquet_without_its_reader_is_refused_with_what_to_do(tmp_path, monkeypatch):
+    from proser_core.data import parquet
+    from proser_core.errors import DataError
+
+    (tmp_path / "train-0.parquet").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(DataError, match="read by pyarrow, which cannot be imported here"):
+        parquet.read(tmp_path, "train", "label", size=8)
 
 
 def test_reading_a_recipe_does_not_load_torch():

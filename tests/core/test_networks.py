@@ -134,7 +134,7 @@ def test_resnet18_for_small_images_keeps_their_size_until_the_second_stage():
 
 @pytest.mark.parametrize("backbone", ["resnet18_224", "resnet34_224", "resnet50_224"])
 def test_a_network_for_large_images_refuses_small_ones_and_says_what_to_do(backbone):
-    with pytest.raises(ConfigError, match=r"image_size 63 is too small .*--data.image-size 224.* 64, or .* resnet18"):
+    with pytest.raises(ConfigError, match=r"image_size 63 is too small .*data.image_size to 224.* 64, or .* resnet18"):
         make_closed_set_net(NetworkConfig(backbone), 5, 63, seed=0)
 
 

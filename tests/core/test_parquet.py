@@ -197,5 +197,5 @@ def test_a_label_that_is_null_is_refused_even_where_its_class_is_not_asked_for(t
 
 def test_a_folder_without_the_part_is_refused(tmp_path):
     write(tmp_path / "train.parquet", [encode(Image.fromarray(random_images(1)[0]))], [0])
-    with pytest.raises(DataError, match=r"holds no test\*\.parquet; give the directory above it with --data-dir"):
+    with pytest.raises(DataError, match=r"holds no test\*\.parquet; give the directory above it as"):
         read(tmp_path, "test")

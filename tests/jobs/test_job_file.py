@@ -1,14 +1,17 @@
 """JOB.json: what is read, what is written, and what is refused in one line."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from job_runs import CONTROL, RECIPE, write_job
+from torchvision.models import resnet18
 
-from proser_core.config import FinetuneConfig
+from proser_core.config import FinetuneConfig, decisive_network
 from proser_core.errors import ConfigError
 from proser_core.job import main
 from proser_core.jobs.code_version import source_digests
@@ -32,6 +35,17 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "choice that is none": (recipe_with("finetune", schedule="step"), "finetune.schedule"),
     "the control as the recipe": (recipe_with("finetune", **CONTROL), "finetune.objective is the control's own"),
     "unknown backbone": (recipe_with("network", backbone="classifier"), "did you mean 'classifier32'"),
+    "network field that the backbone has no use for": (
+        recipe_with("network", backbone="resnet18", dropout=0.2),
+        "network.dropout is 0.2, and the backbone resnet18 has no use",
+    ),
+    "images too small for the network": (recipe_with("network", backbone="resnet50_224", dropout=0), "too small"),
+    "weights that are not there": (
+        {"recipe": {"data": {"image_size": 64}, "network": {"backbone": "resnet18_224", "weights_file": "no.pth"}}},
+        "there is no checkpoint",
+    ),
+    "a number beyond all numbers": ({"finetunes": [{"beta": 10**400}]}, "finetunes[0].beta is too large"),
+    "a fine-tune's batch of more than all images": ({"finetunes": [{}, {"batch_size": 4000}]}, "batch_size 4000"),
     "unknown data set": (recipe_with("data", name="digit"), "did you mean 'digits'"),
     "settings that are no list": (recipe_with("data", unknown_settings=3), "data.unknown_settings is 3; need a list"),
     "several workers": (recipe_with("cluster", pretrain_workers=2), "cluster.pretrain_workers is 2; one process"),
@@ -85,7 +99,7 @@ def test_other_sources_are_refused_by_the_name_of_the_first_module_that_differs(
 ) -> None:
     code = CodeVersions.current()
     changed = {**code.sources, "proser_core.learning.losses": "0" * 64, "proser_core.rng": "0" * 64}
-    job = write_job(tmp_path, code=vars(replace(code, sources=changed)))
+    job = write_job(tmp_path, code=vars(replace(code, train="other", sources=changed)))
     assert main([str(job), str(tmp_path / "out")]) == 2
     assert "the source of proser_core.learning.losses is not that" in capsys.readouterr().err
 
@@ -94,6 +108,28 @@ def test_the_code_versions_of_the_file_are_used_where_the_sources_are_equal(tmp_
     code = replace(CodeVersions.current(), train="of another Python")
     assert read_job_file(write_job(tmp_path, code=vars(code))).code.train == "of another Python"
     assert read_job_file(write_job(tmp_path)).code == CodeVersions.current()
+
+
+def test_equal_code_versions_are_enough_whatever_the_bytes_of_the_files(tmp_path: Path) -> None:
+    code = replace(CodeVersions.current(), sources={"proser_core.rng": "with another comment"})
+    assert read_job_file(write_job(tmp_path, code=vars(code))).code == code
+
+
+def test_weights_travel_beside_the_job_file_under_a_name_from_their_content(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    network = {"backbone": "resnet18_224", "weights_file": "resnet18.pth"}
+    path = write_job(here, recipe={"data": {"image_size": 64}, "network": network})
+    torch.save(resnet18().state_dict(), here / "resnet18.pth")
+    job = read_job_file(path)
+    assert job.recipe.network.weights_file == str(here / "resnet18.pth")
+    there.mkdir()
+    name = job.save(there / "JOB.json")
+    shutil.rmtree(here)
+    moved = there.rename(tmp_path / "moved")
+    again = read_job_file(moved / "JOB.json")
+    assert again.recipe.network.weights_file == str(moved / name)
+    assert name.startswith("weights-" + decisive_network(again.recipe.network)["weights_file"][:16])
+    assert again.save(moved / "other.json") == name
 
 
 def test_sources_are_all_that_a_training_imports() -> None:

@@ -1,5 +1,6 @@
 """All trainings of a JOB.json in one process: what they leave, and that nothing is done twice."""
 
+import io
 import json
 import os
 import shutil
@@ -11,13 +12,16 @@ from typing import Any
 
 import job_runs
 import pytest
+import torch
 from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, write_job
 
 from proser_core.config import Recipe, from_json
+from proser_core.errors import CalibrationError, ConfigError
 from proser_core.job import main, table
-from proser_core.jobs import spec
+from proser_core.jobs import runner, spec
 from proser_core.jobs.files import sha256_of
 from proser_core.jobs.job_file import read_job_file
+from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.store import Artefact, Store, find
 from proser_core.jobs.trials import plan_trials
 from proser_core.jobs.worker import run_job
@@ -163,6 +167,89 @@ def test_a_fine_tune_that_diverges_is_named_and_the_others_go_on(
     assert "must stay finite" in printed.err
     assert "cross-entropy control: MSP" in printed.out
     assert results_of(out)["trainings"]["beta 1, gamma 1e+38, C 5, alpha 2"]["failure"]
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("out of memory.\nmuch more"), ConfigError("cannot")])
+def test_a_fine_tune_that_cannot_be_trained_is_named_and_the_others_go_on(
+    done: tuple, tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail_for_two(job: spec.Job, notify: Any) -> None:
+        if job.recipe["finetune"]["beta"] == 2:
+            raise error
+        run_job(job, notify)
+
+    monkeypatch.setattr(runner, "run_job", fail_for_two)
+    out = shutil.copytree(done[1], tmp_path / "out")
+    assert main([str(write_job(tmp_path, finetunes=[{"beta": 2}, {"beta": 3}])), str(out)]) == 1
+    printed = capsys.readouterr()
+    reason = str(error).splitlines()[0]
+    assert f"failed: [1/2] beta 2, gamma 0.1, C 5, alpha 2: {reason}" in printed.err
+    assert "much more" not in printed.err
+    trainings = results_of(out)["trainings"]
+    assert trainings["beta 2, gamma 0.1, C 5, alpha 2"]["failure"].startswith(reason)
+    assert trainings["beta 3, gamma 0.1, C 5, alpha 2"]["methods"].keys() == {
+        "PROSER",
+        "PROSER, score p(unknown)",
+        "PROSER, score MaxLogit",
+    }
+
+
+def test_the_epochs_of_a_failed_training_leave_the_estimate() -> None:
+    stream = io.StringIO()
+    progress = EpochProgress(stream)
+    progress.expect("finetune", 12)
+    progress.begin("one", "finetune", 10, 0)
+    progress.epoch({})
+    progress.close()
+    assert progress._left["finetune"] == 2
+    progress.begin("two", "finetune", 2, 1)
+    progress.epoch({})
+    progress.close()
+    assert progress._left["finetune"] == 0
+
+
+def test_points_that_are_almost_equal_have_names_of_their_own(tmp_path: Path) -> None:
+    parsed = read_job_file(write_job(tmp_path, finetunes=[{"beta": 1}, {"beta": 1.0000001}, {"gamma": 1e38}]))
+    artefact = Artefact(tmp_path, "digest")
+    trials = plan_trials(parsed.recipe, parsed.finetunes, artefact, artefact, Store(tmp_path), bf16=False, code="code")
+    assert [trial.name.split(", C")[0] for trial in trials] == [
+        "beta 1, gamma 0.1",
+        "beta 1.0000001, gamma 0.1",
+        "beta 1, gamma 1e+38",
+    ]
+
+
+def test_the_control_is_not_keyed_by_what_is_the_placeholders_own(tmp_path: Path) -> None:
+    parsed = read_job_file(write_job(tmp_path, finetunes=[CONTROL, {**CONTROL, "batch_use": "all"}]))
+    assert parsed.finetunes[0] == parsed.finetunes[1]
+
+
+def test_a_method_that_cannot_be_calibrated_leaves_its_reason(
+    done: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(logits: Any) -> Any:
+        raise CalibrationError("no bias")
+
+    monkeypatch.setitem(runner.BASELINES, "MSP", refuse)
+    out = shutil.copytree(done[1], tmp_path / "out")
+    assert main([str(write_job(tmp_path)), str(out)]) == 1
+    entry = results_of(out)["trainings"]["pretrained net"]
+    assert entry["failure"] == "MSP: no bias"
+    assert entry["methods"].keys() == {"MaxLogit"}
+    assert "failed: pretrained net: MSP: no bias" in capsys.readouterr().err
+
+
+def test_a_prepared_task_of_other_code_is_refused_before_any_training(
+    done: tuple, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = done
+    shutil.copytree(out / "prepare" / results_of(out)["task"], tmp_path / "carried")
+    manifest = json.loads((tmp_path / "carried/manifest.json").read_text())
+    manifest["inputs"]["code"] = "other"
+    (tmp_path / "carried/manifest.json").write_text(json.dumps(manifest))
+    assert main([str(write_job(tmp_path, task="carried")), str(tmp_path / "out")]) == 2
+    assert "was prepared by other code" in capsys.readouterr().err
+    assert not (tmp_path / "out/pretrain").exists()
 
 
 def test_a_prepared_task_is_taken_as_it_is_and_a_changed_one_refused(

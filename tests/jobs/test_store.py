@@ -118,7 +118,7 @@ def test_a_build_that_fails_leaves_no_artefact_but_what_it_wrote(store: Store) -
 
 def test_storage_that_cannot_be_written_is_refused_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"cannot be written.*--storage"):
+    with pytest.raises(ConfigError, match=r"cannot be written.*give another"):
         Store(tmp_path / "file" / "storage")
 
 

@@ -149,9 +149,21 @@ def test_a_training_that_is_listed_and_not_there_is_refused_by_name(copy: Path, 
         carrying.import_job(copy, tmp_path / "storage", console())
 
 
+def test_an_old_failure_in_the_storage_does_not_stand_for_a_training_that_is_missing(
+    copy: Path, tmp_path: Path
+) -> None:
+    victim = sorted(copy.glob("trials/*"))[0]
+    shutil.rmtree(victim)
+    old = tmp_path / "storage" / "trials" / victim.name / "failure.txt"
+    old.parent.mkdir(parents=True)
+    old.write_text("an old one")
+    with pytest.raises(ConfigError, match="and nothing is trained"):
+        carrying.import_job(copy, tmp_path / "storage", console())
+
+
 def test_other_sources_are_refused(copy: Path, tmp_path: Path) -> None:
     code = json.loads((copy / "JOB.json").read_text())["code"]
-    edit_job(copy, code={**code, "sources": {**code["sources"], "proser_core.rng": "0"}})
+    edit_job(copy, code={**code, "train": "0", "sources": {**code["sources"], "proser_core.rng": "0"}})
     with pytest.raises(ConfigError, match=r"the source of proser_core\.rng is not that"):
         carrying.import_job(copy, tmp_path / "storage", console())
 
@@ -188,6 +200,12 @@ def test_a_list_of_its_own_is_a_sweep_and_a_run_of_its_own_with_its_failures(
         (["job", "digit"], "did you mean 'digits'"),
         (["job", "cifar100", "--with-task"], "--data-dir"),
         (["job", "digits", "-o", "nowhere/JOB.json"], "a folder that exists"),
+        (["job", "digits", "-o", "."], "--output got .; need a file"),
+        (["job", "digits", "-o", "/proc/JOB.json"], "/proc/JOB.json, which cannot be written"),
+        (
+            ["job", "digits", "--network.backbone", "resnet18", "--network.dropout", "0.2"],
+            "network.dropout is 0.2, and the backbone resnet18",
+        ),
         (["job", "digits", "--space", "trade_of"], "did you mean 'trade_off'"),
     ],
 )

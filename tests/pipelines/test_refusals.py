@@ -79,7 +79,7 @@ LINES = {
     "unknown backbone": ([*DIGITS, "--network.backbone", "classifier"], "did you mean 'classifier32'"),
     "small images for a network for large ones": (
         [*DIGITS, "--network.backbone", "resnet50_224"],
-        "--data.image-size 224",
+        "set data.image_size to 224",
     ),
     "weights for a backbone that takes none": ([*DIGITS, "--network.weights-file", "file"], "has no use for it"),
     "weights file that is missing": ([*LARGE, "--network.weights-file", "nowhere.pth"], "there is no checkpoint"),

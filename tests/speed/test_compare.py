@@ -43,11 +43,30 @@ def test_partners_are_compared_by_name(folders: list[str], capsys: pytest.Captur
     assert "| dummies: MaxLogit | 81.0 | -3.0 |" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("wrong", [["--against", "nothing"], ["--with"]])
-def test_a_mistake_is_told_in_one_line(folders: list[str], wrong: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "part"),
+    [
+        (["--against", "nothing"], "'nothing' is not in every folder"),
+        (["--with", "nowhere"], "got 3 folders and 1 partners"),
+        (["--with", "nowhere", "nowhere", "nowhere"], "nowhere has no readable results.json"),
+        (["--test"], "test/unknown_15/auroc is not among the metrics"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(
+    folders: list[str], wrong: list[str], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main([*folders, *wrong, *(folders[:1] if wrong == ["--with"] else [])])
+        main([*folders, *wrong])
     assert stopped.value.code == 2
+    assert part in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_folder_without_results_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "results.json").write_text("[]")
+    for folder in ("nowhere", str(tmp_path)):
+        with pytest.raises(SystemExit):
+            main([folder])
+        assert f"{folder} has no readable results.json" in capsys.readouterr().err
 
 
 def test_one_pair_has_no_interval() -> None:

@@ -1,0 +1,51 @@
+"""Folders from another machine are believed only after a look at what they say of themselves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proser_core.errors import CheckpointError
+from proser_core.jobs.store import MANIFEST, Store, seal
+from proser_core.jobs.travel import adopt
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A finished folder, and files outside of it."""
+    made = tmp_path / "there" / "trials" / "key"
+    made.mkdir(parents=True)
+    (made / "weights").write_text("weights")
+    (tmp_path / "there" / "evil").write_text("weights")
+    seal(made, {})
+    return made
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**manifest, **changes}))
+
+
+def test_a_finished_folder_is_adopted(folder: Path, tmp_path: Path) -> None:
+    adopted = adopt(folder, "trials", Store(tmp_path / "storage"))
+    assert (adopted.path / "weights").read_text() == "weights"
+
+
+@pytest.mark.parametrize("name", ["../../evil", "deep/../../../evil", "{root}/there/evil"])
+def test_a_name_outside_the_folder_is_refused_and_nothing_written(folder: Path, tmp_path: Path, name: str) -> None:
+    name = name.format(root=tmp_path)
+    digest = json.loads((folder / MANIFEST).read_text())["files"]["weights"]
+    edit(folder, files={name: digest})
+    with pytest.raises(CheckpointError, match="evil', which lies outside its folder"):
+        adopt(folder, "trials", Store(tmp_path / "storage"))
+    assert list((tmp_path / "storage").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("files", ["weights"]), ("inputs", "x"), ("linked", {}), ("linked", [1]), ("complete", "yes")]
+)
+def test_a_field_of_another_kind_is_refused_by_name(folder: Path, tmp_path: Path, field: str, value: Any) -> None:
+    edit(folder, **{field: value})
+    with pytest.raises(CheckpointError, match=f"{field}|lists 1"):
+        adopt(folder, "trials", Store(tmp_path / "storage"))
