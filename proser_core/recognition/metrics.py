@@ -187,9 +187,10 @@ def _counts_by_threshold(
 ) -> np.ndarray:
     """int64[2, T, K+1]: hits of each class, and its true plus predicted images. Counts of disjoint images add up."""
     order = np.argsort(thresholds, kind="stable")
-    images = np.argsort(margins)  # sorted ones are found faster; their order does not matter
+    images = np.argsort(margins)
     margins, guesses, targets = margins[images], guesses[images], targets[images]
-    accepting = np.searchsorted(thresholds[order], margins, side="right")  # so many thresholds accept the image
+    first_accepted = np.searchsorted(margins, thresholds[order])  # a few thresholds among many images
+    accepting = np.bincount(first_accepted, minlength=len(margins) + 1)[:-1].cumsum()  # thresholds that accept an image
     width = num_known + 2  # one column more, for wrong guesses
 
     def accepted(labels: np.ndarray) -> np.ndarray:
