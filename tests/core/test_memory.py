@@ -6,11 +6,10 @@ import sys
 import pytest
 
 FAULTS_OF_LATER_STEPS = """
-import resource, sys
+import resource
 import torch
 from proser_core.memory import keep_freed_memory
-if sys.argv[1] == "keep":
-    assert keep_freed_memory()
+assert keep_freed_memory()
 def step():
     blocks = [torch.ones(size << 20, dtype=torch.uint8) for size in range(1, 30)]
     del blocks
@@ -23,13 +22,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def faults(argument: str) -> int:
-    done = subprocess.run(
-        [sys.executable, "-c", FAULTS_OF_LATER_STEPS, argument], capture_output=True, text=True, check=True
-    )
-    return int(done.stdout)
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc only")
 def test_large_blocks_are_reused_without_page_faults() -> None:
-    assert faults("keep") * 10 < faults("leave")
+    done = subprocess.run([sys.executable, "-c", FAULTS_OF_LATER_STEPS], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 1000, "five steps of 435 MiB have 557,000 pages to fetch where nothing is kept"
