@@ -15,8 +15,8 @@ from rich.console import Console
 
 from pipelines.recipes import PRETRAINING, RECIPES, headline
 from proser_core.config import Recipe
-from proser_core.errors import ConfigError, ProserError, TrainingError
-from proser_core.naming import look_up, unknown_name
+from proser_core.errors import ConfigError, exit_code_of
+from proser_core.naming import look_up
 
 DEFAULT_STORAGE = Path("proser-storage")
 USAGE = """usage: proser COMMAND ...
@@ -185,17 +185,7 @@ def main() -> int:
     if not arguments or arguments[0] in ("--help", "-h"):
         print(USAGE.format(recipes=", ".join(RECIPES)))
         return 0 if arguments else 2
-    try:
-        if arguments[0] not in COMMANDS:
-            print(f"proser: {unknown_name('command', arguments[0], COMMANDS)}", file=sys.stderr)
-            return 2
-        return COMMANDS[arguments[0]](arguments[1:])
-    except ProserError as error:
-        print(f"proser: {error}", file=sys.stderr)
-        return 1 if isinstance(error, TrainingError) else 2
-    except KeyboardInterrupt:
-        print("\nproser: interrupted; the same command goes on from the last finished epoch", file=sys.stderr)
-        return 130
+    return exit_code_of(lambda: look_up("command", arguments[0], COMMANDS)(arguments[1:]))
 
 
 def _ask_for_recipe(command: str, arguments: list[str]) -> int:

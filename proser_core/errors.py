@@ -1,5 +1,8 @@
 """Errors that a user can mend. Each message says what was got, what is needed and what to do."""
 
+import sys
+from collections.abc import Callable
+
 
 class ProserError(Exception):
     """Base of every error whose message is meant for the user; the command line exits with 2."""
@@ -37,3 +40,15 @@ def first_line(error: BaseException) -> str:
     """The first line of an error's message, or its kind where it has none."""
     lines = str(error).splitlines()
     return lines[0][:200] if lines else type(error).__name__
+
+
+def exit_code_of(command: Callable[[], int]) -> int:
+    """What a command returns; an error is one line on stderr: 1 a training failed, 2 bad input, 130 interrupted."""
+    try:
+        return command()
+    except ProserError as error:
+        print(f"proser: {error}", file=sys.stderr)
+        return 1 if isinstance(error, TrainingError) else 2
+    except KeyboardInterrupt:
+        print("\nproser: interrupted; the same command goes on from the last finished epoch", file=sys.stderr)
+        return 130

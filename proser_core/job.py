@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from proser_core.errors import ProserError, TrainingError
+from proser_core.errors import exit_code_of
 
 DESCRIPTION = """\
 Run the pretraining, the fine-tunes and the evaluation of a JOB.json (written by `proser job`) in
@@ -31,14 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("job", metavar="JOB.json", type=Path, help="the trainings, as `proser job` writes them")
     parser.add_argument("out", metavar="OUT", type=Path, help="folder for weights, logits and metrics")
     parsed = parser.parse_args(arguments)
-    try:
-        return _run(parsed.job, parsed.out)
-    except ProserError as error:
-        print(f"proser: {error}", file=sys.stderr)
-        return 1 if isinstance(error, TrainingError) else 2
-    except KeyboardInterrupt:
-        print("\nproser: interrupted; the same command goes on from the last finished epoch", file=sys.stderr)
-        return 130
+    return exit_code_of(lambda: _run(parsed.job, parsed.out))
 
 
 def _run(path: Path, out: Path) -> int:

@@ -8,11 +8,13 @@ from pipelines.context import RunContext
 from pipelines.progress import Tracker, watching
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError, TrainingError
+from proser_core.errors import ConfigError, ProserError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.store import MANIFEST, Artefact, Built, find
-from proser_core.jobs.trials import Trial, control_of, evaluate_trial, plan_trials
+from proser_core.jobs.trials import Trial, control_of, plan_trials
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logits import load_logits
 from tune_spaces import expand
 
 ROWS = "trials.json"
@@ -88,7 +90,7 @@ class SweepWatch:
     def row(self, trial: Trial) -> dict[str, Any]:
         """The trial's parameters, status and metrics."""
         if trial.key not in self._rows:
-            row = evaluate_trial(trial, self._task)
+            row = _row(trial, self._task)
             if row["status"] != "finished":
                 return row
             self._rows[trial.key] = row
@@ -97,6 +99,28 @@ class SweepWatch:
     def close(self) -> None:
         """Take the progress bar away."""
         self._progress.close()
+
+
+def _row(trial: Trial, task: OpenSetTask) -> dict[str, Any]:
+    """A trial's row: parameters, status, the reason of a failure, and metrics."""
+    about = {
+        "key": trial.key,
+        "name": trial.name,
+        "objective": trial.recipe.finetune.objective,
+        "params": trial.params(),
+    }
+    if find(trial.folder) is None:
+        failure = trial.folder / spec.FAILURE
+        reason = (
+            failure.read_text() if failure.is_file() else "the worker ended without a word; see the logs of its process"
+        )
+        return {**about, "status": "failed", "reason": reason, "metrics": {}}
+    logits = load_logits(trial.folder / spec.LOGITS)
+    try:
+        report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
+    except ProserError as error:
+        return {**about, "status": "failed", "reason": str(error), "metrics": {}}
+    return {**about, "status": "finished", "reason": "", "metrics": report.flat()}
 
 
 def read_trials(swept: Artefact) -> list[dict[str, Any]]:

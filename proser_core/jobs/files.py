@@ -30,8 +30,5 @@ def read_json(path: Path) -> Any:
 
 def sha256_of(path: Path) -> str:
     """Digest of a file's content."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

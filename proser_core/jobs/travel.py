@@ -42,14 +42,16 @@ def adopt(folder: Path, stage: str, store: Store) -> Artefact:
     """
     manifest = check_artefact(folder)
     target = store.folder(stage, manifest["inputs"])
-    if find(target) is None:
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
-        shutil.rmtree(beside, ignore_errors=True)
-        for name in (*manifest["files"], MANIFEST):
-            (beside / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(folder / name, beside / name)
-        shutil.rmtree(target, ignore_errors=True)
-        beside.rename(target)
+    found = find(target)
+    if found is not None:
+        return found
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.rmtree(beside, ignore_errors=True)
+    for name in (*manifest["files"], MANIFEST):
+        (beside / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / name, beside / name)
+    shutil.rmtree(target, ignore_errors=True)
+    beside.rename(target)
     found = find(target)
     if found is None:
         raise CheckpointError(f"{folder} could not be copied to {target}; is the disk full?")

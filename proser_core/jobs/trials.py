@@ -7,13 +7,10 @@ from typing import Any
 
 from proser_core.baselines import BASELINES
 from proser_core.config import FinetuneConfig, Recipe, to_json
-from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError, ProserError
+from proser_core.errors import ConfigError
 from proser_core.jobs import spec
-from proser_core.jobs.store import Artefact, Store, find
+from proser_core.jobs.store import Artefact, Store
 from proser_core.networks.nets import make_closed_set_net
-from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scoring import Margin, PlaceholderMargin, placeholder_gap, unknown_surprisal
 
 WORKER = "proser_core.jobs.worker"  # the module whose code version stands in every training's key
@@ -154,25 +151,3 @@ def placeholder_scores(own: Margin) -> dict[str, Margin]:
     """The scores of a net with placeholders by their names in every table: its own margin, then the others."""
     others = {name: margin for name, margin in PLACEHOLDER_SCORES.items() if margin != own}
     return {spec.PROSER: own, **{f"{spec.PROSER}, score {name}": margin for name, margin in others.items()}}
-
-
-def evaluate_trial(trial: Trial, task: OpenSetTask) -> dict[str, Any]:
-    """A trial's row: parameters, status, the reason of a failure, and metrics."""
-    about = {
-        "key": trial.key,
-        "name": trial.name,
-        "objective": trial.recipe.finetune.objective,
-        "params": trial.params(),
-    }
-    if find(trial.folder) is None:
-        failure = trial.folder / spec.FAILURE
-        reason = (
-            failure.read_text() if failure.is_file() else "the worker ended without a word; see the logs of its process"
-        )
-        return {**about, "status": "failed", "reason": reason, "metrics": {}}
-    logits = load_logits(trial.folder / spec.LOGITS)
-    try:
-        report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
-    except ProserError as error:
-        return {**about, "status": "failed", "reason": str(error), "metrics": {}}
-    return {**about, "status": "finished", "reason": "", "metrics": report.flat()}

@@ -3,8 +3,9 @@
 The same step runs eagerly or, on a GPU, captured once as a CUDA graph and replayed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -120,6 +121,6 @@ class GraphedStep:
             self._step(self._static)
 
 
-def best_step(step: TrainingStep, device: torch.device, *, capturable: bool) -> Any:
+def best_step(step: TrainingStep, device: torch.device, *, capturable: bool) -> Callable[[StepInputs], None]:
     """The step as it runs fastest: captured on a GPU where nothing in it needs the host."""
     return GraphedStep(step) if device.type == "cuda" and capturable else step
