@@ -77,14 +77,15 @@ class SweepWatch:
 
     def poll(self) -> None:
         """Report what is on disk now."""
+        # before the epochs are read: of a trial that has ended, all of them are on disk by then
+        ended = {trial.key for trial in self._trials if (trial.folder / MANIFEST).is_file()}
         epochs = {trial.key: spec.read_epochs(trial.folder) for trial in self._trials}
-        ended = sum((trial.folder / MANIFEST).is_file() for trial in self._trials)
-        self._progress.update(sum(map(len, epochs.values())), f"{ended}/{len(self._trials)} trials")
+        self._progress.update(sum(map(len, epochs.values())), f"{len(ended)}/{len(self._trials)} trials")
         parent = self._context.parent
         for trial in self._trials:
             if epochs[trial.key] and trial.key not in self._rows:
                 parent.child(trial.key, trial.name, trial.params()).log_epochs(epochs[trial.key])
-                if (trial.folder / MANIFEST).is_file() and self.row(trial)["status"] == "finished":
+                if trial.key in ended and self.row(trial)["status"] == "finished":
                     parent.track_trial(self.row(trial), epochs[trial.key])
 
     def row(self, trial: Trial) -> dict[str, Any]:
