@@ -14,8 +14,8 @@ from rich.console import Console
 
 from pipelines.cluster import Cluster
 from pipelines.context import RunContext
-from pipelines.run import finish, open_parent
-from pipelines.stages.sweep import finetunes_of
+from pipelines.run import finish, open_parent, opened
+from pipelines.stages.sweep import finetunes_of, points_of
 from pipelines.tracking.server import outages_named, tracking_uri
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
@@ -45,7 +45,7 @@ def write_job(
     recipe = replace(recipe, cluster=cluster)
     check_recipe(recipe)
     check_split(recipe)
-    finetunes = tuple(dict.fromkeys(finetunes_of(recipe)))
+    finetunes = tuple(finetunes_of(recipe, points_of(recipe, recipe.space)))
     place, code = data_dir and data_dir.resolve(), CodeVersions.current()
     task = _task_beside(recipe, data_dir, storage, output.parent, code) if with_task else None
     weights = JobFile(recipe, finetunes, task, None if with_task else place, code).save(output)
@@ -87,14 +87,14 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
     started = time.monotonic()
     job = read_job_file(out / JOB_FILE)
     folders = _check_all(out)
-    store = Store(storage)
     console.print(f"{out}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
-    there = sum(find(store.root / folder.parent.name / folder.name) is not None for folder in folders)
-    artefacts = {folder: adopt(folder, folder.parent.name, store) for folder in folders}
-    console.print(f"{len(folders) - there} finished folders copied, {there} were there", highlight=False)
-    outcome = _outcome(job, out, artefacts, store)
-    with outages_named():
-        return finish(job.recipe, _context(job.recipe, outcome, store, console), started)
+    with opened(storage, console, f"proser import {out}") as store:
+        there = sum(find(store.root / folder.parent.name / folder.name) is not None for folder in folders)
+        artefacts = {folder: adopt(folder, folder.parent.name, store) for folder in folders}
+        console.print(f"{len(folders) - there} finished folders copied, {there} were there", highlight=False)
+        outcome = _outcome(job, out, artefacts, store)
+        with outages_named():
+            return finish(job.recipe, _context(job.recipe, outcome, store, console), started)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def _outcome(job: JobFile, out: Path, artefacts: dict[Path, Artefact], store: St
         raise _unfinished(out, missing)
     if all(trial.is_control or find(trial.folder) is None for trial in trials):
         raise ConfigError(f"{out} has no finished PROSER fine-tune, and one must be selected; add one to {JOB_FILE}")
-    own = finetunes_of(job.recipe)
+    own = finetunes_of(job.recipe, points_of(job.recipe, job.recipe.space))
     of_space = {trial.key for trial in plan(own)} == {trial.key for trial in trials}
     data_inputs = {name: value for name, value in recorded.items() if name != "code"}
     return Imported(data_inputs, results["bf16"], own if of_space else list(job.finetunes), of_space)
@@ -182,9 +182,10 @@ def _unfinished(out: Path, names: list[str]) -> ConfigError:
 def _context(recipe: Recipe, found: Imported, store: Store, console: Console) -> RunContext:
     """A run whose trainings are all there; it asks for no node and reads no data directory."""
     listed = [] if found.of_space else [[to_json(tuned) for tuned in found.finetunes]]
-    parent = open_parent(recipe, found.data_inputs, found.bf16, ["", *listed])
-    store.announce = lambda stage: console.print(stage, highlight=False)
+    data = {recipe.data.split_index: found.data_inputs}
+    parent = open_parent(recipe, data, found.bf16, ["", *listed])
     cluster = Cluster(recipe.cluster, store.root)
+    spaces = {recipe.space: points_of(recipe, recipe.space)}
     return RunContext(
-        store, cluster, parent, console, None, found.data_inputs, None, found.bf16, found.finetunes, trains=False
+        store, cluster, parent, console, None, data, None, found.bf16, found.finetunes, spaces, trains=False
     )

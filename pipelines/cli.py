@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import itertools
 import socket
 import subprocess
 import sys
@@ -17,11 +18,14 @@ from pipelines.recipes import PRETRAINING, RECIPES, headline
 from proser_core.config import Recipe
 from proser_core.errors import ConfigError, exit_code_of
 from proser_core.naming import look_up
+from tune_spaces import check_name, space_names
 
 DEFAULT_STORAGE = Path("proser-storage")
 USAGE = """usage: proser COMMAND ...
 
   run RECIPE   images to a calibrated open-set classifier in the model registry
+  sweep RECIPE SPACE ...
+               search spaces over one or more class splits, with a plan before and figures after
   list         the recipes, pretraining schedules, search spaces and data sets there are
   job RECIPE   write its trainings to a file, for a machine without Ray
   import OUT   take what such a machine trained into storage, tracking and registry
@@ -48,6 +52,28 @@ class RunArguments:
     list`). It fills every --pretrain field; those given beside it come on top."""
     draw: Path | None = None
     """Write the graph of the stages to this file (.svg, .png, .pdf or .dot) and stop."""
+
+
+@dataclass(frozen=True)
+class SweepArguments:
+    """Train every point of one or more search spaces on one or more class splits; what is finished is
+    skipped, and the same command again goes on where it was stopped."""
+
+    recipe: Annotated[Recipe, tyro.conf.arg(name="")]
+    split_indices: str = ""
+    """Class splits, such as 0-4 or 0,2,5; without it, the recipe's own data.split-index."""
+    max_concurrent: int = 0
+    """Trainings at a time, as --cluster.max-concurrent; 0 is as many as the resources allow."""
+    dry_run: bool = False
+    """Print the plan, with the time that it takes, and stop."""
+    resume: bool = False
+    """Only go on with a sweep that was begun in this storage; refuse to begin one."""
+    data_dir: Path | None = None
+    """Directory with the data sets."""
+    storage: Path = DEFAULT_STORAGE
+    """Directory for prepared data, weights, logits and figures; all machines must see it."""
+    pretraining: str = ""
+    """Pretraining schedule instead of the recipe's own (see `proser list`)."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +132,33 @@ def run_command(arguments: list[str]) -> int:
         draw(parsed.recipe, parsed.draw)
         return 0
     return run(parsed.recipe, parsed.data_dir, parsed.storage, parsed.pretrained, _console())
+
+
+def sweep_command(arguments: list[str]) -> int:
+    """`proser sweep RECIPE SPACE ...`."""
+    if not arguments or arguments[0].startswith("-"):
+        return _ask_for_recipe("sweep", arguments, f" SPACE [SPACE ...]\n\nSearch spaces: {', '.join(space_names())}")
+    recipe = look_up("recipe", arguments[0], RECIPES)()
+    spaces = tuple(dict.fromkeys(itertools.takewhile(lambda word: not word.startswith("-"), arguments[1:])))
+    options = arguments[1 + len(spaces) :]
+    parsed = tyro.cli(
+        SweepArguments,
+        prog=f"proser sweep {arguments[0]} SPACE [SPACE ...]",
+        default=SweepArguments(_with_schedule(recipe, options)),
+        args=options,
+    )
+    for space in spaces:
+        check_name(space)
+    if not spaces:
+        raise ConfigError(f"no search space was given; need one or more of {', '.join(space_names())}")
+    from pipelines.sweeping import SweepRequest, parse_indices, sweep
+
+    recipe, cluster = parsed.recipe, parsed.recipe.cluster
+    if parsed.max_concurrent:
+        recipe = replace(recipe, cluster=replace(cluster, max_concurrent=parsed.max_concurrent))
+    splits = parse_indices(parsed.split_indices) if parsed.split_indices else (recipe.data.split_index,)
+    request = SweepRequest(recipe, spaces, splits, parsed.data_dir, parsed.storage, parsed.resume, parsed.dry_run)
+    return sweep(request, _console())
 
 
 def job_command(arguments: list[str]) -> int:
@@ -172,6 +225,7 @@ def ui_command(arguments: list[str]) -> int:
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "run": run_command,
+    "sweep": sweep_command,
     "list": list_command,
     "job": job_command,
     "import": import_command,
@@ -188,9 +242,9 @@ def main() -> int:
     return exit_code_of(lambda: look_up("command", arguments[0], COMMANDS)(arguments[1:]))
 
 
-def _ask_for_recipe(command: str, arguments: list[str]) -> int:
+def _ask_for_recipe(command: str, arguments: list[str], more: str = "") -> int:
     names = "\n".join(f"  {name:<14} {headline(make)}" for name, make in RECIPES.items())
-    print(f"usage: proser {command} RECIPE [options]\n\nRecipes:\n{names}\n")
+    print(f"usage: proser {command} RECIPE{more or ' [options]'}\n\nRecipes:\n{names}\n")
     print(f"`proser {command} RECIPE --help` explains every field.")
     return 0 if arguments in (["--help"], ["-h"]) else 2
 

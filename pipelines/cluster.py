@@ -3,11 +3,12 @@
 import logging
 import math
 import os
+import shutil
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import psutil
 
 from proser_core.config import ClusterConfig
-from proser_core.errors import ClusterError, TrainingError, first_line
+from proser_core.errors import ClusterError, ProserError, TrainingError, first_line
 from proser_core.jobs.files import write_atomically
 from proser_core.jobs.spec import FAILURE, Job
 
@@ -28,6 +29,9 @@ QUIET = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
+RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
+RETRIES = 3
+"""Workers or machines that one training may lose before it counts as failed."""
 DRIVER_RESOURCE = "trial_driver"  # taken by the light process that waits for a trial's DDP workers
 
 
@@ -93,60 +97,90 @@ class Cluster:
                         "or give a larger cluster with --cluster.address"
                     )
 
-    def concurrent_trials(self) -> int:
-        """Fine-tunes that fit on the cluster at a time."""
+    def concurrent_jobs(self, workers: int) -> int:
+        """Trainings of so many workers that fit on the cluster at a time."""
         resources = self.connect()
-        workers = self.config.num_workers
         fits = _fit(resources.get("CPU", 1.0), workers * self.config.cpus_per_worker)
         if self.config.uses_gpu:
             fits = min(fits, _fit(resources.get("GPU", 0.0), workers * self.config.gpus_per_worker))
         return max(1, min(fits, self.config.max_concurrent or fits))
 
-    def run_distributed(self, job: Job, num_workers: int) -> None:
-        """Run one job as DDP over `num_workers` Ray Train workers, and wait for it."""
-        self.connect()
-        train_distributed(job, num_workers, self._worker_resources(), self.storage / "ray")
+    def on_workers(self, function: Callable[..., Any], arguments: tuple[Any, ...], copies: int) -> list[Any]:
+        """Call a function on `copies` workers at a time, each with a worker's resources, and wait for all.
 
-    def run_trials(self, jobs: list[Job], name: str) -> None:
-        """Run fine-tunes through Ray Tune; one that fails leaves its message and the others go on.
-
-        A one-worker fine-tune is a reused actor; one of more workers is a light driver that
-        starts a TorchTrainer.
+        Raises ClusterError where a worker runs out of its device's memory or is lost.
         """
-        concurrent = self.concurrent_trials()
+        self.connect()
+        import ray
+
+        resources = self._worker_resources()
+        remote = ray.remote(num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0.0))(function)
+        try:
+            return ray.get([remote.remote(*arguments) for _ in range(copies)])
+        except ProserError:
+            raise
+        except (ray.exceptions.RayError, RuntimeError) as error:  # a worker's own error is both
+            raise ClusterError(
+                f"a worker could not take a step ({_last_line(error)}); lower the batch size, or give workers more "
+                "with --cluster.cpus-per-worker or --cluster.gpus-per-worker"
+            ) from error
+
+    def run_jobs(self, jobs: list[Job], workers: int, name: str) -> None:
+        """Run trainings of `workers` DDP workers each; one that fails leaves its reason and the others go on.
+
+        A worker, or the machine below it, that is lost is replaced, and its training goes on from its last
+        epoch, up to RETRIES times.
+        """
+        self.connect()
+        for job in jobs:
+            (Path(job.folder) / FAILURE).unlink(missing_ok=True)
+        if len(jobs) > 1 or workers == 1:
+            self._tune(jobs, workers, name)
+            return
+        with suppress(TrainingError):  # its reason lies in the folder
+            train_distributed(jobs[0], workers, self._worker_resources(), self.storage / RAY_FOLDER)
+
+    def _tune(self, jobs: list[Job], workers: int, name: str) -> None:
+        """Through Ray Tune: one worker is a reused actor, more are a light driver that starts a TorchTrainer."""
         from ray import tune
 
         trainable: Callable[[dict[str, Any]], None]
-        if self.config.num_workers == 1:
+        if workers == 1:
             trainable, resources = run_single_trial, self._worker_resources()
         else:
-            trainable, resources = self._distributed_trial(), {DRIVER_RESOURCE: 1.0}
+            trainable, resources = self._distributed_trial(workers), {DRIVER_RESOURCE: 1.0}
             if DRIVER_RESOURCE not in self.connect():
                 resources = {"memory": 1.0}  # a share of a CPU could be the one that a worker waits for
+        folder = self.storage / RAY_FOLDER
         tuner = tune.Tuner(
             tune.with_resources(trainable, resources),
             param_space={"job": tune.grid_search([job.to_json() for job in jobs])},
             tune_config=tune.TuneConfig(
-                max_concurrent_trials=concurrent,
-                reuse_actors=self.config.num_workers == 1,
+                max_concurrent_trials=self.concurrent_jobs(workers),
+                reuse_actors=workers == 1,
                 trial_dirname_creator=lambda trial: trial.trial_id,
             ),
-            run_config=tune.RunConfig(name=name, storage_path=str(self.storage / "ray"), verbose=0),
+            run_config=tune.RunConfig(
+                name=name,
+                storage_path=str(folder),
+                verbose=0,
+                failure_config=tune.FailureConfig(max_failures=RETRIES),
+            ),
         )
-        for job in jobs:
-            (Path(job.folder) / FAILURE).unlink(missing_ok=True)
         for result in tuner.fit():
             if result.error is not None:
                 _keep_reason(result)
+        shutil.rmtree(folder / name, ignore_errors=True)  # the storage itself says what is finished
 
-    def _distributed_trial(self) -> Callable[[dict[str, Any]], None]:
-        workers, resources, storage = self.config.num_workers, self._worker_resources(), self.storage / "ray"
+    def _distributed_trial(self, workers: int) -> Callable[[dict[str, Any]], None]:
+        resources, storage = self._worker_resources(), self.storage / RAY_FOLDER
 
         def trial(config: dict[str, Any]) -> None:
             from ray import tune
 
-            train_distributed(Job(**config["job"]), workers, resources, storage)
-            tune.report({"finished": 1})
+            with suppress(TrainingError):  # its reason lies in the folder
+                train_distributed(Job(**config["job"]), workers, resources, storage)
+            tune.report({"ended": 1})
 
         return trial
 
@@ -156,39 +190,46 @@ class Cluster:
 
 
 def run_single_trial(config: dict[str, Any]) -> None:
-    """Tune trainable of a one-worker fine-tune."""
+    """Tune trainable of a one-worker training.
+
+    An error that another attempt would meet too has left its reason in the folder and ends the trial;
+    any other is Tune's to try again.
+    """
     from ray import tune
 
     from proser_core.jobs.worker import run_job
 
-    run_job(Job(**config["job"]), notify=lambda metrics: tune.report(metrics))
+    with suppress(ProserError):
+        run_job(Job(**config["job"]), notify=lambda metrics: tune.report(metrics))
 
 
 def train_distributed(job: Job, num_workers: int, resources: dict[str, float], storage: Path) -> None:
-    """A TorchTrainer whose workers run the job; gloo on CPUs, nccl on GPUs."""
+    """A TorchTrainer whose workers run the job; gloo on CPUs, nccl on GPUs.
+
+    Raises TrainingError with the worker's own message.
+    """
     from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
     from ray.train.torch import TorchTrainer
 
+    name = f"{job.kind}-{Path(job.folder).name}"
     trainer = TorchTrainer(
         _train_loop,
         train_loop_config={"job": job.to_json()},
         scaling_config=ScalingConfig(
             num_workers=num_workers, use_gpu=resources.get("GPU", 0) > 0, resources_per_worker=dict(resources)
         ),
-        run_config=RunConfig(
-            name=f"{job.kind}-{Path(job.folder).name}",
-            storage_path=str(storage),
-            failure_config=FailureConfig(max_failures=0),
-        ),
+        run_config=RunConfig(name=name, storage_path=str(storage), failure_config=FailureConfig(max_failures=RETRIES)),
     )
+    failure = Path(job.folder) / FAILURE
     try:
         with _own_interrupt():
             trainer.fit()
-    except TrainingFailedError as error:  # hides the worker's own message
-        failure = Path(job.folder) / FAILURE
-        if failure.is_file():
-            raise TrainingError(failure.read_text()) from error
-        raise
+    except TrainingFailedError as error:
+        write_atomically(failure, _last_line(error).encode())
+    finally:
+        shutil.rmtree(storage / name, ignore_errors=True)
+    if failure.is_file():
+        raise TrainingError(failure.read_text())
 
 
 @contextmanager
@@ -215,15 +256,20 @@ def _train_loop(config: dict[str, Any]) -> None:
 
     if config["job"]["recipe"]["cluster"]["gpus_per_worker"]:
         torch.cuda.set_device(ray.train.torch.get_device())
-    run_job(Job(**config["job"]), notify=lambda metrics: ray.train.report(metrics))
+    with suppress(ProserError):  # every rank meets it, and another attempt would too
+        run_job(Job(**config["job"]), notify=lambda metrics: ray.train.report(metrics))
 
 
 def _keep_reason(result: Any) -> None:
     """What ended a trial, where its worker could not write it down itself."""
     failure = Path(result.config["job"]["folder"]) / FAILURE
     if not failure.is_file():
-        lines = str(result.error).strip().splitlines() or [type(result.error).__name__]
-        write_atomically(failure, lines[-1].encode())
+        write_atomically(failure, _last_line(result.error).encode())
+
+
+def _last_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1]
 
 
 def _fit(has: float, each: float) -> int:

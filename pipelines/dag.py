@@ -10,38 +10,26 @@ from pipelines.tracking.registry import Registered
 from proser_core.config import Recipe, decisive_fields, to_json
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, sha256_of
-from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS, job_inputs, read_epochs
 from proser_core.jobs.store import Artefact
 
 
 def prepared(recipe: Recipe, context: RunContext) -> Artefact:
     """Images by role: train, val, development, test."""
-    from proser_core.jobs.preparing import check_batches, prepare
+    from pipelines.stages.prepare import prepare_task
 
-    inputs = {**context.data_inputs, "code": code_version("proser_core.jobs.preparing")}
-    artefact = context.store.run(PREPARE, inputs, lambda folder: prepare(recipe, context.data_dir, folder))
-    check_batches(recipe, context.finetunes, artefact.path)
-    return artefact
+    return prepare_task(recipe, context)
 
 
 def pretrained(recipe: Recipe, context: RunContext, prepared: Artefact) -> Artefact:
     """Closed-set weights, and their logits on every image."""
-    own = sha256_of(context.pretrained_file) if context.pretrained_file else ""
-    inputs = job_inputs("pretrain", recipe, prepared, own, context.bf16, code_version("proser_core.jobs.worker"))
+    from pipelines.stages.pretrain import pretrain
 
-    def build(folder: Any) -> None:
-        from pipelines.stages.pretrain import pretrain
-
-        pretrain(recipe, prepared, context, folder)
-
-    artefact = context.store.run(PRETRAIN, inputs, build)
-    context.parent.curve("pretrain", read_epochs(artefact.path))
-    return artefact
+    return pretrain([recipe], [prepared], context)[0]
 
 
 def swept(recipe: Recipe, context: RunContext, prepared: Artefact, pretrained: Artefact) -> Artefact:
     """Every fine-tune of the run, trained and evaluated."""
-    from pipelines.stages.sweep import read_trials, sweep
+    from pipelines.stages.sweep import Base, read_trials, record, sweep
 
     inputs = {
         "task": prepared.digest,
@@ -51,15 +39,9 @@ def swept(recipe: Recipe, context: RunContext, prepared: Artefact, pretrained: A
         "finetunes": [to_json(tuned) for tuned in context.finetunes],
         "code": code_version("pipelines.stages.sweep"),
     }
-
-    def build(folder: Any) -> Any:
-        return sweep(recipe, prepared, pretrained, context, code_version("proser_core.jobs.worker"), folder)
-
-    artefact = context.store.run("sweep", inputs, build)
-    for row in read_trials(artefact):
-        if row["status"] != "finished":
-            context.failures.append(f"{row['name']}: {row['reason']}")
-        context.parent.track_trial(row, read_epochs(context.store.root / TRIALS / row["key"]))
+    base = Base(recipe, prepared, pretrained)
+    artefact = context.store.run("sweep", inputs, lambda folder: sweep([base], context, folder))
+    record(read_trials(artefact), context)
     return artefact
 
 
@@ -100,15 +82,17 @@ def reported(recipe: Recipe, context: RunContext, prepared: Artefact, swept: Art
 
     artefact = context.store.run("report", inputs, build)
     evaluation = read_json(evaluated.path / "evaluation.json")
-    context.parent.results(artefact, evaluation)
+    context.track(lambda: context.parent.results(artefact, evaluation))
     return artefact
 
 
-def registered(recipe: Recipe, context: RunContext, evaluated: Artefact, reported: Artefact) -> Registered:
-    """The classifier as a version in the model registry."""
+def registered(recipe: Recipe, context: RunContext, evaluated: Artefact, reported: Artefact) -> Registered | None:
+    """The classifier as a version in the model registry; None where the tracking server went away."""
     from pipelines.tracking.registry import register
 
     tags = {"proser.recipe": recipe.name, "proser.report": reported.digest}
     folder = evaluated.path / "classifier"
     digest = sha256_of(folder / "classifier.json")
-    return register(context.parent.client, context.parent.run_id, recipe.model_name, folder, digest, tags)
+    parent, made = context.parent, []
+    context.track(lambda: made.append(register(parent.client, parent.run_id, recipe.model_name, folder, digest, tags)))
+    return made[0] if made else None

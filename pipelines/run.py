@@ -4,8 +4,11 @@ import contextlib
 import logging
 import os
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,6 +21,7 @@ from proser_core.config import Recipe, decisive_fields, digest_of, from_json
 from proser_core.errors import ConfigError
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, sha256_of
+from proser_core.jobs.lock import alone_in
 from proser_core.jobs.progress import duration
 from proser_core.jobs.store import Store
 from proser_core.processor import resolve_precision
@@ -29,41 +33,57 @@ LAST_STAGE = "registered"
 
 
 def run(recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: Path | None, console: Console) -> int:
-    """Run the recipe through every stage; the exit code is 1 where a trial failed, else 0.
+    """Run the recipe through every stage; the exit code is 1 where a trial failed or tracking was lost, else 0.
 
     Whatever can be refused is refused before any work: raises ProserError.
     """
     started = time.monotonic()
-    recipe = _with_absolute_path(recipe)
+    recipe = with_absolute_path(recipe)
     console.print(f"{recipe.name}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
-    with outages_named():
-        context = _open_context(recipe, data_dir, storage, pretrained_file, console)
+    with opened(storage, console, f"proser run {recipe.name}") as store, outages_named():
+        context = _open_context(recipe, data_dir, store, pretrained_file, console)
         return finish(recipe, context, started)
+
+
+@contextmanager
+def opened(storage: Path, console: Console, work: str) -> Iterator[Store]:
+    """The storage, held for this work alone."""
+    store = Store(storage, announce=lambda stage: console.print(stage, highlight=False))
+    with alone_in(store.root, work):
+        yield store
 
 
 def finish(recipe: Recipe, context: RunContext, started: float) -> int:
     """Run the DAG and print the closing table; the exit code as of `run`."""
-    results = _execute(recipe, context)
+    from pipelines import dag
+
+    targets = ["prepared", "evaluated", "reported", LAST_STAGE]
+    results = execute(dag, targets, {"recipe": recipe, "context": context}, context)
     _close(recipe, context, results, time.monotonic() - started)
-    return 1 if context.failures else 0
+    return exit_code(context)
 
 
-def _with_absolute_path(recipe: Recipe) -> Recipe:
+def exit_code(context: RunContext) -> int:
+    """1 where a trial failed or something is not tracked, else 0."""
+    return 1 if context.failures or context.tracking_lost else 0
+
+
+def with_absolute_path(recipe: Recipe) -> Recipe:
     """Workers may run in another directory than the one in which the path was typed."""
     path = recipe.network.weights_file
     return replace(recipe, network=replace(recipe.network, weights_file=str(Path(path).absolute()))) if path else recipe
 
 
-def _execute(recipe: Recipe, context: RunContext) -> dict[str, Any]:
-    """Results of the nodes that the closing table needs; the parent run ends with what happened."""
-    context.parent.start()
+def execute(module: ModuleType, targets: list[str], inputs: dict[str, Any], context: RunContext) -> dict[str, Any]:
+    """Results of nodes of a DAG; the parent run ends with what happened."""
+    context.track(context.parent.start)
     try:
-        results = _driver().execute(["prepared", "evaluated", "reported", LAST_STAGE], inputs=_inputs(recipe, context))
+        results = _driver(module).execute(targets, inputs=inputs)
     except BaseException as error:
         with contextlib.suppress(Exception):  # what went wrong matters more than its mark
             context.parent.end("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         raise
-    context.parent.end("FINISHED")
+    context.track(lambda: context.parent.end("FINISHED"))
     return results
 
 
@@ -78,8 +98,11 @@ def draw(recipe: Recipe, path: Path) -> None:
     ending = path.suffix.removeprefix(".")
     if ending not in endings or not path.parent.is_dir():
         raise ConfigError(f"--draw got {path}; need a file in a folder that exists, ending in {', '.join(endings)}")
-    graph: Any = _driver().visualize_execution(
-        [LAST_STAGE], inputs=_inputs(recipe, None), bypass_validation=True, hide_inputs=True, show_legend=False
+    from pipelines import dag
+
+    inputs = {"recipe": recipe, "context": None}
+    graph: Any = _driver(dag).visualize_execution(
+        [LAST_STAGE], inputs=inputs, bypass_validation=True, hide_inputs=True, show_legend=False
     )
     if ending == "dot":
         path.write_text(graph.source)
@@ -94,60 +117,61 @@ def draw(recipe: Recipe, path: Path) -> None:
 
 
 def _open_context(
-    recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: Path | None, console: Console
+    recipe: Recipe, data_dir: Path | None, store: Store, pretrained_file: Path | None, console: Console
 ) -> RunContext:
     """Check everything that can be checked early, and connect to what answers."""
     from pipelines.stages.pretrain import check_weights
-    from pipelines.stages.sweep import finetunes_of
+    from pipelines.stages.sweep import finetunes_of, points_of
     from proser_core.jobs.preparing import check_split, prepare_inputs
     from proser_core.jobs.trials import check_recipe
 
     check_recipe(recipe)
-    finetunes = finetunes_of(recipe)
+    points = points_of(recipe, recipe.space)
     if pretrained_file is not None:
         check_weights(recipe, pretrained_file)
     check_split(recipe)
-    data = prepare_inputs(recipe, data_dir)
-    store = Store(storage, announce=lambda stage: console.print(stage, highlight=False))
+    data = {recipe.data.split_index: prepare_inputs(recipe, data_dir)}
     cluster = Cluster(recipe.cluster, store.root)
     cluster.check()
     bf16 = resolve_precision(recipe)
     parent = open_parent(recipe, data, bf16, [sha256_of(pretrained_file) if pretrained_file else ""])
-    return RunContext(store, cluster, parent, console, data_dir, data, pretrained_file, bf16, finetunes)
+    finetunes, spaces = finetunes_of(recipe, points), {recipe.space: points}
+    return RunContext(store, cluster, parent, console, data_dir, data, pretrained_file, bf16, finetunes, spaces)
 
 
-def open_parent(recipe: Recipe, data: dict[str, Any], bf16: bool, more: list[Any]) -> "ParentRun":
-    """The MLflow run of this recipe, these `prepare_inputs` and whatever `more` decides the outcome."""
+def open_parent(recipe: Recipe, data: dict[int, dict[str, Any]], bf16: bool, more: list[Any]) -> "ParentRun":
+    """The MLflow run of this recipe, these `prepare_inputs` by split and whatever `more` decides the outcome."""
     from pipelines.tracking.runs import ParentRun
 
-    sizes = [file[:2] for file in data["files"]]  # without the time of change, which decides nothing by itself
-    decisive = [recipe.name, sizes, bf16, *more]
+    decisive = [recipe.name, data_sizes(data.values()), bf16, *more]
     run_key = digest_of(decisive_fields(recipe), decisive, code_version("pipelines.dag"))
-    params = {
+    params = {**common_params(recipe, bf16), "space": recipe.space, "split_index": recipe.data.split_index}
+    return ParentRun.open(recipe.name, run_key, params, {"proser.recipe": recipe.name})
+
+
+def data_sizes(data: Iterable[dict[str, Any]]) -> list[Any]:
+    """Names and sizes of the files of each `prepare_inputs`; the time of change decides nothing by itself."""
+    return [[file[:2] for file in inputs["files"]] for inputs in data]
+
+
+def common_params(recipe: Recipe, bf16: bool) -> dict[str, Any]:
+    """What tracking shows of a recipe on every parent run."""
+    return {
         "recipe": recipe.name,
-        "space": recipe.space,
-        "split_index": recipe.data.split_index,
         "seed": recipe.seed,
         "precision": "bf16" if bf16 else "fp32",
         "backbone": recipe.network.backbone,
         "pretrain_epochs": recipe.pretrain.epochs,
         "finetune_epochs": recipe.finetune.epochs,
     }
-    return ParentRun.open(recipe.name, run_key, params, {"proser.recipe": recipe.name})
 
 
-def _driver() -> Any:
+def _driver(module: ModuleType) -> Any:
     os.environ.setdefault("HAMILTON_TELEMETRY_ENABLED", "false")
     from hamilton import driver
 
     logging.getLogger("hamilton").setLevel(logging.CRITICAL)  # it would frame a user's mistake as a crash
-    from pipelines import dag
-
-    return driver.Builder().with_modules(dag).build()
-
-
-def _inputs(recipe: Recipe, context: RunContext | None) -> dict[str, Any]:
-    return {"recipe": recipe, "context": context}
+    return driver.Builder().with_modules(module).build()
 
 
 def _close(recipe: Recipe, context: RunContext, results: dict[str, Any], seconds: float) -> None:
@@ -156,21 +180,32 @@ def _close(recipe: Recipe, context: RunContext, results: dict[str, Any], seconds
 
     split = from_json(ClassSplit, read_json(results["prepared"].path / "task.json")["split"])
     evaluation = read_json(results["evaluated"].path / "evaluation.json")
-    registered = results[LAST_STAGE]
     context.console.print()
     for table in terminal_tables(recipe.name, evaluation, split):
         context.console.print(table)
-    ran = ", ".join(f"{stage} {duration(each)}" for stage, each in context.store.ran.items())
     context.say(f"Selected on development data: {evaluation['selected']['name']}")
-    aliases = f" ({', '.join(registered.aliases)})" if registered.aliases else ""
-    context.say(f"Model: models:/{registered.name}/{registered.version}{aliases}")
-    if CHAMPION not in registered.aliases:
-        context.say(
-            f"The champion is still an earlier version; to try this one, load models:/{registered.name}@{CANDIDATE}"
-        )
-    context.say(f"Figures and tables: {results['reported'].path}")
+    registered = results[LAST_STAGE]
+    if registered is not None:
+        aliases = f" ({', '.join(registered.aliases)})" if registered.aliases else ""
+        context.say(f"Model: models:/{registered.name}/{registered.version}{aliases}")
+        if CHAMPION not in registered.aliases:
+            context.say(
+                f"The champion is still an earlier version; to try this one, load models:/{registered.name}@{CANDIDATE}"
+            )
+    close(context, results["reported"].path, seconds)
+
+
+def close(context: RunContext, figures: Path, seconds: float) -> None:
+    """Where everything is, what it took, and what went wrong."""
+    context.say(f"Figures and tables: {figures}")
     uri = tracking_uri()
     context.say(f"Runs: {uri}" if uri.startswith("http") else "Runs: type `proser ui`")
+    ran = ", ".join(f"{stage} {duration(each)}" for stage, each in context.store.ran.items())
     context.say(f"Time: {duration(seconds)}" + (f" ({ran})" if ran else "; every stage was found finished"))
     for failure in context.failures:
         context.say(f"failed: {failure}")
+    if context.tracking_lost:
+        context.say(
+            f"not tracked: the server {uri} went away ({context.tracking_lost}); all results are in "
+            f"{context.store.root}, and the same command logs the rest once it answers"
+        )

@@ -1,17 +1,42 @@
-"""Stage pretrain: the closed-set network, trained by DDP workers or brought by the user."""
+"""Stage pretrain: the closed-set networks, trained by DDP workers or brought by the user."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pipelines.context import RunContext
 from pipelines.progress import Tracker, watching
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import TrainingError
 from proser_core.jobs import spec
-from proser_core.jobs.store import Artefact
-from proser_core.jobs.trials import pretrain_job
+from proser_core.jobs.code_version import code_version
+from proser_core.jobs.files import sha256_of
+from proser_core.jobs.store import Artefact, Store, find
+from proser_core.jobs.trials import WORKER, pretrain_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """The closed-set training of one class split; `own` is a user's checkpoint or an empty string."""
+
+    recipe: Recipe
+    task: Artefact
+    inputs: dict[str, Any]
+    folder: Path
+    own: str
+
+    def job(self, bf16: bool) -> spec.Job:
+        """What the workers are to do."""
+        return pretrain_job(self.recipe, self.task, self.folder, bf16, self.own, self.inputs)
+
+    def epochs(self) -> list[dict[str, float]]:
+        """Metrics of the epochs so far."""
+        return spec.read_epochs(self.folder)
 
 
 def check_weights(recipe: Recipe, path: Path) -> None:
@@ -20,33 +45,82 @@ def check_weights(recipe: Recipe, path: Path) -> None:
     load_weights(net, path)
 
 
-def pretrain(recipe: Recipe, task: Artefact, context: RunContext, folder: Path) -> None:
-    """Train from scratch, or check and score the user's own weights; on Ray Train workers."""
-    workers = recipe.cluster.pretrain_workers
-    own = str(context.pretrained_file.resolve()) if context.pretrained_file else ""
-    job = pretrain_job(recipe, task, folder, context.bf16, own)
-    if (folder / spec.STATE).is_file():
-        context.say(f"  going on after epoch {len(spec.read_epochs(folder))} of {recipe.pretrain.epochs}")
-    progress = Tracker(context.console, "pretrain", recipe.pretrain.epochs, "epochs")
+def plan_pretraining(recipe: Recipe, task: Artefact, store: Store, bf16: bool, own: Path | None = None) -> Pretraining:
+    """What the pretraining on a task comes to, and where its outcome is or will be."""
+    digest = sha256_of(own) if own else ""
+    inputs = spec.job_inputs("pretrain", recipe, task, digest, bf16, code_version(WORKER))
+    folder = store.folder(spec.PRETRAIN, inputs)
+    return Pretraining(recipe, task, inputs, folder, str(own.resolve()) if own else "")
+
+
+def pretrain(recipes: Sequence[Recipe], tasks: Sequence[Artefact], context: RunContext) -> list[Artefact]:
+    """Weights and logits of each class split: found, or trained now, side by side where the cluster has room.
+
+    Raises TrainingError where one fails, after the others have ended.
+    """
+    plans = [
+        plan_pretraining(recipe, task, context.store, context.bf16, context.pretrained_file)
+        for recipe, task in zip(recipes, tasks, strict=True)
+    ]
+    missing = [plan for plan in plans if find(plan.folder) is None]
+    if missing:
+        with context.stage(spec.PRETRAIN):
+            _train(missing, context)
+    for plan in plans:
+        context.track(lambda plan=plan: context.parent.curve(_curve(plan, context), plan.epochs()))  # type: ignore[misc]
+    return [_found(plan) for plan in plans]
+
+
+def _train(plans: list[Pretraining], context: RunContext) -> None:
+    for plan in plans:
+        if (plan.folder / spec.STATE).is_file():
+            done = f"epoch {len(plan.epochs())} of {plan.recipe.pretrain.epochs}"
+            context.say(f"  {_split(plan, context)}going on after {done}")
+    total = sum(plan.recipe.pretrain.epochs for plan in plans)
+    progress = Tracker(context.console, spec.PRETRAIN, total, "epochs")
 
     def poll() -> None:
-        rows = spec.read_epochs(folder)
-        accuracy = f"training accuracy {rows[-1]['train/accuracy']:.3f}" if rows else ""
-        progress.update(len(rows), accuracy)
-        context.parent.curve("pretrain", rows)
+        epochs = [plan.epochs() for plan in plans]
+        accuracies = [rows[-1]["train/accuracy"] for rows in epochs if rows]
+        mean = sum(accuracies) / max(len(accuracies), 1)
+        progress.update(sum(map(len, epochs)), f"training accuracy {mean:.3f}" if accuracies else "")
+        for plan, rows in zip(plans, epochs, strict=True):
+            context.parent.curve(_curve(plan, context), rows)
 
+    workers = 1 if context.pretrained_file else plans[0].recipe.cluster.pretrain_workers
     try:
         with watching(poll, context.watch_failed):
-            context.cluster.run_distributed(job, 1 if own else workers)
+            context.cluster.run_jobs([plan.job(context.bf16) for plan in plans], workers, spec.PRETRAIN)
     finally:
         progress.close()
-    _say_accuracy(context, OpenSetTask.load(task.path), folder)
+    for plan in plans:
+        _say_accuracy(context, OpenSetTask.load(plan.task.path), _found(plan).path, _split(plan, context))
 
 
-def _say_accuracy(context: RunContext, task: OpenSetTask, folder: Path) -> None:
+def _found(plan: Pretraining) -> Artefact:
+    artefact = find(plan.folder)
+    if artefact is None:
+        failure = plan.folder / spec.FAILURE
+        reason = failure.read_text() if failure.is_file() else "its workers ended without a word; see Ray's logs"
+        raise TrainingError(f"pretraining of class split {plan.recipe.data.split_index} failed: {reason}")
+    return artefact
+
+
+def _split(plan: Pretraining, context: RunContext) -> str:
+    """What a line begins with where there are several class splits."""
+    return f"class split {plan.recipe.data.split_index}: " if len(context.data_inputs) > 1 else ""
+
+
+def _curve(plan: Pretraining, context: RunContext) -> str:
+    """Where a pretraining's metrics stand in the parent run."""
+    several = len(context.data_inputs) > 1
+    return f"{spec.PRETRAIN}/split_{plan.recipe.data.split_index}" if several else spec.PRETRAIN
+
+
+def _say_accuracy(context: RunContext, task: OpenSetTask, folder: Path, split: str) -> None:
     predictions = load_logits(folder / spec.LOGITS)["val"].known_predictions()
     accuracy = float((predictions == task.val.targets).mean())
-    context.say(f"  closed-set accuracy on validation images: {100 * accuracy:.1f} %")
+    context.say(f"  {split}closed-set accuracy on validation images: {100 * accuracy:.1f} %")
     if accuracy < 2 / task.num_known:
         context.say(
             "  that is near chance. For a checkpoint of your own: the order of its classes must be that of "

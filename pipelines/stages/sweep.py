@@ -1,6 +1,7 @@
-"""Stage sweep: every fine-tune of a run, which are the points of its search space and the control."""
+"""Stage sweep: every fine-tune of a run, which are the points of its search spaces and the control."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,34 @@ from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError
 from proser_core.jobs import spec
+from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, write_json
-from proser_core.jobs.store import MANIFEST, Artefact, Built, find
-from proser_core.jobs.trials import Trial, control_of, plan_trials
+from proser_core.jobs.store import MANIFEST, Artefact, Built, Store, find
+from proser_core.jobs.trials import WORKER, Trial, control_of, plan_trials
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
 from tune_spaces import expand
 
 ROWS = "trials.json"
+Row = dict[str, Any]
 
 
-def apply_point(recipe: Recipe, point: dict[str, Any]) -> Recipe:
-    """The recipe with a point's fields filled in.
+@dataclass(frozen=True)
+class Base:
+    """What the fine-tunes of one class split begin from."""
+
+    recipe: Recipe
+    task: Artefact
+    pretrained: Artefact
+
+    def trials(self, finetunes: Sequence[FinetuneConfig], store: Store, bf16: bool) -> list[Trial]:
+        """The trials of these fine-tunes, equal ones once."""
+        code = code_version(WORKER)
+        return plan_trials(self.recipe, finetunes, self.task, self.pretrained, store, bf16=bf16, code=code)
+
+
+def apply_point(recipe: Recipe, point: dict[str, Any], space: str) -> FinetuneConfig:
+    """The recipe's fine-tune with a point's fields filled in.
 
     Raises ConfigError for anything but fields of `finetune`: all points share data and pretraining.
     """
@@ -29,32 +46,37 @@ def apply_point(recipe: Recipe, point: dict[str, Any]) -> Recipe:
     wrong = [name for name in point if name != "finetune"]
     wrong += [f"finetune.{name}" for name in point.get("finetune", {}) if name not in names]
     if wrong:
-        raise ConfigError(f"search space {recipe.space!r} sets {wrong[0]}; it may set finetune.* of {', '.join(names)}")
-    return replace(recipe, finetune=replace(recipe.finetune, **point["finetune"]))
+        raise ConfigError(f"search space {space!r} sets {wrong[0]}; it may set finetune.* of {', '.join(names)}")
+    return replace(recipe.finetune, **point["finetune"])
 
 
-def finetunes_of(recipe: Recipe) -> list[FinetuneConfig]:
-    """The control, the recipe's own point, and every point of its search space."""
-    points = [apply_point(recipe, point).finetune for point in expand(recipe.space)]
-    return [control_of(recipe).finetune, recipe.finetune, *points]
+def points_of(recipe: Recipe, space: str) -> list[FinetuneConfig]:
+    """The points of a search space around the recipe. Raises ConfigError for a space that is none."""
+    return [apply_point(recipe, point, space) for point in expand(space)]
 
 
-def sweep(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunContext, code: str, folder: Path) -> Built:
+def finetunes_of(recipe: Recipe, points: Sequence[FinetuneConfig]) -> list[FinetuneConfig]:
+    """The control, the recipe's own point, and the points of its search spaces; equal ones once."""
+    return list(dict.fromkeys([control_of(recipe).finetune, recipe.finetune, *points]))
+
+
+def sweep(bases: Sequence[Base], context: RunContext, folder: Path) -> Built:
     """Train what is not trained yet, evaluate every trial, and write one row each.
 
-    Tune's own generator has expanded the space, so that its Tuner is given the missing points alone.
+    Tune's own generator has expanded the spaces, so that its Tuner is given the missing points alone.
     A trial that failed is a row with its reason. Raises TrainingError where all have failed.
     """
-    trials = plan_trials(recipe, context.finetunes, task, pretrained, context.store, bf16=context.bf16, code=code)
-    missing = [trial for trial in trials if find(trial.folder) is None]
-    watch = SweepWatch(context, trials, OpenSetTask.load(task.path))
-    context.say(f"  {len(trials)} trials (the control is one), {len(trials) - len(missing)} of them trained before")
+    planned = [(base, trial) for base in bases for trial in base.trials(context.finetunes, context.store, context.bf16)]
+    trials = [trial for _, trial in planned]
+    missing = [(base, trial) for base, trial in planned if find(trial.folder) is None]
+    watch = SweepWatch(context, trials, {base.recipe.data.split_index: base.task for base in bases})
+    controls = "the control is one" if len(bases) == 1 else f"{len(bases)} of them controls"
+    context.say(f"  {len(trials)} trials ({controls}), {len(trials) - len(missing)} of them trained before")
     if missing and context.trains:
+        jobs = [trial.job(base.task, base.pretrained, context.bf16) for base, trial in missing]
         try:
             with watching(watch.poll, context.watch_failed):
-                context.cluster.run_trials(
-                    [trial.job(task, pretrained, context.bf16) for trial in missing], folder.name
-                )
+                context.cluster.run_jobs(jobs, bases[0].recipe.cluster.num_workers, folder.name)
         finally:
             watch.close()
     rows = [watch.row(trial) for trial in trials]
@@ -66,12 +88,23 @@ def sweep(recipe: Recipe, task: Artefact, pretrained: Artefact, context: RunCont
     return Built(complete=not failed, linked=tuple(good))
 
 
+def record(rows: Sequence[dict[str, Any]], context: RunContext) -> None:
+    """Bring tracking up to date with the rows of a sweep, and collect what failed."""
+    for row in rows:
+        if row["status"] != "finished":
+            context.failures.append(f"{row['name']}: {row['reason']}")
+        epochs = spec.read_epochs(context.store.root / spec.TRIALS / row["key"])
+        context.track(lambda row=row, epochs=epochs: context.parent.track_trial(row, epochs))  # type: ignore[misc]
+
+
 class SweepWatch:
     """Looks at the trials' folders while they run: progress for the terminal, metrics for tracking."""
 
-    def __init__(self, context: RunContext, trials: list[Trial], task: OpenSetTask) -> None:
-        self._context, self._trials, self._task = context, trials, task
+    def __init__(self, context: RunContext, trials: list[Trial], tasks: dict[int, Artefact]) -> None:
+        self._context, self._trials = context, trials
+        self._tasks = {split_index: OpenSetTask.load(task.path) for split_index, task in tasks.items()}
         self._rows: dict[str, dict[str, Any]] = {}
+        self._tracked: set[str] = set()
         total = sum(trial.recipe.finetune.epochs for trial in trials)
         self._progress = Tracker(context.console, "sweep", total, "epochs")
 
@@ -83,15 +116,18 @@ class SweepWatch:
         self._progress.update(sum(map(len, epochs.values())), f"{len(ended)}/{len(self._trials)} trials")
         parent = self._context.parent
         for trial in self._trials:
-            if epochs[trial.key] and trial.key not in self._rows:
+            if not epochs[trial.key] or trial.key in self._tracked:
+                continue
+            if trial.key in ended and self.row(trial)["status"] == "finished":
+                parent.track_trial(self.row(trial), epochs[trial.key])
+                self._tracked.add(trial.key)
+            else:
                 parent.child(trial.key, trial.name, trial.params()).log_epochs(epochs[trial.key])
-                if trial.key in ended and self.row(trial)["status"] == "finished":
-                    parent.track_trial(self.row(trial), epochs[trial.key])
 
     def row(self, trial: Trial) -> dict[str, Any]:
         """The trial's parameters, status and metrics."""
         if trial.key not in self._rows:
-            row = _row(trial, self._task)
+            row = _row(trial, self._tasks[trial.recipe.data.split_index], self._context.spaces)
             if row["status"] != "finished":
                 return row
             self._rows[trial.key] = row
@@ -102,12 +138,14 @@ class SweepWatch:
         self._progress.close()
 
 
-def _row(trial: Trial, task: OpenSetTask) -> dict[str, Any]:
+def _row(trial: Trial, task: OpenSetTask, spaces: dict[str, list[FinetuneConfig]]) -> dict[str, Any]:
     """A trial's row: parameters, status, the reason of a failure, and metrics."""
     about = {
         "key": trial.key,
         "name": trial.name,
         "objective": trial.recipe.finetune.objective,
+        "split_index": trial.recipe.data.split_index,
+        "spaces": [name for name, points in spaces.items() if trial.recipe.finetune in points],
         "params": trial.params(),
     }
     if find(trial.folder) is None:

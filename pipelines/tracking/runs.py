@@ -86,8 +86,7 @@ class ParentRun:
 
     def results(self, report: Artefact, evaluation: dict[str, Any]) -> None:
         """The selected trial's metrics, the controls' under their names, and the report's files, once."""
-        logged = f"{REPORTED}.{report.digest}"
-        if logged in self.client.get_run(self.run_id).data.tags:
+        if self._has(report):
             return
         metrics: dict[str, float] = {}
         for name, method in evaluation["methods"].items():
@@ -95,9 +94,18 @@ class ParentRun:
             metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
         _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in metrics.items()])
         self.client.set_tag(self.run_id, "proser.selected", evaluation["selected"]["name"])
+        self.report(report)
+
+    def report(self, report: Artefact) -> None:
+        """The report's files, and its results.md as the run's description, once."""
+        if self._has(report):
+            return
         self.client.set_tag(self.run_id, NOTE, (report.path / "results.md").read_text())
         self.client.log_artifacts(self.run_id, str(report.path))
-        self.client.set_tag(self.run_id, logged, "yes")
+        self.client.set_tag(self.run_id, f"{REPORTED}.{report.digest}", "yes")
+
+    def _has(self, report: Artefact) -> bool:
+        return f"{REPORTED}.{report.digest}" in self.client.get_run(self.run_id).data.tags
 
     def start(self) -> None:
         """Mark the run as running."""

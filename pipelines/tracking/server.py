@@ -24,6 +24,10 @@ SETTINGS = {
 }
 
 
+AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "IO_ERROR")
+"""MLflow's error codes for a server, a database or a file store that does not answer now."""
+
+
 def tracking_uri() -> str:
     """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it."""
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / DATABASE}"
@@ -49,6 +53,15 @@ def connect() -> "MlflowClient":
             f"to track in ./{DATABASE}"
         ) from error
     return client
+
+
+def is_outage(error: Exception) -> bool:
+    """Whether an error of MLflow's client says that its server or database is away, rather than that it refuses."""
+    from mlflow.exceptions import MlflowException
+
+    if isinstance(error, MlflowException):
+        return error.error_code in AWAY
+    return isinstance(error, ConnectionError | TimeoutError) or type(error).__module__.startswith("requests.")
 
 
 @contextmanager

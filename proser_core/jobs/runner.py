@@ -3,9 +3,7 @@
 The folders and their keys are those of the pipeline, so that `proser import` only has to copy them.
 """
 
-import fcntl
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from proser_core.errors import ConfigError, ProserError, TrainingError, first_li
 from proser_core.jobs import spec
 from proser_core.jobs.files import write_atomically, write_json
 from proser_core.jobs.job_file import JobFile
+from proser_core.jobs.lock import alone_in
 from proser_core.jobs.preparing import check_batches, check_prepared_for, check_split, prepare, prepare_inputs
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.store import Artefact, Store, find
@@ -52,7 +51,7 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     recipe = job.recipe
     check_machine(recipe)
     store = Store(out)
-    with _alone(store.root):
+    with alone_in(store.root, f"python -m proser_core.job, {recipe.name}"):
         task = _prepared(job, store)
         check_batches(recipe, job.finetunes, task.path)
         job.save(store.root / JOB_FILE)
@@ -86,17 +85,6 @@ def check_machine(recipe: Recipe) -> None:
             f"cluster.gpus_per_worker is {recipe.cluster.gpus_per_worker:g}; torch sees no GPU here. "
             "Set it to 0 to train on the CPU"
         )
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Two runs in one folder would write over each other's checkpoints."""
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigError(f"another run works in {folder}; wait for it, or give another folder") from None
-        yield
 
 
 def _prepared(job: JobFile, store: Store) -> Artefact:

@@ -21,6 +21,7 @@ from proser_core.job import main, table
 from proser_core.jobs import runner, spec
 from proser_core.jobs.files import sha256_of
 from proser_core.jobs.job_file import read_job_file
+from proser_core.jobs.lock import alone_in
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.store import Artefact, Store, find
 from proser_core.jobs.trials import plan_trials
@@ -274,12 +275,10 @@ def test_a_prepared_task_is_taken_as_it_is_and_a_changed_one_refused(
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from proser_core.jobs.runner import _alone
-
     (tmp_path / "out").mkdir()
-    with _alone(tmp_path / "out"):
+    with alone_in(tmp_path / "out", "a sweep"):
         assert main([str(write_job(tmp_path)), str(tmp_path / "out")]) == 2
-    assert "another run works in" in capsys.readouterr().err
+    assert f"{tmp_path / 'out'}: a sweep, process {os.getpid()} on" in capsys.readouterr().err
 
 
 def test_the_table_says_what_failed_and_lines_up() -> None:

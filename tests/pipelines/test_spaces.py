@@ -8,7 +8,7 @@ import pytest
 
 import tune_spaces
 from pipelines.recipes import cifar100_cpu, digits
-from pipelines.stages.sweep import apply_point, finetunes_of
+from pipelines.stages.sweep import apply_point, finetunes_of, points_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.store import Artefact, Store
 from proser_core.jobs.trials import control_of, plan_trials
@@ -28,7 +28,7 @@ def test_every_space_has_a_docstring_and_points_that_are_recipes(name: str) -> N
     assert len(describe(name)) > 10
     points = expand(name)
     assert points
-    made = [apply_point(cifar100_cpu(), point) for point in points]
+    made = points_of(cifar100_cpu(), name)
     assert len(set(map(str, made))) == len(points)
 
 
@@ -42,13 +42,13 @@ def test_a_typo_gets_the_nearest_name(typo: str) -> None:
 
 def test_a_point_with_a_field_that_recipes_lack_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"sets finetune\.gama; it may set finetune\.\* of .*gamma"):
-        apply_point(digits(), {"finetune": {"gama": 1.0}})
+        apply_point(digits(), {"finetune": {"gama": 1.0}}, "mine")
 
 
 @pytest.mark.parametrize("point", [{"data": {"split_index": 1}}, {"seed": 3}, {"finetune": {"objective": "proser"}}])
 def test_a_point_that_sets_what_trials_share_is_refused(point: dict) -> None:
     with pytest.raises(ConfigError, match="it may set finetune"):
-        apply_point(digits(), point)
+        apply_point(digits(), point, "mine")
 
 
 def test_a_space_that_draws_at_random_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_the_recipes_own_point_is_tried_beside_the_grid_and_equal_points_once(tm
         recipe = digits()
         own = replace(recipe, finetune=replace(recipe.finetune, gamma=gamma))
         artefact = Artefact(tmp_path, "digest")
-        finetunes = finetunes_of(own)
+        finetunes = finetunes_of(own, points_of(own, "trade_off"))
         return len(plan_trials(own, finetunes, artefact, artefact, Store(tmp_path), bf16=False, code="code"))
 
     assert count(0.1) == 26

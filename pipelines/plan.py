@@ -1,0 +1,192 @@
+"""What a sweep comes to before it begins: what is there, what is to train, on what, and for how long."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from pipelines.cluster import Cluster
+from pipelines.stages.prepare import prepare_key
+from pipelines.stages.pretrain import plan_pretraining
+from pipelines.stages.sweep import Base
+from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.data.sources import SOURCES
+from proser_core.errors import ClusterError, ConfigError
+from proser_core.jobs.files import read_json
+from proser_core.jobs.probe import StepCost, measure_step
+from proser_core.jobs.progress import duration
+from proser_core.jobs.spec import PREPARE
+from proser_core.jobs.store import Store, find
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """One class split: whether its data and its network are there, its images by role, and its fine-tunes
+    that are to be trained, of `trials` in all."""
+
+    recipe: Recipe
+    prepared: bool
+    pretrained: bool
+    images: dict[str, int]
+    trials: int
+    missing: tuple[FinetuneConfig, ...]
+
+    @property
+    def scored(self) -> int:
+        """Images that each network scores."""
+        return self.images["val"] + self.images["development"] + self.images["test"]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Measured costs of a step, and trainings at a time, of each kind that is to be trained."""
+
+    pretrain: StepCost | None
+    finetune: StepCost | None
+    pretrain_at_once: int
+    finetune_at_once: int
+
+
+def plan_split(
+    recipe: Recipe, data_inputs: dict[str, Any], finetunes: Sequence[FinetuneConfig], store: Store, bf16: bool
+) -> SplitPlan:
+    """Look up in the storage what of a split's work is done."""
+    task = find(store.folder(PREPARE, prepare_key(data_inputs)))
+    if task is None:
+        return SplitPlan(recipe, False, False, _expected_images(recipe), len(finetunes), tuple(finetunes))
+    images = read_json(task.path / "task.json")["counts"]
+    pretrained = find(plan_pretraining(recipe, task, store, bf16).folder)
+    if pretrained is None:
+        return SplitPlan(recipe, True, False, images, len(finetunes), tuple(finetunes))
+    trials = Base(recipe, task, pretrained).trials(finetunes, store, bf16)
+    missing = tuple(trial.recipe.finetune for trial in trials if find(trial.folder) is None)
+    return SplitPlan(recipe, True, True, images, len(trials), missing)
+
+
+def _expected_images(recipe: Recipe) -> dict[str, int]:
+    """Images by role from the published counts, as if classes had equally many."""
+    source = SOURCES[recipe.data.name]
+    known = source.counts["train"] * recipe.data.num_known // source.num_classes
+    val = round(recipe.data.val_fraction * known)
+    return {"train": known - val, "val": val, "development": val, "test": source.counts["test"]}
+
+
+def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
+    """A few steps of each kind of training that is missing, on workers of the cluster.
+
+    Raises ClusterError where they do not fit into a worker's share of a GPU.
+    """
+    recipe = plans[0].recipe
+    workers = {"pretrain": recipe.cluster.pretrain_workers, "finetune": recipe.cluster.num_workers}
+    wanted = {
+        "pretrain": sum(not plan.pretrained for plan in plans),
+        "finetune": sum(len(plan.missing) for plan in plans),
+    }
+    at_once = {kind: max(1, min(cluster.concurrent_jobs(workers[kind]), wanted[kind])) for kind in workers}
+    costs: dict[str, StepCost | None] = dict.fromkeys(workers)
+    for kind in (kind for kind, count in wanted.items() if count):
+        copies = min(at_once[kind] * workers[kind], 4)  # side by side, as the trainings will be
+        measured = cluster.on_workers(measure_step, (kind, to_json(recipe), bf16), copies)
+        costs[kind] = max(measured, key=lambda cost: cost.step_seconds)
+        _check_memory(recipe, kind, costs[kind])
+    return Costs(costs["pretrain"], costs["finetune"], at_once["pretrain"], at_once["finetune"])
+
+
+def _check_memory(recipe: Recipe, kind: str, cost: StepCost | None) -> None:
+    share = recipe.cluster.gpus_per_worker
+    if cost is None or not cost.device_total or share >= 1 or cost.device_bytes <= share * cost.device_total:
+        return
+    raise ClusterError(
+        f"cluster.gpus_per_worker {share:g} gives a worker {share * cost.device_total / 2**30:.1f} GiB of its GPU; "
+        f"a step of {kind} takes {cost.device_bytes / 2**30:.1f} GiB. Set cluster.gpus_per_worker to at least "
+        f"{cost.device_bytes / cost.device_total:.2f}, or lower {kind}.batch_size"
+    )
+
+
+def check_disk(plans: Sequence[SplitPlan], costs: Costs, storage: Path) -> None:
+    """Raises ConfigError where weights, logits and checkpoints of the plan would not fit on the disk."""
+    cost = costs.finetune or costs.pretrain
+    if cost is None:
+        return
+    needed = 0
+    for plan in plans:
+        per_training = cost.weight_bytes + 8 * plan.scored * plan.recipe.data.num_known
+        needed += per_training * (len(plan.missing) + (not plan.pretrained))
+        pixels = 3 * plan.recipe.data.image_size**2
+        needed += pixels * sum(plan.images.values()) * (not plan.prepared)
+    needed += 4 * cost.weight_bytes * max(costs.finetune_at_once, costs.pretrain_at_once)
+    free = shutil.disk_usage(storage).free
+    if needed > free:
+        raise ConfigError(
+            f"the storage {storage} has {free / 2**30:.2f} GiB free, and the plan needs about "
+            f"{needed / 2**30:.2f} GiB; free some, or give another folder with --storage"
+        )
+
+
+def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> float:
+    """Time of all that is missing, from the measured steps; reading data and starting Ray are not in it."""
+    total = 0.0
+    for plan in plans:
+        recipe, images = plan.recipe, plan.images["train"]
+        if costs.pretrain is not None and not plan.pretrained:
+            steps = recipe.pretrain.epochs * (images // recipe.pretrain.batch_size)
+            total += _training_seconds(costs.pretrain, steps, plan.scored) / costs.pretrain_at_once
+        for tuned in plan.missing if costs.finetune is not None else ():
+            cost = costs.finetune
+            assert cost is not None
+            # a step's time goes with its images: the points of a space may differ in batch size
+            steps = round(tuned.epochs * images / recipe.finetune.batch_size)
+            total += _training_seconds(cost, steps, plan.scored) / costs.finetune_at_once
+    return total
+
+
+def _training_seconds(cost: StepCost, steps: int, scored: int) -> float:
+    return steps * cost.step_seconds + scored / cost.scored_per_second
+
+
+def plan_table(
+    title: str, plans: Sequence[SplitPlan], spaces: dict[str, list[FinetuneConfig]], cluster: dict[str, str]
+) -> Table:
+    """The plan as people read it before they say yes."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None, title_style="bold")
+    points = sum(map(len, spaces.values()))
+    trials, missing = sum(plan.trials for plan in plans), sum(len(plan.missing) for plan in plans)
+    each = trials // len(plans)
+    table.add_row("  search spaces", ", ".join(f"{name} ({len(found)} points)" for name, found in spaces.items()))
+    table.add_row("  class splits", ", ".join(str(plan.recipe.data.split_index) for plan in plans))
+    table.add_row("  prepare", _done(len(plans), sum(not plan.prepared for plan in plans), "make"))
+    table.add_row("  pretrain", _done(len(plans), sum(not plan.pretrained for plan in plans), "train"))
+    table.add_row("  fine-tune", _done(trials, missing, "train"))
+    table.add_row("", f"{each} a split: {points} points, the recipe's own and the control, equal ones once")
+    for name, text in cluster.items():
+        table.add_row(f"  {name}", text)
+    return table
+
+
+def _done(total: int, missing: int, verb: str) -> str:
+    return f"{missing} to {verb}" + (f", {total - missing} found finished" if missing < total else "")
+
+
+def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
+    """Resources and time as rows of the plan."""
+    recipe = plans[0].recipe
+    cluster = recipe.cluster
+    lines = {}
+    kinds = (
+        ("pretrain", costs.pretrain, cluster.pretrain_workers, costs.pretrain_at_once),
+        ("fine-tune", costs.finetune, cluster.num_workers, costs.finetune_at_once),
+    )
+    gpus = f" and {cluster.gpus_per_worker:g} GPU" if cluster.uses_gpu else ""
+    for name, cost, workers, at_once in kinds:
+        if cost is None:
+            continue
+        memory = f", {cost.device_bytes / 2**30:.1f} GiB of the GPU" if cost.device_bytes else ""
+        lines[f"a {name}"] = (
+            f"{workers} worker(s) of {cluster.cpus_per_worker} CPU{gpus}, {at_once} at a time; "
+            f"{1000 * cost.step_seconds:.3g} ms a step, measured now{memory}"
+        )
+    lines["time"] = f"about {duration(seconds_left(plans, costs))}" if lines else "nothing to train"
+    return lines

@@ -1,0 +1,97 @@
+"""What one step costs on this machine, measured on random images before anything long begins."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from proser_core.config import OptimizerConfig, Recipe, from_json
+from proser_core.data.batches import Normalisation, TrainingBatches
+from proser_core.data.tasks import Labelled
+from proser_core.learning.fit import Metrics, State, fit
+from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.learning.step import Arithmetic
+from proser_core.memory import keep_freed_memory
+from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.recognition.logits import compute_logits
+
+STEPS, EPOCHS = 4, 3
+NORMALISATION: Normalisation = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """Seconds of a step of one worker; images scored a second; bytes of weights, of the device's memory
+    that training took, and of the device (0 on a CPU)."""
+
+    step_seconds: float
+    scored_per_second: float
+    weight_bytes: int
+    device_bytes: int
+    device_total: int
+
+
+def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str, Any], bf16: bool) -> StepCost:
+    """Train on random images for a few steps in this process, with a worker's share of the batch.
+
+    The first epoch warms up; the fastest of the others counts.
+    """
+    recipe: Recipe = from_json(Recipe, recipe_fields)
+    cluster = recipe.cluster
+    torch.set_num_threads(cluster.cpus_per_worker)
+    keep_freed_memory()
+    device = torch.device("cuda" if cluster.uses_gpu else "cpu")
+    training: OptimizerConfig = recipe.finetune if kind == "finetune" else recipe.pretrain
+    workers = cluster.num_workers if kind == "finetune" else cluster.pretrain_workers
+    training = replace(training, epochs=EPOCHS, batch_size=training.batch_size // workers)
+    images = _random_images(recipe, training.batch_size * STEPS)
+    objective, net = _objective(kind, recipe)
+    batches = TrainingBatches(
+        images,
+        recipe.data,
+        NORMALISATION,
+        batch_size=training.batch_size,
+        seed=recipe.seed,
+        purpose=kind,
+        device=device,
+        flips=training.flips,
+        rand_augment=training.rand_augment,
+    )
+    ends: list[float] = []
+
+    def end_of_epoch(epoch: int, metrics: Metrics, state: State) -> None:
+        ends.append(time.perf_counter())  # the metrics have been read, so that a GPU has finished too
+
+    fit(objective, batches, training, Arithmetic(device, bf16), seed=recipe.seed, report=end_of_epoch)
+    return StepCost(
+        step_seconds=float(np.diff(ends).min()) / STEPS,
+        scored_per_second=_scoring_rate(net, images.images, device),
+        weight_bytes=4 * sum(parameter.numel() for parameter in net.parameters()),
+        device_bytes=torch.cuda.max_memory_reserved() if cluster.uses_gpu else 0,
+        device_total=torch.cuda.get_device_properties(device).total_memory if cluster.uses_gpu else 0,
+    )
+
+
+def _random_images(recipe: Recipe, count: int) -> Labelled:
+    size = recipe.data.image_size
+    pixels = np.random.default_rng(0).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
+    return Labelled(pixels, np.arange(count) % recipe.data.num_known)
+
+
+def _objective(kind: str, recipe: Recipe) -> tuple[CrossEntropyObjective | ProserObjective, torch.nn.Module]:
+    closed_set = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
+    if kind == "pretrain":
+        return CrossEntropyObjective(closed_set, recipe.pretrain.label_smoothing), closed_set
+    net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed)
+    return ProserObjective(net, recipe.finetune, recipe.seed), net
+
+
+def _scoring_rate(net: torch.nn.Module, images: np.ndarray, device: torch.device) -> float:
+    seconds = []
+    for _ in range(2):
+        started = time.perf_counter()
+        compute_logits(net, images, NORMALISATION, device)
+        seconds.append(time.perf_counter() - started)
+    return len(images) / min(seconds)
