@@ -64,6 +64,10 @@ class SweepArguments:
     """Class splits, such as 0-4 or 0,2,5; without it, the recipe's own data.split-index."""
     max_concurrent: int = 0
     """Trainings at a time, as --cluster.max-concurrent; 0 is as many as the resources allow."""
+    num_samples: int = 32
+    """Points that are drawn from a search space with random draws; those that fall behind are stopped early."""
+    max_hours: float = 0.0
+    """Budget of fine-tuning in hours, 0 for no limit; the same command again goes on with as much again."""
     dry_run: bool = False
     """Print the plan, with the time that it takes, and stop."""
     resume: bool = False
@@ -157,7 +161,17 @@ def sweep_command(arguments: list[str]) -> int:
     if parsed.max_concurrent:
         recipe = replace(recipe, cluster=replace(cluster, max_concurrent=parsed.max_concurrent))
     splits = parse_indices(parsed.split_indices) if parsed.split_indices else (recipe.data.split_index,)
-    request = SweepRequest(recipe, spaces, splits, parsed.data_dir, parsed.storage, parsed.resume, parsed.dry_run)
+    request = SweepRequest(
+        recipe,
+        spaces,
+        splits,
+        parsed.data_dir,
+        parsed.storage,
+        parsed.num_samples,
+        parsed.max_hours,
+        parsed.resume,
+        parsed.dry_run,
+    )
     return sweep(request, _console())
 
 

@@ -41,6 +41,8 @@ class Cluster:
 
     config: ClusterConfig
     storage: Path
+    stops_trials: bool = False
+    """Whether trials may be stopped; Ray started here without its dashboard would never free their place."""
     _resources: dict[str, float] = field(default_factory=dict)
 
     def connect(self) -> dict[str, float]:
@@ -56,7 +58,13 @@ class Cluster:
                 _knock(self.config.address)
                 ray.init(self.config.address, ignore_reinit_error=True, **options)
             elif not ray.is_initialized():
-                ray.init("local", include_dashboard=False, resources={DRIVER_RESOURCE: 1000}, **options)
+                ray.init(
+                    "local",
+                    include_dashboard=self.stops_trials,
+                    dashboard_host="127.0.0.1",
+                    resources={DRIVER_RESOURCE: 1000},
+                    **options,
+                )
         except (OSError, RuntimeError, ValueError) as error:
             where = self.config.address or "this machine"
             raise ClusterError(
@@ -125,28 +133,34 @@ class Cluster:
                 "with --cluster.cpus-per-worker or --cluster.gpus-per-worker"
             ) from error
 
-    def run_jobs(self, jobs: list[Job], workers: int, name: str) -> None:
+    def run_jobs(
+        self, jobs: list[Job], workers: int, name: str, *, max_seconds: float = 0.0, stop_early: bool = False
+    ) -> None:
         """Run trainings of `workers` DDP workers each; one that fails leaves its reason and the others go on.
 
         A worker, or the machine below it, that is lost is replaced, and its training goes on from its last
-        epoch, up to RETRIES times.
+        epoch, up to RETRIES times. What runs after `max_seconds` (0: no limit) is stopped; with `stop_early`,
+        so is what falls behind on development data.
         """
         self.connect()
         for job in jobs:
             (Path(job.folder) / FAILURE).unlink(missing_ok=True)
-        if len(jobs) > 1 or workers == 1:
-            self._tune(jobs, workers, name)
+        if len(jobs) > 1 or workers == 1 or max_seconds:
+            self._tune(jobs, workers, name, max_seconds, stop_early)
             return
         with suppress(TrainingError):  # its reason lies in the folder
             train_distributed(jobs[0], workers, self._worker_resources(), self.storage / RAY_FOLDER)
 
-    def _tune(self, jobs: list[Job], workers: int, name: str) -> None:
+    def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool) -> None:
         """Through Ray Tune: one worker is a reused actor, more are a light driver that starts a TorchTrainer."""
         from ray import tune
 
+        from pipelines.search import early_stopping, searched_trial
+
         trainable: Callable[[dict[str, Any]], None]
         if workers == 1:
-            trainable, resources = run_single_trial, self._worker_resources()
+            trainable = searched_trial if stop_early else run_single_trial
+            resources = self._worker_resources()
         else:
             trainable, resources = self._distributed_trial(workers), {DRIVER_RESOURCE: 1.0}
             if DRIVER_RESOURCE not in self.connect():
@@ -159,6 +173,8 @@ class Cluster:
                 max_concurrent_trials=self.concurrent_jobs(workers),
                 reuse_actors=workers == 1,
                 trial_dirname_creator=lambda trial: trial.trial_id,
+                time_budget_s=max_seconds or None,
+                scheduler=early_stopping(jobs) if stop_early else None,
             ),
             run_config=tune.RunConfig(
                 name=name,

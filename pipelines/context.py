@@ -22,6 +22,14 @@ PATIENCE = 90.0
 RETRY_EVERY = 5.0
 
 
+@dataclass(frozen=True)
+class Search:
+    """A budget: `max_seconds` of fine-tuning (0: no limit), and the points that may be stopped early."""
+
+    max_seconds: float = 0.0
+    points: tuple[FinetuneConfig, ...] = ()
+
+
 @dataclass
 class RunContext:
     """Storage, cluster, tracking and terminal of a run.
@@ -30,7 +38,7 @@ class RunContext:
     `pretrained_file` is a user's own closed-set checkpoint; `bf16` is the precision that the recipe came
     to on the hardware that trains it; `finetunes` are the trials of the sweep, and `spaces` the points
     among them by the search space that they belong to; without `trains` trainings that are not in the
-    storage count as failed; `failures` collects the trials that failed.
+    storage count as failed; `search` is the budget of the fine-tunes; `failures` collects the trials that failed.
     """
 
     store: Store
@@ -44,6 +52,7 @@ class RunContext:
     finetunes: list[FinetuneConfig]
     spaces: dict[str, list[FinetuneConfig]] = field(default_factory=dict)
     trains: bool = True
+    search: Search = Search()
     failures: list[str] = field(default_factory=list)
     tracking_lost: str = ""
     _warned: bool = False

@@ -2,22 +2,24 @@
 
 import re
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.table import Table
 
 from pipelines.cluster import Cluster
-from pipelines.context import RunContext
+from pipelines.context import RunContext, Search
 from pipelines.run import close, common_params, data_sizes, execute, exit_code, opened, with_absolute_path
-from pipelines.tracking.server import outages_named, tracking_uri
+from pipelines.tracking.server import connect, outages_named, tracking_uri
 from proser_core.config import FinetuneConfig, Recipe, decisive_fields, digest_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.code_version import code_version
+from proser_core.jobs.progress import duration
 from proser_core.jobs.store import Store
 from proser_core.processor import resolve_precision
+from tune_spaces import draws_values
 
 if TYPE_CHECKING:
     from pipelines.tracking.runs import ParentRun
@@ -27,13 +29,19 @@ LAST_STAGE = "reported"
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """What is asked for: spaces by name, class splits by index; `resume` refuses to begin anew."""
+    """What is asked for: spaces by name, class splits by index; `resume` refuses to begin anew.
+
+    Spaces with random draws are searched: `num_samples` points each. `max_hours` is the budget of the
+    fine-tunes, 0 for no limit.
+    """
 
     recipe: Recipe
     spaces: tuple[str, ...]
     split_indices: tuple[int, ...]
     data_dir: Path | None
     storage: Path
+    num_samples: int = 32
+    max_hours: float = 0.0
     resume: bool = False
     dry_run: bool = False
 
@@ -42,6 +50,20 @@ class SweepRequest:
         """The recipe on each class split."""
         data = self.recipe.data
         return [replace(self.recipe, data=replace(data, split_index=index)) for index in self.split_indices]
+
+    @property
+    def title(self) -> str:
+        """The sweep in a few words."""
+        return f"{self.recipe.name}, {' + '.join(self.spaces)}"
+
+
+@dataclass(frozen=True)
+class Points:
+    """The fine-tunes of a sweep: all of them, by space, and with which budget."""
+
+    finetunes: list[FinetuneConfig]
+    spaces: dict[str, list[FinetuneConfig]]
+    search: Search
 
 
 def parse_indices(text: str) -> tuple[int, ...]:
@@ -63,71 +85,103 @@ def sweep(request: SweepRequest, console: Console) -> int:
     """
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
-    spaces = "+".join(request.spaces)
-    console.print(
-        f"{request.recipe.name}, {spaces}: storage {request.storage}, tracking {tracking_uri()}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    with opened(request.storage, console, f"proser sweep {request.recipe.name} {spaces}") as store, outages_named():
-        points, data = _check(request)
-        cluster = Cluster(request.recipe.cluster, store.root)
-        cluster.check()
+    where = f"storage {request.storage}, tracking {tracking_uri()}"
+    console.print(f"{request.title}: {where}", highlight=False, soft_wrap=True)
+    points, data = _points(request), _data(request)
+    with opened(request.storage, console, f"proser sweep {request.title}") as store, outages_named():
         bf16 = resolve_precision(request.recipe)
-        finetunes = _finetunes(request.recipe, points)
-        _print_plan(request, points, finetunes, data, cluster, store, bf16, console)
+        cluster = Cluster(request.recipe.cluster, store.root, stops_trials=points.search != Search())
+        cluster.check()
+        if not request.dry_run:
+            connect()
+        console.print(_plan(request, points, data, cluster, store, bf16), highlight=False)
         if request.dry_run:
             return 0
         parent = _open_parent(request, data, bf16)
-        context = RunContext(store, cluster, parent, console, request.data_dir, data, None, bf16, finetunes, points)
+        context = RunContext(
+            store,
+            cluster,
+            parent,
+            console,
+            request.data_dir,
+            data,
+            None,
+            bf16,
+            points.finetunes,
+            points.spaces,
+            search=points.search,
+        )
         return _finish(request, context, started)
 
 
-def _check(request: SweepRequest) -> tuple[dict[str, list[FinetuneConfig]], dict[int, dict[str, Any]]]:
-    """Points by space and `prepare_inputs` by split, of a request that can be carried out."""
-    from pipelines.stages.sweep import points_of
-    from proser_core.jobs.preparing import check_split, prepare_inputs
+def _points(request: SweepRequest) -> Points:
+    """Every point of the spaces. Raises ConfigError for what cannot be swept."""
+    from pipelines.stages.sweep import finetunes_of, points_of, sampled_points
     from proser_core.jobs.trials import check_recipe
 
-    check_recipe(request.recipe)
-    points = {space: points_of(request.recipe, space) for space in request.spaces}
+    recipe = request.recipe
+    check_recipe(recipe)
+    drawn = [name for name in request.spaces if draws_values(name)]
+    if drawn:
+        _check_search(request, drawn[0])
+    spaces = {
+        name: sampled_points(recipe, name, request.num_samples) if name in drawn else points_of(recipe, name)
+        for name in request.spaces
+    }
+    finetunes = finetunes_of(recipe, [point for points in spaces.values() for point in points])
+    kept = {finetunes[0], finetunes[1], *(point for name in spaces if name not in drawn for point in spaces[name])}
+    searched = tuple(point for name in drawn for point in spaces[name] if point not in kept)
+    return Points(finetunes, spaces, Search(3600 * request.max_hours, searched))
+
+
+def _check_search(request: SweepRequest, space: str) -> None:
+    """A search compares its trials while they train: on one class split, with one process each."""
+    if len(request.split_indices) > 1:
+        raise ConfigError(
+            f"search space {space!r} draws at random, and its points are compared on one class split; "
+            f"--split-indices gives {len(request.split_indices)}. Give one, and sweep what it finds over the others"
+        )
+    if request.recipe.cluster.num_workers > 1:
+        raise ConfigError(
+            f"search space {space!r} draws at random, and its trials are scored while they train, each by its own "
+            f"worker; cluster.num_workers is {request.recipe.cluster.num_workers}, set it to 1"
+        )
+
+
+def _data(request: SweepRequest) -> dict[int, dict[str, Any]]:
+    """What decides the data of each class split. Raises ProserError where it cannot be made."""
+    from proser_core.jobs.preparing import check_split, prepare_inputs
+
     data = {}
     for recipe in request.recipes:
         check_split(recipe)
         data[recipe.data.split_index] = prepare_inputs(recipe, request.data_dir)
-    return points, data
+    return data
 
 
-def _finetunes(recipe: Recipe, points: dict[str, list[FinetuneConfig]]) -> list[FinetuneConfig]:
-    from pipelines.stages.sweep import finetunes_of
-
-    return finetunes_of(recipe, [point for found in points.values() for point in found])
-
-
-def _print_plan(
-    request: SweepRequest,
-    points: dict[str, list[FinetuneConfig]],
-    finetunes: Sequence[FinetuneConfig],
-    data: dict[int, dict[str, Any]],
-    cluster: Cluster,
-    store: Store,
-    bf16: bool,
-    console: Console,
-) -> None:
+def _plan(
+    request: SweepRequest, points: Points, data: dict[int, dict[str, Any]], cluster: Cluster, store: Store, bf16: bool
+) -> Table:
+    """The plan, once it is known that there is room for it."""
     from pipelines import plan
 
     plans = [
-        plan.plan_split(recipe, data[recipe.data.split_index], finetunes, store, bf16) for recipe in request.recipes
+        plan.plan_split(recipe, data[recipe.data.split_index], points.finetunes, store, bf16)
+        for recipe in request.recipes
     ]
-    begun = any(split.prepared for split in plans)
-    if request.resume and not begun:
+    if request.resume and not any(split.prepared for split in plans):
         raise ConfigError(
             f"--resume found nothing of this sweep in {store.root}; give the storage in which it began, or leave "
             "--resume away to begin"
         )
     costs = plan.measure(plans, cluster, bf16)
     plan.check_disk(plans, costs, store.root)
-    console.print(plan.plan_table("Plan", plans, points, plan.cost_lines(plans, costs)), highlight=False)
+    lines = plan.cost_lines(plans, costs)
+    if points.search.points:
+        lines["time"] += f" at most: {len(points.search.points)} points may be stopped early"
+    if points.search.max_seconds:
+        lines["budget"] = f"{duration(points.search.max_seconds)} of fine-tuning"
+    return plan.plan_table("Plan", plans, points.spaces, lines)
 
 
 def _open_parent(request: SweepRequest, data: dict[int, dict[str, Any]], bf16: bool) -> "ParentRun":
@@ -135,11 +189,18 @@ def _open_parent(request: SweepRequest, data: dict[int, dict[str, Any]], bf16: b
     from pipelines.tracking.runs import ParentRun
 
     recipe = request.recipe
-    decisive = [recipe.name, request.spaces, request.split_indices, data_sizes(data.values()), bf16]
+    decisive = [
+        recipe.name,
+        request.spaces,
+        request.num_samples,
+        request.split_indices,
+        data_sizes(data.values()),
+        bf16,
+    ]
     run_key = digest_of("sweep", decisive_fields(recipe), decisive, code_version("pipelines.sweep_dag"))
-    spaces, splits = ", ".join(request.spaces), ", ".join(map(str, request.split_indices))
-    params = {**common_params(recipe, bf16), "spaces": spaces, "split_indices": splits}
-    return ParentRun.open(f"{recipe.name}: {spaces}", run_key, params, {"proser.recipe": recipe.name})
+    splits = ", ".join(map(str, request.split_indices))
+    params = {**common_params(recipe, bf16), "spaces": ", ".join(request.spaces), "split_indices": splits}
+    return ParentRun.open(request.title, run_key, params, {"proser.recipe": recipe.name})
 
 
 def _finish(request: SweepRequest, context: RunContext, started: float) -> int:

@@ -1,17 +1,23 @@
 """Search spaces of the sweep, in Ray Tune's own words: one file, one space.
 
 A space module has a docstring (its first line is shown by `proser list`) and a function
-`param_space()` that returns a dictionary of recipe fields, as Tune wants it. Its name is the
-file's name.
+`param_space()` that returns a dictionary of recipe fields, as Tune wants it: `tune.grid_search` for a
+grid, `tune.uniform` and the like for a search. Its name is the file's name; a file of your own
+anywhere is given by its path, `my_space.py`.
 """
 
 import ast
 import importlib
+import importlib.util
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from proser_core.errors import ConfigError
+import numpy as np
+
+from proser_core.errors import ConfigError, first_line
 from proser_core.naming import unknown_name
+from proser_core.rng import keyed_generator
 
 FOLDER = Path(__file__).parent
 
@@ -28,28 +34,81 @@ def describe(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raises ConfigError, with the nearest name, where there is no such space."""
-    if name not in space_names():
+    """Raises ConfigError where there is no such file, or, with the nearest name, no such space."""
+    if name.endswith(".py"):
+        if not Path(name).is_file():
+            raise ConfigError(f"search space {name}: there is no such file; give the path of a space's .py file")
+    elif name not in space_names():
         raise ConfigError(unknown_name("search space", name, space_names()))
 
 
 def expand(name: str) -> list[dict[str, Any]]:
-    """The points of a space, as nested recipe fields, resolved by Tune's own generator.
+    """The points of a grid, as nested recipe fields, resolved by Tune's own generator.
 
     Raises ConfigError for a name that is none, an empty space, or one with random draws.
     """
-    from ray.tune.search.variant_generator import generate_variants
-
-    check_name(name)
-    space = importlib.import_module(f"tune_spaces.{name}").param_space()
+    space = _param_space(name)
     if _draws(space):
         raise ConfigError(
-            f"search space {name!r} draws values at random; a sweep needs tune.grid_search for each field"
+            f"search space {name!r} draws values at random; a grid needs tune.grid_search for each field, "
+            "and `proser sweep` searches spaces with draws"
         )
-    points = [variant for _, variant in generate_variants(space)]
-    if not points or not space:
+    return _variants(space, np.random.default_rng(0))
+
+
+def draws_values(name: str) -> bool:
+    """Whether a space has random draws, and so is searched instead of gone through."""
+    return _draws(_param_space(name))
+
+
+def sample(name: str, count: int, seed: int) -> list[dict[str, Any]]:
+    """`count` points drawn from a space with random draws, numbers to four significant digits.
+
+    Equal seeds give equal points; a larger count gives the same ones first. Raises ConfigError for a name
+    that is none, or an empty space.
+    """
+    space = _param_space(name)
+    points: list[dict[str, Any]] = []
+    while len(points) < count:
+        points += map(_rounded, _variants(space, keyed_generator(seed, "search", len(points))))
+    return points[:count]
+
+
+def _rounded(point: Any) -> Any:
+    if isinstance(point, dict):
+        return {name: _rounded(value) for name, value in point.items()}
+    return float(f"{point:.4g}") if isinstance(point, float) else point
+
+
+def _variants(space: dict[str, Any], draw: np.random.Generator) -> list[dict[str, Any]]:
+    """A generator, not a seed: Tune would begin each field's draws from the same seed."""
+    from ray.tune.search.variant_generator import generate_variants
+
+    return [variant for _, variant in generate_variants(space, random_state=draw)]
+
+
+def _param_space(name: str) -> dict[str, Any]:
+    check_name(name)
+    space = _module(name).param_space()
+    if not isinstance(space, dict) or not space or not _variants(space, np.random.default_rng(0)):
         raise ConfigError(f"search space {name!r} is empty; give each field at least one value")
-    return points
+    return space
+
+
+def _module(name: str) -> ModuleType:
+    if not name.endswith(".py"):
+        return importlib.import_module(f"tune_spaces.{name}")
+    found = importlib.util.spec_from_file_location(Path(name).stem, name)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    try:
+        found.loader.exec_module(module)
+    except Exception as error:  # a file of the user's own
+        raise ConfigError(f"search space {name} cannot be loaded: {first_line(error)}") from error
+    if not callable(getattr(module, "param_space", None)):
+        raise ConfigError(f"search space {name} has no function param_space(); see CONTRIBUTING.md for an example")
+    return module
 
 
 def _draws(space: Any) -> bool:

@@ -1,5 +1,6 @@
 """Stage sweep: every fine-tune of a run, which are the points of its search spaces and the control."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from pipelines.context import RunContext
 from pipelines.progress import Tracker, watching
+from pipelines.search import METRIC, read_scores
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError
@@ -17,7 +19,7 @@ from proser_core.jobs.store import MANIFEST, Artefact, Built, Store, find
 from proser_core.jobs.trials import WORKER, Trial, control_of, plan_trials
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
-from tune_spaces import expand
+from tune_spaces import expand, sample
 
 ROWS = "trials.json"
 Row = dict[str, Any]
@@ -55,6 +57,11 @@ def points_of(recipe: Recipe, space: str) -> list[FinetuneConfig]:
     return [apply_point(recipe, point, space) for point in expand(space)]
 
 
+def sampled_points(recipe: Recipe, space: str, count: int) -> list[FinetuneConfig]:
+    """`count` points drawn from a space with random draws, by the recipe's seed."""
+    return [apply_point(recipe, point, space) for point in sample(space, count, recipe.seed)]
+
+
 def finetunes_of(recipe: Recipe, points: Sequence[FinetuneConfig]) -> list[FinetuneConfig]:
     """The control, the recipe's own point, and the points of its search spaces; equal ones once."""
     return list(dict.fromkeys([control_of(recipe).finetune, recipe.finetune, *points]))
@@ -72,26 +79,49 @@ def sweep(bases: Sequence[Base], context: RunContext, folder: Path) -> Built:
     watch = SweepWatch(context, trials, {base.recipe.data.split_index: base.task for base in bases})
     controls = "the control is one" if len(bases) == 1 else f"{len(bases)} of them controls"
     context.say(f"  {len(trials)} trials ({controls}), {len(trials) - len(missing)} of them trained before")
+    timed_out = False
     if missing and context.trains:
-        jobs = [trial.job(base.task, base.pretrained, context.bf16) for base, trial in missing]
         try:
             with watching(watch.poll, context.watch_failed):
-                context.cluster.run_jobs(jobs, bases[0].recipe.cluster.num_workers, folder.name)
+                timed_out = _train(missing, context, folder.name)
         finally:
             watch.close()
     rows = [watch.row(trial) for trial in trials]
     write_json(folder / ROWS, rows)
     good = [trial.folder for trial, row in zip(trials, rows, strict=True) if row["status"] == "finished"]
-    failed = [row for row in rows if row["status"] != "finished"]
     if not any(row["status"] == "finished" and row["objective"] == "proser" for row in rows):
-        raise TrainingError(f"every trial failed; the first: {failed[0]['name']}: {failed[0]['reason']}")
-    return Built(complete=not failed, linked=tuple(good))
+        first = next(row for row in rows if row["status"] != "finished")
+        raise TrainingError(f"no trial with placeholders finished; the first: {first['name']}: {first['reason']}")
+    if timed_out:
+        context.say("  the time is up; the same command goes on, with as much time again")
+    failed = any(row["status"] == "failed" for row in rows)
+    return Built(complete=not (failed or timed_out), linked=tuple(good))
+
+
+def _train(missing: Sequence[tuple[Base, Trial]], context: RunContext, name: str) -> bool:
+    """Train: what is never stopped early first, then what is searched. Whether the time ran out."""
+    started, limit = time.monotonic(), context.search.max_seconds
+    workers = missing[0][0].recipe.cluster.num_workers
+    for stop_early in (False, True):
+        left = limit - (time.monotonic() - started)
+        if limit and left <= 0:
+            break
+        jobs = [
+            trial.job(base.task, base.pretrained, context.bf16)
+            for base, trial in missing
+            if (trial.recipe.finetune in context.search.points) == stop_early
+        ]
+        if jobs:
+            context.cluster.run_jobs(
+                jobs, workers, f"{name}-{stop_early:d}", max_seconds=left if limit else 0.0, stop_early=stop_early
+            )
+    return bool(limit) and time.monotonic() - started >= limit
 
 
 def record(rows: Sequence[dict[str, Any]], context: RunContext) -> None:
     """Bring tracking up to date with the rows of a sweep, and collect what failed."""
     for row in rows:
-        if row["status"] != "finished":
+        if row["status"] == "failed":
             context.failures.append(f"{row['name']}: {row['reason']}")
         epochs = spec.read_epochs(context.store.root / spec.TRIALS / row["key"])
         context.track(lambda row=row, epochs=epochs: context.parent.track_trial(row, epochs))  # type: ignore[misc]
@@ -127,7 +157,7 @@ class SweepWatch:
     def row(self, trial: Trial) -> dict[str, Any]:
         """The trial's parameters, status and metrics."""
         if trial.key not in self._rows:
-            row = _row(trial, self._tasks[trial.recipe.data.split_index], self._context.spaces)
+            row = _row(trial, self._tasks[trial.recipe.data.split_index], self._context)
             if row["status"] != "finished":
                 return row
             self._rows[trial.key] = row
@@ -138,28 +168,40 @@ class SweepWatch:
         self._progress.close()
 
 
-def _row(trial: Trial, task: OpenSetTask, spaces: dict[str, list[FinetuneConfig]]) -> dict[str, Any]:
-    """A trial's row: parameters, status, the reason of a failure, and metrics."""
+def _row(trial: Trial, task: OpenSetTask, context: RunContext) -> Row:
+    """A trial's row: parameters, status, the reason where it is not finished, and metrics."""
+    tuned = trial.recipe.finetune
+    may_stop = bool(context.search.max_seconds) or tuned in context.search.points
     about = {
         "key": trial.key,
         "name": trial.name,
-        "objective": trial.recipe.finetune.objective,
+        "objective": tuned.objective,
         "split_index": trial.recipe.data.split_index,
-        "spaces": [name for name, points in spaces.items() if trial.recipe.finetune in points],
+        "spaces": [name for name, points in context.spaces.items() if tuned in points],
         "params": trial.params(),
     }
     if find(trial.folder) is None:
-        failure = trial.folder / spec.FAILURE
-        reason = (
-            failure.read_text() if failure.is_file() else "the worker ended without a word; see the logs of its process"
-        )
-        return {**about, "status": "failed", "reason": reason, "metrics": {}}
+        return {**about, **_unfinished(trial, may_stop)}
     logits = load_logits(trial.folder / spec.LOGITS)
     try:
         report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
     except ProserError as error:
         return {**about, "status": "failed", "reason": str(error), "metrics": {}}
     return {**about, "status": "finished", "reason": "", "metrics": report.flat()}
+
+
+def _unfinished(trial: Trial, may_stop: bool) -> Row:
+    """Why a trial has no outcome: it failed, or it was stopped by a search or at the end of the budget."""
+    failure, epochs = trial.folder / spec.FAILURE, len(spec.read_epochs(trial.folder))
+    if failure.is_file():
+        return {"status": "failed", "reason": failure.read_text(), "metrics": {}}
+    if not may_stop:
+        reason = "the worker ended without a word; see the logs of its process"
+        return {"status": "failed", "reason": reason, "metrics": {}}
+    scores = read_scores(trial.folder)
+    metrics = {METRIC: scores[-1][METRIC]} if scores else {}
+    reason = f"stopped after epoch {epochs} of {trial.recipe.finetune.epochs}" if epochs else "not begun in time"
+    return {"status": "stopped", "reason": reason, "metrics": metrics}
 
 
 def read_trials(swept: Artefact) -> list[dict[str, Any]]:

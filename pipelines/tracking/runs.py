@@ -82,7 +82,7 @@ class ParentRun:
         if row["status"] == "finished":
             child.finish(row["metrics"])
         else:
-            child.fail(row["reason"])
+            child.leave(row["reason"], row["metrics"], failed=row["status"] == "failed")
 
     def results(self, report: Artefact, evaluation: dict[str, Any]) -> None:
         """The selected trial's metrics, the controls' under their names, and the report's files, once."""
@@ -115,7 +115,7 @@ class ParentRun:
         """FINISHED, FAILED or KILLED; trials that were cut off are marked as killed until they go on."""
         if status != "FINISHED":
             for child in self._children.values():
-                if not (child.ended or child.failed):
+                if not (child.ended or child.left):
                     self.client.set_terminated(child.run_id, "KILLED")
         self.client.set_terminated(self.run_id, status)
 
@@ -128,13 +128,13 @@ class ChildRun:
     run_id: str
     logged_epochs: int
     ended: bool
-    failed: bool
+    left: bool
 
     @classmethod
     def of(cls, client: MlflowClient, run: Run) -> "ChildRun":
         """What is known of an existing run, from its own last epoch."""
         logged = int(run.data.metrics.get("epoch", -1)) + 1
-        return cls(client, run.info.run_id, logged, run.info.status == "FINISHED", run.info.status == "FAILED")
+        return cls(client, run.info.run_id, logged, run.info.status == "FINISHED", NOTE in run.data.tags)
 
     def log_epochs(self, epochs: list[dict[str, float]]) -> None:
         """Log the epochs that are not logged yet."""
@@ -147,16 +147,18 @@ class ChildRun:
         if not self.ended:
             step = max(self.logged_epochs - 1, 0)
             _log(self.client, self.run_id, [_metric(name, value, step) for name, value in metrics.items()])
-            if self.failed:
+            if self.left:
                 self.client.delete_tag(self.run_id, NOTE)
             self.client.set_terminated(self.run_id, "FINISHED")
             self.ended = True
 
-    def fail(self, reason: str) -> None:
-        """Mark the trial as failed, with the reason where the UI shows it."""
+    def leave(self, reason: str, metrics: dict[str, float], *, failed: bool) -> None:
+        """Mark the trial as failed or as stopped early, with the reason where the UI shows it."""
+        step = max(self.logged_epochs - 1, 0)
+        _log(self.client, self.run_id, [_metric(name, value, step) for name, value in metrics.items()])
         self.client.set_tag(self.run_id, NOTE, reason)
-        self.client.set_terminated(self.run_id, "FAILED")
-        self.failed = True
+        self.client.set_terminated(self.run_id, "FAILED" if failed else "KILLED")
+        self.left = True
 
 
 def _slug(name: str) -> str:
