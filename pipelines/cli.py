@@ -50,6 +50,8 @@ class RunArguments:
     pretraining: str = ""
     """Pretraining schedule instead of the recipe's own: short, long, strong or fast (see `proser
     list`). It fills every --pretrain field; those given beside it come on top."""
+    cluster_file: Path | None = None
+    """File that launched an autoscaling cluster, for what it can grow to; on the head node of `ray up` it is found."""
     draw: Path | None = None
     """Write the graph of the stages to this file (.svg, .png, .pdf or .dot) and stop."""
 
@@ -76,6 +78,8 @@ class SweepArguments:
     """Directory with the data sets."""
     storage: Path = DEFAULT_STORAGE
     """Directory for prepared data, weights, logits and figures; all machines must see it."""
+    cluster_file: Path | None = None
+    """File that launched an autoscaling cluster, for what it can grow to; on the head node of `ray up` it is found."""
     pretraining: str = ""
     """Pretraining schedule instead of the recipe's own (see `proser list`)."""
 
@@ -135,7 +139,7 @@ def run_command(arguments: list[str]) -> int:
     if parsed.draw is not None:
         draw(parsed.recipe, parsed.draw)
         return 0
-    return run(parsed.recipe, parsed.data_dir, parsed.storage, parsed.pretrained, _console())
+    return run(parsed.recipe, parsed.data_dir, parsed.storage, parsed.pretrained, _console(), parsed.cluster_file)
 
 
 def sweep_command(arguments: list[str]) -> int:
@@ -167,6 +171,7 @@ def sweep_command(arguments: list[str]) -> int:
         splits,
         parsed.data_dir,
         parsed.storage,
+        parsed.cluster_file,
         parsed.num_samples,
         parsed.max_hours,
         parsed.resume,

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -43,10 +44,12 @@ class Cluster:
     storage: Path
     stops_trials: bool = False
     """Whether trials may be stopped; Ray started here without its dashboard would never free their place."""
+    grows_to: list[dict[str, float]] = field(default_factory=list)
+    """Resources of each machine of an autoscaling cluster at full size; empty for one that does not grow."""
     _resources: dict[str, float] = field(default_factory=dict)
 
     def connect(self) -> dict[str, float]:
-        """Resources of the cluster, by Ray's names. Raises ClusterError where it does not answer."""
+        """Resources of the cluster, at its full size, by Ray's names. Raises ClusterError where it does not answer."""
         if self._resources:
             return self._resources
         os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
@@ -73,9 +76,11 @@ class Cluster:
             ) from error
         for name in ("ray.tune", "ray.train", "ray.data"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        self._resources = ray.cluster_resources()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if len(self.grows_to) > len(nodes):
+            nodes = self.grows_to
         self._compare(nodes, self.config.address or "this machine")
+        self._resources = dict(sum(map(Counter, nodes), Counter()))
         return self._resources
 
     def check(self) -> None:

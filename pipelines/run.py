@@ -15,6 +15,7 @@ from rich.console import Console
 
 from pipelines.cluster import Cluster
 from pipelines.context import RunContext
+from pipelines.scaling import largest_cluster
 from pipelines.summary import terminal_tables
 from pipelines.tracking.server import outages_named, tracking_uri
 from proser_core.config import Recipe, decisive_fields, digest_of, from_json
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
 LAST_STAGE = "registered"
 
 
-def run(recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: Path | None, console: Console) -> int:
+def run(
+    recipe: Recipe,
+    data_dir: Path | None,
+    storage: Path,
+    pretrained_file: Path | None,
+    console: Console,
+    cluster_file: Path | None = None,
+) -> int:
     """Run the recipe through every stage; the exit code is 1 where a trial failed or tracking was lost, else 0.
 
     Whatever can be refused is refused before any work: raises ProserError.
@@ -41,7 +49,8 @@ def run(recipe: Recipe, data_dir: Path | None, storage: Path, pretrained_file: P
     recipe = with_absolute_path(recipe)
     console.print(f"{recipe.name}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
     with opened(storage, console, f"proser run {recipe.name}") as store, outages_named():
-        context = _open_context(recipe, data_dir, store, pretrained_file, console)
+        cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file))
+        context = _open_context(recipe, data_dir, store, cluster, pretrained_file, console)
         return finish(recipe, context, started)
 
 
@@ -117,7 +126,12 @@ def draw(recipe: Recipe, path: Path) -> None:
 
 
 def _open_context(
-    recipe: Recipe, data_dir: Path | None, store: Store, pretrained_file: Path | None, console: Console
+    recipe: Recipe,
+    data_dir: Path | None,
+    store: Store,
+    cluster: Cluster,
+    pretrained_file: Path | None,
+    console: Console,
 ) -> RunContext:
     """Check everything that can be checked early, and connect to what answers."""
     from pipelines.stages.pretrain import check_weights
@@ -131,7 +145,6 @@ def _open_context(
         check_weights(recipe, pretrained_file)
     check_split(recipe)
     data = {recipe.data.split_index: prepare_inputs(recipe, data_dir)}
-    cluster = Cluster(recipe.cluster, store.root)
     cluster.check()
     bf16 = resolve_precision(recipe)
     parent = open_parent(recipe, data, bf16, [sha256_of(pretrained_file) if pretrained_file else ""])

@@ -12,6 +12,7 @@ from rich.table import Table
 from pipelines.cluster import Cluster
 from pipelines.context import RunContext, Search
 from pipelines.run import close, common_params, data_sizes, execute, exit_code, opened, with_absolute_path
+from pipelines.scaling import largest_cluster
 from pipelines.tracking.server import connect, outages_named, tracking_uri
 from proser_core.config import FinetuneConfig, Recipe, decisive_fields, digest_of
 from proser_core.errors import ConfigError
@@ -40,6 +41,7 @@ class SweepRequest:
     split_indices: tuple[int, ...]
     data_dir: Path | None
     storage: Path
+    cluster_file: Path | None = None
     num_samples: int = 32
     max_hours: float = 0.0
     resume: bool = False
@@ -90,7 +92,8 @@ def sweep(request: SweepRequest, console: Console) -> int:
     points, data = _points(request), _data(request)
     with opened(request.storage, console, f"proser sweep {request.title}") as store, outages_named():
         bf16 = resolve_precision(request.recipe)
-        cluster = Cluster(request.recipe.cluster, store.root, stops_trials=points.search != Search())
+        stops_trials, grows_to = points.search != Search(), largest_cluster(request.cluster_file)
+        cluster = Cluster(request.recipe.cluster, store.root, stops_trials, grows_to)
         cluster.check()
         if not request.dry_run:
             connect()
