@@ -29,6 +29,7 @@ USAGE = """usage: proser COMMAND ...
   list         the recipes, pretraining schedules, search spaces and data sets there are
   job RECIPE   write its trainings to a file, for a machine without Ray
   import OUT   take what such a machine trained into storage, tracking and registry
+  clean        list, and with --yes remove, what a storage holds in vain
   ui           browse runs, figures and models in the MLflow UI
 
 `proser run RECIPE --help` explains every field. Recipes: {recipes}
@@ -118,6 +119,20 @@ class ImportArguments:
     """The folder OUT, copied whole."""
     storage: Path = DEFAULT_STORAGE
     """Directory for prepared data, weights, logits and figures."""
+
+
+@dataclass(frozen=True)
+class CleanArguments:
+    """List what no run will ask for again: unfinished trainings, what Ray left, results of other code."""
+
+    storage: Path = DEFAULT_STORAGE
+    """Directory of the runs."""
+    older_than: float = 7.0
+    """Days in which nothing was written to a folder."""
+    outdated: bool = False
+    """Finished work of another version of the code too: it is never found again."""
+    yes: bool = False
+    """Remove what is listed."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +234,16 @@ def list_command(arguments: list[str]) -> int:
     return 0
 
 
+def clean_command(arguments: list[str]) -> int:
+    """`proser clean`."""
+    parsed = tyro.cli(CleanArguments, prog="proser clean", args=arguments)
+    if not parsed.storage.is_dir():
+        raise ConfigError(f"--storage got {parsed.storage}, which is no folder; give the storage of a run")
+    from pipelines.cleaning import clean
+
+    return clean(parsed.storage, parsed.older_than, parsed.outdated, parsed.yes, _console())
+
+
 def ui_command(arguments: list[str]) -> int:
     """`proser ui`: MLflow's own server over the database that `proser run` writes."""
     parsed = tyro.cli(UiArguments, prog="proser ui", args=arguments)
@@ -248,6 +273,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "list": list_command,
     "job": job_command,
     "import": import_command,
+    "clean": clean_command,
     "ui": ui_command,
 }
 
