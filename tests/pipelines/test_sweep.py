@@ -1,0 +1,268 @@
+"""`proser sweep`: spaces over class splits, planned before, shared work done once, found again after.
+
+The fixtures run in this order on one storage: planned, swept, again, extended.
+"""
+
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from mlflow.entities import Run
+from pipeline_runs import RunFolder, tiny_recipe
+from rich.console import Console
+
+from pipelines.sweeping import SweepRequest, parse_indices, sweep
+from proser_core.errors import ConfigError, ProserError
+from proser_core.jobs.lock import alone_in
+
+BETAS = '''"""Two points."""
+
+from ray import tune
+
+
+def param_space():
+    return {"finetune": {"beta": tune.grid_search([1.0, 2.0])}}
+'''
+PAIRS = '''"""One point of the other space, and one of its own."""
+
+from ray import tune
+
+
+def param_space():
+    return {"finetune": tune.grid_search([{"beta": 2.0}, {"beta": 2.0, "gamma": 1.0}])}
+'''
+DRAWS = '''"""Random draws."""
+
+from ray import tune
+
+
+def param_space():
+    return {"finetune": {"beta": tune.uniform(0.1, 3.0), "gamma": tune.loguniform(0.01, 1.0)}}
+'''
+Done = tuple[int, str]
+
+
+@pytest.fixture(scope="module")
+def folder(run_folder: RunFolder, spaces: Path) -> RunFolder:
+    for name, text in {"betas": BETAS, "pairs": PAIRS, "draws": DRAWS}.items():
+        (spaces / f"{name}.py").write_text(text)
+    return run_folder
+
+
+def request(folder: RunFolder, **options: Any) -> SweepRequest:
+    return SweepRequest(
+        **{
+            "recipe": tiny_recipe(),
+            "spaces": ("betas", "pairs"),
+            "split_indices": (0, 1),
+            "data_dir": None,
+            "storage": folder.storage,
+            **options,
+        }
+    )
+
+
+def carry_out(wanted: SweepRequest) -> Done:
+    out = io.StringIO()
+    try:
+        return sweep(wanted, Console(file=out, width=200)), out.getvalue()
+    finally:
+        ray.shutdown()
+
+
+def stamps(folder: RunFolder) -> dict[str, int]:
+    """Time of change of every network: one that was trained again has another."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in folder.storage.glob("*/*/weights.safetensors")}
+
+
+def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
+    """The rows of the newest sweep."""
+    newest = max(folder.storage.glob("sweep/*/trials.json"), key=lambda path: path.stat().st_mtime_ns)
+    return json.loads(newest.read_text())
+
+
+@pytest.fixture(scope="module")
+def planned(folder: RunFolder) -> Done:
+    return carry_out(request(folder, dry_run=True))
+
+
+@pytest.fixture(scope="module")
+def swept(planned: Done, folder: RunFolder) -> tuple[Done, list[dict[str, Any]], dict[str, int], list[Run]]:
+    done = carry_out(request(folder))
+    return done, rows_of(folder), stamps(folder), folder._runs()
+
+
+@pytest.fixture(scope="module")
+def again(swept: object, folder: RunFolder) -> tuple[Done, dict[str, int], list[Run]]:
+    return carry_out(request(folder, resume=True)), stamps(folder), folder._runs()
+
+
+@pytest.fixture(scope="module")
+def extended(again: object, folder: RunFolder) -> tuple[Done, dict[str, int]]:
+    return carry_out(request(folder, spaces=("betas",), split_indices=(0, 1, 2))), stamps(folder)
+
+
+class TestThePlan:
+    def test_it_says_what_is_to_do_on_what_and_for_how_long(self, planned: Done) -> None:
+        code, text = planned
+        assert code == 0
+        for part in ("betas (2 points), pairs (2 points)", "2 to make", "2 to train", "8 to train", "4 a split"):
+            assert part in text
+        assert "1 worker(s) of 1 CPU" in text
+        assert "ms a step, measured now" in text
+        assert re.search(r"time +about \d+:\d\d", text)
+
+    def test_a_dry_run_trains_nothing_and_leaves_no_run(self, folder: RunFolder, tmp_path: Path) -> None:
+        before = stamps(folder), len(folder.parents())
+        assert carry_out(request(folder, storage=tmp_path, dry_run=True))[0] == 0
+        assert not any(tmp_path.glob("*/*/weights.safetensors"))
+        assert (stamps(folder), len(folder.parents())) == before
+
+
+class TestTheSweep:
+    def test_every_split_has_the_control_the_own_point_and_equal_points_once(self, swept: tuple) -> None:
+        (code, _), rows, _, _ = swept
+        assert code == 0
+        for split_index in (0, 1):
+            mine = [row for row in rows if row["split_index"] == split_index]
+            points = sorted((row["objective"], row["params"]["beta"], row["params"]["gamma"]) for row in mine)
+            assert points == [
+                ("cross_entropy", 1.0, 0.1),
+                ("proser", 1.0, 0.1),
+                ("proser", 2.0, 0.1),
+                ("proser", 2.0, 1.0),
+            ]
+
+    def test_rows_know_their_spaces(self, swept: tuple) -> None:
+        rows = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "proser"]
+        spaces = {(row["params"]["beta"], row["params"]["gamma"]): row["spaces"] for row in rows}
+        assert spaces == {(1.0, 0.1): ["betas"], (2.0, 0.1): ["betas", "pairs"], (2.0, 1.0): ["pairs"]}
+
+    def test_each_split_is_prepared_and_pretrained_once(self, swept: tuple, folder: RunFolder) -> None:
+        assert len(list(folder.storage.glob("prepare/*"))) >= 2
+        pretrained = {path.parent for path in folder.storage.glob("pretrain/*/weights.safetensors")}
+        assert len([path for path in pretrained if path.name in swept[2]]) == 2
+        assert len(swept[2]) == 2 + 8
+
+    def test_tracking_has_one_parent_and_one_child_a_trial(self, swept: tuple) -> None:
+        _, rows, _, runs = swept
+        (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
+        children = [run for run in runs if run is not parent]
+        assert parent.data.params["split_indices"] == "0, 1"
+        assert {run.data.tags["proser.trial_key"] for run in children} == {row["key"] for row in rows}
+        assert len(children) == len(rows)
+        assert {run.info.status for run in runs} == {"FINISHED"}
+        metrics = {run.data.tags["proser.trial_key"]: run.data.metrics for run in children}
+        for row in rows:
+            assert metrics[row["key"]]["dev/macro_f1"] == pytest.approx(row["metrics"]["dev/macro_f1"])
+
+    def test_the_curves_of_each_pretraining_are_the_parents(self, swept: tuple, folder: RunFolder) -> None:
+        (parent,) = (run for run in swept[3] if "mlflow.parentRunId" not in run.data.tags)
+        for split_index in (0, 1):
+            name = f"pretrain/split_{split_index}/loss/closed_set"
+            history = folder.client.get_metric_history(parent.info.run_id, name)
+            assert [metric.step for metric in history] == [0, 1]
+
+
+def test_the_same_sweep_again_trains_nothing_and_doubles_nothing(swept: tuple, again: tuple) -> None:
+    (code, text), trained, runs = again
+    assert code == 0
+    assert "every stage was found finished" in text
+    assert "nothing to train" in text
+    assert trained == swept[2]
+    assert {run.info.run_id for run in runs} == {run.info.run_id for run in swept[3]}
+
+
+def test_another_split_trains_that_one_alone(again: tuple, extended: tuple) -> None:
+    (code, text), trained = extended
+    assert code == 0
+    assert "3 to train, 6 found finished" in text
+    assert {key: trained[key] for key in again[1]} == again[1]
+    assert len(trained) == len(again[1]) + 1 + 3
+
+
+def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="found nothing of this sweep"):
+        carry_out(request(folder, storage=tmp_path / "other", resume=True))
+
+
+def test_a_second_run_on_the_storage_is_told_who_is_first(folder: RunFolder, tmp_path: Path) -> None:
+    with (
+        alone_in(tmp_path, "proser run digits"),
+        pytest.raises(ConfigError, match=r"proser run digits, process \d+ on"),
+    ):
+        carry_out(request(folder, storage=tmp_path))
+
+
+@pytest.fixture(scope="module")
+def searched(extended: object, folder: RunFolder) -> tuple[Done, list[dict[str, Any]], dict[str, int]]:
+    recipe = tiny_recipe()
+    longer = replace(recipe, finetune=replace(recipe.finetune, epochs=5))
+    wanted = request(folder, recipe=longer, spaces=("draws",), split_indices=(0,), num_samples=5)
+    return carry_out(wanted), rows_of(folder), stamps(folder)
+
+
+class TestASearch:
+    def test_some_points_finish_and_others_are_stopped_with_a_reason(self, searched: tuple) -> None:
+        (code, _), rows, _ = searched
+        assert code == 0
+        points = [row for row in rows if row["spaces"] == ["draws"]]
+        assert len(points) == 5
+        finished = [row for row in points if row["status"] == "finished"]
+        stopped = [row for row in points if row["status"] == "stopped"]
+        assert finished
+        assert stopped
+        assert len(finished) + len(stopped) == 5
+        assert all(row["reason"].startswith("stopped after epoch") for row in stopped)
+        assert all(0 < row["metrics"]["dev/macro_f1"] <= 1 for row in stopped)
+
+    def test_the_control_and_the_own_point_are_never_stopped(self, searched: tuple) -> None:
+        others = [row["status"] for row in searched[1] if not row["spaces"]]
+        assert others == ["finished", "finished"]
+
+    def test_a_search_that_has_ended_is_found_again(self, searched: tuple, folder: RunFolder) -> None:
+        recipe = tiny_recipe()
+        longer = replace(recipe, finetune=replace(recipe.finetune, epochs=5))
+        code, text = carry_out(request(folder, recipe=longer, spaces=("draws",), split_indices=(0,), num_samples=5))
+        assert code == 0
+        assert "every stage was found finished" in text
+        assert stamps(folder) == searched[2]
+
+    def test_a_budget_stops_it_and_is_told(self, folder: RunFolder) -> None:
+        recipe = tiny_recipe()
+        endless = replace(recipe, finetune=replace(recipe.finetune, epochs=400))
+        wanted = request(folder, recipe=endless, spaces=("draws",), split_indices=(0,), max_hours=3 / 3600)
+        with pytest.raises(ProserError, match="no trial with placeholders finished"):
+            carry_out(wanted)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"split_indices": (0, 1)}, "compared on one class split"),
+            ({"workers": 2}, "cluster.num_workers is 2, set it to 1"),
+        ],
+    )
+    def test_what_cannot_be_compared_is_refused(self, folder: RunFolder, options: dict[str, Any], message: str) -> None:
+        recipe = tiny_recipe()
+        workers = options.pop("workers", 1)
+        recipe = replace(recipe, cluster=replace(recipe.cluster, num_workers=workers))
+        with pytest.raises(ConfigError, match=message):
+            carry_out(request(folder, **{"recipe": recipe, "spaces": ("draws",), "split_indices": (0,), **options}))
+
+
+@pytest.mark.parametrize(
+    ("text", "indices"), [("0", (0,)), ("0-4", (0, 1, 2, 3, 4)), ("0,2,5-6", (0, 2, 5, 6)), ("3, 3", (3,))]
+)
+def test_class_splits_are_numbers_and_ranges(text: str, indices: tuple[int, ...]) -> None:
+    assert parse_indices(text) == indices
+
+
+@pytest.mark.parametrize("text", ["", "a", "4-0", "-1", "1..3", "1,,2"])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="need numbers and ranges"):
+        parse_indices(text)
