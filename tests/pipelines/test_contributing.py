@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.recipes import RECIPES
+from pipelines.recipes import RECIPES, digits
+from pipelines.stages.sweep import points_of
 from proser_core.config import DataConfig, NetworkConfig, Recipe
 from proser_core.data.sources import Source
 from proser_core.networks import backbone, nets
@@ -27,12 +28,13 @@ def example(containing: str, **names: Any) -> dict[str, Any]:
     return scope
 
 
-def test_the_example_of_a_search_space_has_eight_points() -> None:
-    from ray.tune.search.variant_generator import generate_variants
-
-    space = example("def param_space")["param_space"]()
-    counts = [point["finetune"]["num_dummies"] for _, point in generate_variants(space)]
-    assert counts == [1, 3, 5, 7, 9, 11, 13, 15]
+def test_the_example_of_a_search_space_has_four_points_of_recipes(tmp_path: Path) -> None:
+    (code,) = [block for block in BLOCKS if "def param_space" in block]
+    (tmp_path / "split_batches.py").write_text(code)
+    points = points_of(digits(), str(tmp_path / "split_batches.py"))
+    assert {(point.batch_use, point.lr) for point in points} == {
+        (use, lr) for use in ("half", "all") for lr in (0.001, 0.01)
+    }
 
 
 def test_the_example_of_a_data_set_is_a_source_and_its_recipe_is_valid() -> None:
