@@ -11,8 +11,7 @@ from pipelines.sweep_published import lead_of, published_at
 from pipelines.sweep_table import Point, Space, SweepTable, is_numeric
 
 BAND, BARS = "band: standard deviation", "bars: standard deviation"
-CAPTION = "Large diamond: selected on development."
-GROUPED_CAPTION = f"Hollow and dotted: published. {CAPTION}"
+CAPTION, PAPER = "Large diamond: selected on development.", "Hollow and dotted: published."
 
 
 def curve(axes: Axes, table: SweepTable, space: Space, controls: list[Point], place: str, metric: str) -> None:

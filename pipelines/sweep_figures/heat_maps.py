@@ -10,7 +10,7 @@ from pipelines.sweep_published import lead_of
 from pipelines.sweep_table import Point, Space, SweepTable, number
 
 SPREAD = "±: standard deviation"
-CAPTION = "Framed: selected on development; dashed: best in the paper."
+CAPTION, PAPER = "Framed: selected on development.", "Dashed: best in the paper."
 EDGE = [withStroke(linewidth=3, foreground="black")]  # a white line is seen on every colour
 
 

@@ -31,7 +31,7 @@ def against_openness(table: SweepTable, space: Space, metric: str) -> Figure:
     left, right = figure.subplots(1, 2)
     controls = controls_of(table)
     base = next((control for control in controls if control.label == BASE), None)
-    points = chosen_points(table, space, metric)
+    points = chosen_points(table, space)
     for position, line in enumerate([*points, *controls]):
         style = _style(position, line, space)
         shift = APART * (position - (len(points) + len(controls) - 1) / 2)
@@ -53,11 +53,11 @@ def against_openness(table: SweepTable, space: Space, metric: str) -> Figure:
     return figure
 
 
-def chosen_points(table: SweepTable, space: Space, metric: str) -> list[Point]:
+def chosen_points(table: SweepTable, space: Space) -> list[Point]:
     """Named points, or all where they are few; else the selected one and those that the paper singles out."""
     if space.told.points or len(space.points) <= MOST:
         return [point for point in space.points if not point.fate]
-    leads = [found[0] for n in table.settings if (found := lead_of(table, space, where(n), metric))]
+    leads = [found[0] for n in table.settings if (found := lead_of(table, space, where(n), "macro_f1"))]
     selected = [space.selected] if space.selected else []
     return list({point.label: point for point in [*selected, *leads]}.values())
 

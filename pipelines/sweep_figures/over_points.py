@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from pipelines.sweep_figures import curves, dots, heat_maps
 from pipelines.sweep_figures.parts import caption, legend_beside, panel_title
+from pipelines.sweep_published import lead_of, published_at
 from pipelines.sweep_table import Point, Space, SweepTable, controls_of, is_numeric
 
 Panel = Callable[[Axes, SweepTable, Space, list[Point], str, str], None]
@@ -31,7 +32,7 @@ def _size_of_grid(space: Space) -> int:
 PANELS: dict[str, tuple[Panel, str, str]] = {  # what draws a panel, and the words of its caption
     "heat_map": (heat_maps.panel, heat_maps.SPREAD, heat_maps.CAPTION),
     "curve": (curves.curve, curves.BAND, curves.CAPTION),
-    "grouped": (curves.grouped, curves.BARS, curves.GROUPED_CAPTION),
+    "grouped": (curves.grouped, curves.BARS, curves.CAPTION),
     "dots": (dots.panel, dots.SPREAD, dots.CAPTION),
 }
 SIZES: dict[str, Callable[[Space], tuple[float, float]]] = {
@@ -60,5 +61,13 @@ def over_points(table: SweepTable, space: Space, metric: str, places: list[str])
         if which == "dots" and position % columns:
             axes.tick_params(labelleft=False)
     legend_beside(figure)
-    caption(figure, table, space.points, spread, marks)
+    caption(figure, table, space.points, spread, marks, _paper(table, space, which, places, metric))
     return figure
+
+
+def _paper(table: SweepTable, space: Space, which: str, places: list[str], metric: str) -> str:
+    """How the paper's own is drawn, where any of it is."""
+    if which == "heat_map" and any(lead_of(table, space, place, metric) for place in places):
+        return heat_maps.PAPER
+    printed = any(published_at(table, space, point, place, metric) for point in space.points for place in places)
+    return curves.PAPER if which == "grouped" and printed else ""
