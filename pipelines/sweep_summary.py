@@ -25,7 +25,6 @@ from pipelines.sweep_table import (
     std,
     unfinished,
 )
-from tune_spaces import describe, space_names
 
 BEST = 5  # points of a space that the terminal shows
 LISTED = 30  # trials without a result that results.md lists
@@ -40,7 +39,7 @@ def sweep_tables(table: SweepTable) -> list[Table]:
 
 def _of_space(table: SweepTable, space: Space) -> Table:
     best = space.ranked()[:BEST]
-    drawn = _terminal(table, f"{space.name}: {len(best)} of {len(space.points)} points, best on development, %", best)
+    drawn = _terminal(table, f"{space.title}: {len(best)} of {len(space.points)} points, best on development, %", best)
     drawn.caption = " ".join(gaps(table, space.points)) or None
     if best:
         drawn.rows[0].style = "bold"
@@ -82,7 +81,7 @@ def overview(table: SweepTable) -> str:
     counts += [f"{n} {fate}" for fate in ("failed", "stopped") if (n := sum(row["status"] == fate for row in lost))]
     deviation = " Means ± standard deviation of the sample over splits." if len(table.splits) > 1 else ""
     lines = [
-        f"# {table.recipe}: sweep over {', '.join(table.spaces)}",
+        f"# {table.recipe}: sweep over {', '.join(space.title for space in spaces_of(table))}",
         "",
         f"Class split{'s' * (len(table.splits) > 1)} {splits}; {', '.join(counts)}.{deviation}",
         "Validation images and development unknowns choose, by macro-F1; test images only report. A selected point is "
@@ -90,7 +89,7 @@ def overview(table: SweepTable) -> str:
         "",
     ]
     for space in spaces_of(table):
-        lines += [f"- **{space.name}**: {_selected(table, space)}", *(f"  {line}" for line in _against(table, space))]
+        lines += [f"- **{space.title}**: {_selected(table, space)}", *(f"  {line}" for line in _against(table, space))]
     return "\n".join(lines) + "\n"
 
 
@@ -110,22 +109,21 @@ def _against(table: SweepTable, space: Space) -> list[str]:
     """Whether any point is above the controls on the metric that chooses, by means over common splits."""
     lines = []
     for control in controls_of(table):
-        apart = {point.label: difference(point, control, CHOOSES) for point in space.ranked()}
-        gains = {label: mean(each) for label, each in apart.items() if each}
-        if control.label not in COMPARED or not gains or space.selected is None:
+        apart = [(point, each) for point in space.ranked() if (each := difference(point, control, CHOOSES))]
+        if control.label not in COMPARED or not apart or space.selected is None:
             continue
-        above = sum(gain > 0 for gain in gains.values())
-        best = max(gains, key=lambda label: gains[label])
+        above = sum(mean(each) > 0 for _, each in apart)
+        best, nearest = max(apart, key=lambda both: mean(both[1]))
         if above:
-            own = apart[space.selected.label]
+            own = difference(space.selected, control, CHOOSES)
             lines.append(
-                f"Above {control.label} on development macro-F1: {above} of {len(gains)} points; the selected one "
+                f"Above {control.label} on development macro-F1: {above} of {len(apart)} points; the selected one "
                 f"differs by {_points(own)}."
             )
         else:
             lines.append(
-                f"No point lies above {control.label} on development macro-F1: the nearest, {best}, differs by "
-                f"{_points(apart[best])}."
+                f"No point lies above {control.label} on development macro-F1: the nearest, {best.label}, differs by "
+                f"{_points(nearest)}."
             )
     return lines
 
@@ -147,7 +145,7 @@ def markdown(table: SweepTable) -> str:
     """results.md: the overview, the controls, and a section a space."""
     parts = [overview(table), "## Controls\n", _points_table(table, None, [*own_points(table), *controls_of(table)])]
     for space in spaces_of(table):
-        parts += [f"## {space.name}\n", *_section(table, space)]
+        parts += [f"## {space.title}\n", *_section(table, space)]
     lost = unfinished(table)
     if lost:
         parts += ["## Trials without a result\n", _lost(table)]
@@ -157,7 +155,7 @@ def markdown(table: SweepTable) -> str:
 
 
 def _section(table: SweepTable, space: Space) -> list[str]:
-    parts = [f"{describe(space.name)}\n"] if space.name in space_names() else []
+    parts = [f"{space.told.headline}\n"] if space.told.headline else []
     parts.append(_points_table(table, space, space.points))
     if len(space.varied) == 2 and len(space.points) > 2:
         parts.append(_cross(table, space))
@@ -186,7 +184,9 @@ def _points_table(table: SweepTable, space: Space | None, points: list[Point]) -
             f"{spread(point, f'{place}/auroc')} / {spread(point, f'{place}/macro_f1')}" for place in places.values()
         ]
         if point.fate:
-            cells = [point.fate, *["" for _ in cells[1:]]]
+            reached = point.last(CHOOSES)
+            at = "" if math.isnan(reached) else f" at macro-F1 {percent(reached)}"
+            cells = [point.fate + at, *["" for _ in cells[1:]]]
         beside = printed.get(point.label, ("", "")) if printed else ()
         rows.append([name, f"{point.num_finished} of {len(table.splits)}", *cells, *beside])
     return _table(header, rows)

@@ -6,19 +6,24 @@ Everything that people see of a sweep (figures, tables, `trials.parquet`) is mad
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipelines.figures import AXES
+from proser_core.config import from_json, to_json
 from proser_core.data.splits import ClassSplit
+from proser_core.jobs.files import read_json, write_json
 from tune_spaces import Fields, Told, told
 
 Row = dict[str, Any]
+TABLE = "sweep_table.json"
 CHOOSES = "dev/macro_f1"  # the metric that selects a point
 NOT_FIELDS = {"split_index", "seed", "objective", "C"}  # C is num_dummies, as the paper writes it
 SHORT = {"num_dummies": "C"}
+LISTED = 15  # more points without a grid or names, such as those of a search, are put in order, best first
 FEW_FIELDS = 4  # so many varied fields are all written in the name of a point
 COMPARED = ("pretrained net, MaxLogit", "CE fine-tune, MaxLogit")  # controls that a point has to beat
 
@@ -46,6 +51,19 @@ class SweepTable:
     def openness(self, setting: int) -> float:
         """Openness of a setting, a fraction."""
         return next(iter(self.splits.values())).openness(setting)
+
+
+def write_table(table: SweepTable, folder: Path) -> None:
+    """Write the table as JSON, to be read again by `read_table`."""
+    splits = {str(index): to_json(split) for index, split in table.splits.items()}
+    write_json(folder / TABLE, {**vars(table), "splits": splits})
+
+
+def read_table(folder: Path) -> SweepTable:
+    """The table in a report's folder."""
+    values = read_json(folder / TABLE)
+    splits = {int(index): from_json(ClassSplit, split) for index, split in values["splits"].items()}
+    return SweepTable(**{**values, "spaces": tuple(values["spaces"]), "splits": splits})
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,10 @@ class Point:
             return ""
         return "failed" if any(row["status"] == "failed" for row in self.rows.values()) else "stopped"
 
+    def last(self, metric: str) -> float:
+        """Mean of the metric over the splits that have it at all, such as when a trial was stopped; else NaN."""
+        return mean(row["metrics"][metric] for row in self.rows.values() if metric in row["metrics"])
+
     def has(self, fields: Fields) -> bool:
         """Whether the point has these fields of `finetune`."""
         return all(self.params.get(name) == value for name, value in fields.items())
@@ -94,6 +116,11 @@ class Space:
     points: list[Point]
     varied: list[str]
     told: Told
+
+    @property
+    def title(self) -> str:
+        """The space's name; of a file of the user's own, that without folder and ending."""
+        return Path(self.name).stem if self.name.endswith(".py") else self.name
 
     @property
     def selected(self) -> Point | None:
@@ -164,8 +191,8 @@ def is_numeric(values: Iterable[Any]) -> bool:
 
 
 def number(value: Any) -> str:
-    """A field's value, with up to four digits."""
-    return f"{value:.4g}" if is_numeric([value]) else str(value)
+    """A field's value, with up to three digits."""
+    return f"{value:.3g}" if is_numeric([value]) else str(value)
 
 
 def _space(table: SweepTable, name: str) -> Space:
@@ -174,7 +201,11 @@ def _space(table: SweepTable, name: str) -> Space:
     about = told(name)
     usual = _usual([row["params"] for row, _ in groups], varied)
     points = [Point(_label(row, varied, usual, about), row["params"], by_split) for row, by_split in groups]
-    return Space(name, sorted(points, key=lambda point: _order(point, varied, about)), varied, about)
+    space = Space(name, sorted(points, key=lambda point: _order(point, varied, about)), varied, about)
+    if len(varied) <= 2 or about.points or len(points) <= LISTED:
+        return space
+    lost = sorted((point for point in points if point.fate), key=lambda point: -np.nan_to_num(point.last(CHOOSES)))
+    return replace(space, points=[*space.ranked(), *lost])
 
 
 def _grouped(rows: Iterable[Row]) -> list[tuple[Row, dict[int, Row]]]:

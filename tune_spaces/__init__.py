@@ -57,6 +57,7 @@ class Claim:
 class Told:
     """What a space module tells of its points beside where they are."""
 
+    headline: str  # first line of its docstring
     points: dict[str, Fields]
     published: tuple[Published, ...]
     claims: tuple[Claim, ...]
@@ -69,7 +70,8 @@ def space_names() -> list[str]:
 
 def describe(name: str) -> str:
     """First line of a space's docstring, without importing Ray."""
-    docstring = ast.get_docstring(ast.parse((FOLDER / f"{name}.py").read_text())) or ""
+    path = Path(name) if name.endswith(".py") else FOLDER / f"{name}.py"
+    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
     return docstring.splitlines()[0] if docstring else ""
 
 
@@ -84,8 +86,10 @@ def check_name(name: str) -> None:
 
 def told(name: str) -> Told:
     """Names of a space's points, and what was published of them; nothing for a space that is not there."""
-    module = _module(name) if name in space_names() or Path(name).is_file() else None
+    found = name in space_names() or (name.endswith(".py") and Path(name).is_file())
+    module = _module(name) if found else None
     return Told(
+        headline=describe(name) if found else "",
         points=getattr(module, "POINTS", {}),
         published=tuple(getattr(module, "PUBLISHED", ())),
         claims=tuple(getattr(module, "CLAIMS", ())),

@@ -12,16 +12,17 @@ from pipelines.sweep_figures.parallel import parallel_coordinates
 from pipelines.sweep_figures.parts import DEVELOPMENT, where
 from pipelines.sweep_parquet import write_parquet
 from pipelines.sweep_summary import markdown
-from pipelines.sweep_table import Space, SweepTable, spaces_of
+from pipelines.sweep_table import Space, SweepTable, spaces_of, write_table
 
 
 def report(table: SweepTable, folder: Path) -> None:
-    """Write results.md, trials.parquet, and a folder of figures for each space."""
+    """Write results.md, trials.parquet, the table itself, and a folder of figures for each space."""
     folder.mkdir(parents=True, exist_ok=True)
     for space in spaces_of(table):
         for name, figure in figures_of(table, space).items():
-            save(figure, folder / re.sub(r"[^\w.-]+", "_", space.name) / name)
+            save(figure, folder / re.sub(r"[^\w.-]+", "_", space.title) / name)
     write_parquet(table, folder / "trials.parquet")
+    write_table(table, folder)
     (folder / "results.md").write_text(markdown(table))
 
 

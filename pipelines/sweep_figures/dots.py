@@ -32,7 +32,9 @@ def panel(axes: Axes, table: SweepTable, space: Space, controls: list[Point], pl
         chosen = point is space.selected
         colour = SELECTED if chosen else COLOURS[1]
         if math.isnan(middle):
-            axes.text(0.02, position, f"x {point.fate}", transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+            reached = point.last(f"{place}/{metric}")
+            fate = f"x {point.fate}" + ("" if math.isnan(reached) else f" at {100 * reached:.1f}")
+            axes.text(0.02, position, fate, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
             continue
         each = [100 * value for value in point.values(f"{place}/{metric}").values()]
         axes.plot(each, [position] * len(each), ".", ms=4, color=colour, alpha=0.6)

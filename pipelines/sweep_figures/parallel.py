@@ -21,7 +21,7 @@ LOST: dict[str, Any] = {"color": "#888888", "lw": 1.0, "ls": ":"}
 def parallel_coordinates(table: SweepTable, space: Space) -> Figure:
     """Varied fields, then development macro-F1, test macro-F1 and AUC at the smallest setting; means over splits.
 
-    A point that finished on no split ends in a cross after its fields.
+    A point that finished on no split ends in a cross: after its fields, or at what it had reached when stopped.
     """
     smallest = table.settings[0]
     metrics = {
@@ -31,24 +31,26 @@ def parallel_coordinates(table: SweepTable, space: Space) -> Figure:
     }
     finished = [point for point in space.points if not point.fate]
     fields = [Scale.of([point.params[name] for point in space.points]) for name in space.varied]
-    reached = [Scale.measured([percents(point, metric)[0] for point in finished]) for metric in metrics]
-    titles = [*(SHORT.get(name, name).replace("_", "\n") for name in space.varied), *metrics.values()]
+    seen = {metric: [100 * point.last(metric) for point in space.points] for metric in metrics}
+    reached = [Scale.measured([value for value in values if math.isfinite(value)]) for values in seen.values()]
+    titles = [SHORT.get(name, name).replace("_", "\n") for name in space.varied] or ["point"]
+    titles += metrics.values()
     figure = Figure(figsize=(min(1.6 + 1.5 * len(titles), 16), 4.4), layout="constrained")
     axes = figure.add_subplot()
     chosen = [percents(point, CHOOSES)[0] for point in finished]
     colours: Any = ScalarMappable(Normalize(min(chosen, default=0), max(chosen, default=1)), COLOURS)
     for point in sorted(space.points, key=lambda point: (not point.fate, _reached(point))):
-        places = [scale.place(point.params[name]) for name, scale in zip(space.varied, fields, strict=True)]
+        places = [0.5] * (not space.varied)  # of a space with one point
+        places += [scale.place(point.params[name]) for name, scale in zip(space.varied, fields, strict=True)]
         if point.fate:
-            axes.plot([*range(len(places)), len(places) - 0.7], [*places, places[-1]] if places else [0.5], **LOST)
-            axes.plot(len(places) - 0.7, places[-1] if places else 0.5, "x", color="black", ms=6)
+            _lost(axes, places, 100 * point.last(CHOOSES), reached[0])
             continue
         places += [scale.place(percents(point, metric)[0]) for metric, scale in zip(metrics, reached, strict=True)]
         is_selected = point is space.selected
         if is_selected:
             axes.plot(places, color=SELECTED, lw=5, zorder=3)
         axes.plot(places, color=colours.to_rgba(_reached(point)), lw=2.5 if is_selected else 1.4, zorder=3)
-    for position, scale in enumerate([*fields, *reached]):
+    for position, scale in enumerate([*(fields or [Scale.of([space.title])]), *reached]):
         _axis(axes, position, scale)
     axes.set_xticks(range(len(titles)), titles, fontsize=8)
     axes.set(xlim=(-0.4, len(titles) - 0.6), ylim=(-0.06, 1.06), yticks=[])
@@ -57,6 +59,14 @@ def parallel_coordinates(table: SweepTable, space: Space) -> Figure:
     lost = "Dotted, ending in a cross: failed or stopped on every split." if len(finished) < len(space.points) else ""
     caption(figure, table, space.points, "colour: development", "Edged in orange: selected on development.", lost)
     return figure
+
+
+def _lost(axes: Axes, places: list[float], stopped_at: float, scale: Scale) -> None:
+    """A line that ends in a cross."""
+    shift, end = (0.3, places[-1]) if math.isnan(stopped_at) else (1.0, scale.place(stopped_at))
+    xs = [*range(len(places)), len(places) - 1 + shift]
+    axes.plot(xs, [*places, end], **LOST)
+    axes.plot(xs[-1], end, "x", color="black", ms=6)
 
 
 def _reached(point: Point) -> float:

@@ -12,6 +12,7 @@ from pipelines.sweep_table import Point, SweepTable
 
 DEVELOPMENT = "dev"
 SELECTED = "#D55E00"
+NAMED = 4  # so many points without a result are named in a caption
 LINES = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # of Okabe and Ito's, those that mark nothing else
 CONTROL_STYLES: dict[str, dict[str, Any]] = {
     "pretrained net, MSP": {"color": "#000000", "linestyle": (0, (1, 1.5))},
@@ -85,5 +86,4 @@ def gaps(table: SweepTable, points: list[Point]) -> list[str]:
 
 
 def _some(labels: list[str]) -> str:
-    shown = "; ".join(labels[:4])
-    return shown if len(labels) <= 4 else f"{shown} and {len(labels) - 4} more (results.md)"
+    return "; ".join(labels) if len(labels) <= NAMED else f"{len(labels)} points, named in results.md"

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pipelines.sweep_table import is_numeric, number
 
-DECADES = 100.0  # positive values that span this factor are laid out in decades
+DECADES = 30.0  # positive values that span this factor are laid out in decades
 FEW = 9  # so many different values are all written at an axis
 ZERO = 0.18  # room of a scale in decades for the value 0, left of the smallest positive one
 
@@ -31,22 +31,22 @@ class Scale:
         positive = [value for value in distinct if value > 0]
         if distinct[0] >= 0 and positive and positive[-1] >= DECADES * positive[0]:
             return _decades(distinct, positive)
-        return _linear(distinct, distinct if len(distinct) <= FEW else _quarters(distinct))
+        return _linear(distinct, distinct if len(distinct) <= FEW else _round(distinct[0], distinct[-1]))
 
     @classmethod
     def measured(cls, values: Sequence[float]) -> "Scale":
         """A linear scale for a metric, with round ticks."""
         low, high = min(values, default=0.0), max(values, default=0.0)
-        round_numbers = [value for value in map(float, MaxNLocator(5).tick_values(low, high)) if low <= value <= high]
         scale = _linear([low, high], [])
-        written = round_numbers if high > low else [low]
+        written = _round(low, high) if high > low else [low]
         return cls(
             scale.place, [(scale.place(value), f"{value:.{1 if high - low > 0.5 else 2}f}") for value in written]
         )
 
 
-def _quarters(distinct: list[Any]) -> list[Any]:
-    return [distinct[0] + (distinct[-1] - distinct[0]) * step / 4 for step in range(5)]
+def _round(low: float, high: float) -> list[float]:
+    """About five round numbers within a range."""
+    return [value for value in map(float, MaxNLocator(5).tick_values(low, high)) if low <= value <= high]
 
 
 def _steps(distinct: list[Any]) -> Scale:
