@@ -10,6 +10,7 @@ from pipelines.context import RunContext
 from proser_core.config import Recipe, decisive_fields, to_json
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.store import Artefact
+from tune_spaces import told
 
 
 def prepared(recipes: list[Recipe], context: RunContext) -> list[Artefact]:
@@ -50,6 +51,7 @@ def reported(
     inputs = {
         **_inputs(recipes, prepared, pretrained),
         "swept": swept.digest,
+        "published": [repr(told(space)) for space in context.spaces],
         "code": code_version("pipelines.stages.sweep_report"),
     }
     bases = _bases(recipes, prepared, pretrained)

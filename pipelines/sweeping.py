@@ -208,9 +208,16 @@ def _open_parent(request: SweepRequest, data: dict[int, dict[str, Any]], bf16: b
 
 def _finish(request: SweepRequest, context: RunContext, started: float) -> int:
     from pipelines import sweep_dag
+    from pipelines.sweep_summary import sweep_tables
+    from pipelines.sweep_table import read_table
 
     inputs = {"recipes": request.recipes, "context": context}
+    name = f"{request.recipe.name}: {', '.join(request.spaces)}"
+    context.track(lambda: context.parent.save_view(name, context.finetunes, request.recipe.data.unknown_settings))
     results = execute(sweep_dag, [LAST_STAGE], inputs, context)
     context.console.print()
+    for table in sweep_tables(read_table(results[LAST_STAGE].path)):
+        context.console.print(table)
+    context.say(f"Trials in the MLflow UI: {context.parent.link()}")
     close(context, results[LAST_STAGE].path, time.monotonic() - started)
     return exit_code(context)

@@ -4,11 +4,15 @@ A space module has a docstring (its first line is shown by `proser list`) and a 
 `param_space()` that returns a dictionary of recipe fields, as Tune wants it: `tune.grid_search` for a
 grid, `tune.uniform` and the like for a search. Its name is the file's name; a file of your own
 anywhere is given by its path, `my_space.py`.
+
+A module may also name its points (`POINTS`), list what a paper prints for them (`PUBLISHED`) and what it
+says of their order (`CLAIMS`); the report sets these beside its own results.
 """
 
 import ast
 import importlib
 import importlib.util
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +24,43 @@ from proser_core.naming import unknown_name
 from proser_core.rng import keyed_generator
 
 FOLDER = Path(__file__).parent
+Fields = dict[str, Any]  # fields of `finetune`
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number that a paper prints for a point of a space. Shown only where the class counts are the same."""
+
+    point: Fields
+    metric: str  # macro_f1 or auroc
+    value: float  # a fraction
+    source: str
+    num_known: int = 15
+    num_unknown: int = 15
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An order that a paper states: the first of each pair is above the second in macro-F1.
+
+    A point is given by its fields, or by its name in `POINTS` or among the controls of a run.
+    """
+
+    says: str
+    pairs: tuple[tuple[Fields | str, Fields | str], ...]
+    source: str
+    num_known: int = 15
+    num_unknown: tuple[int, ...] = (15,)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a space module tells of its points beside where they are."""
+
+    headline: str  # first line of its docstring
+    points: dict[str, Fields]
+    published: tuple[Published, ...]
+    claims: tuple[Claim, ...]
 
 
 def space_names() -> list[str]:
@@ -29,7 +70,8 @@ def space_names() -> list[str]:
 
 def describe(name: str) -> str:
     """First line of a space's docstring, without importing Ray."""
-    docstring = ast.get_docstring(ast.parse((FOLDER / f"{name}.py").read_text())) or ""
+    path = Path(name) if name.endswith(".py") else FOLDER / f"{name}.py"
+    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
     return docstring.splitlines()[0] if docstring else ""
 
 
@@ -40,6 +82,18 @@ def check_name(name: str) -> None:
             raise ConfigError(f"search space {name}: there is no such file; give the path of a space's .py file")
     elif name not in space_names():
         raise ConfigError(unknown_name("search space", name, space_names()))
+
+
+def told(name: str) -> Told:
+    """Names of a space's points, and what was published of them; nothing for a space that is not there."""
+    found = name in space_names() or (name.endswith(".py") and Path(name).is_file())
+    module = _module(name) if found else None
+    return Told(
+        headline=describe(name) if found else "",
+        points=getattr(module, "POINTS", {}),
+        published=tuple(getattr(module, "PUBLISHED", ())),
+        claims=tuple(getattr(module, "CLAIMS", ())),
+    )
 
 
 def expand(name: str) -> list[dict[str, Any]]:

@@ -9,6 +9,8 @@ from typing import Any
 
 from ray import tune
 
+from tune_spaces import Claim
+
 POINTS: dict[str, dict[str, Any]] = {
     "Mixup": {"beta": 0.0, "gamma": 10.0, "num_dummies": 1},
     "Dummy, C = 1": {"beta": 1.0, "gamma": 0.0, "num_dummies": 1},
@@ -16,6 +18,31 @@ POINTS: dict[str, dict[str, Any]] = {
     "PROSER, C = 1": {"beta": 1.0, "gamma": 0.1, "num_dummies": 1},
     "PROSER, C = 5": {"beta": 1.0, "gamma": 0.1, "num_dummies": 5},
 }
+PLAIN_CNN = "pretrained net, MSP"
+SINGLE = ("Mixup", "Dummy, C = 1", "Dummy, C = 5")
+COMBINED = ("PROSER, C = 1", "PROSER, C = 5")
+SOURCE = "sec. Ablation study (CIFAR100)"
+UNKNOWN = (15, 30, 45, 60, 85)
+CLAIMS = [
+    Claim(
+        "each kind of placeholder is above the plain CNN",
+        tuple((name, PLAIN_CNN) for name in SINGLE),
+        SOURCE,
+        num_unknown=UNKNOWN,
+    ),
+    Claim(
+        "both kinds together are above each by itself",
+        tuple((both, one) for both in COMBINED for one in SINGLE),
+        SOURCE,
+        num_unknown=UNKNOWN,
+    ),
+    Claim(
+        "C = 5 is above C = 1",
+        (("Dummy, C = 5", "Dummy, C = 1"), ("PROSER, C = 5", "PROSER, C = 1")),
+        SOURCE,
+        num_unknown=UNKNOWN,
+    ),
+]
 
 
 def param_space() -> dict[str, Any]:

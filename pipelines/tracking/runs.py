@@ -6,17 +6,22 @@ logged, so that calling anything twice changes nothing.
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, Run
+from mlflow.entities import Metric, Param, Run, RunTag
 
-from pipelines.tracking import server
+from pipelines.tracking import server, views
+from proser_core.config import FinetuneConfig, to_json
 from proser_core.jobs.spec import PROSER
 from proser_core.jobs.store import Artefact
 
 PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.reported"
+SPACES = (
+    "proser.spaces"  # search spaces that have the trial, for filters such as tags.`proser.spaces` LIKE '%trade_off%'
+)
 NOTE = "mlflow.note.content"  # shown as the run's description
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
 
@@ -59,9 +64,28 @@ class ParentRun:
         if trial_key not in self._children:
             tags = {PARENT_TAG: self.run_id, TRIAL_KEY: trial_key}
             run = self.client.create_run(self.experiment_id, run_name=name, tags=tags)
-            self.client.log_batch(run.info.run_id, params=_params(params))
             self._children[trial_key] = ChildRun.of(self.client, run)
+            self._describe(self._children[trial_key], params, [])
         return self._children[trial_key]
+
+    def _describe(self, child: "ChildRun", params: dict[str, Any], spaces: list[str]) -> None:
+        """A trial's parameters and spaces; its numeric fields as metrics too, once."""
+        numeric = [] if child.described else [_metric(*each, 0) for each in views.point_metrics(params).items()]
+        tags = [RunTag(SPACES, ", ".join(spaces))] if spaces else []
+        self.client.log_batch(child.run_id, params=_params(params), metrics=numeric, tags=tags)
+        child.described = True
+
+    def save_view(self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[int]) -> None:
+        """Save the UI's view of this sweep, with the fields that vary over its trials as columns."""
+        points = [to_json(tuned) for tuned in finetunes if tuned.objective == "proser"]
+        varied = [name for name in FinetuneConfig.__dataclass_fields__ if len({each[name] for each in points}) > 1]
+        fields = ["C" if name == "num_dummies" else name for name in varied]
+        views.save_sweep_view(self.client, self.experiment_id, self.run_id, name, fields, settings)
+
+    def link(self) -> str:
+        """Where that view opens; with a local database, once `proser ui` serves it."""
+        uri = server.tracking_uri()
+        return views.sweep_link(uri if uri.startswith("http") else server.LOCAL_UI, self.experiment_id, self.run_id)
 
     def curve(self, prefix: str, epochs: list[dict[str, float]]) -> None:
         """Log the epochs of a training curve, under `prefix/...`, that are not logged yet."""
@@ -77,7 +101,7 @@ class ParentRun:
         child = self.child(row["key"], row["name"], row["params"])
         if child.ended:
             return
-        self.client.log_batch(child.run_id, params=_params(row["params"]))  # again where a crash came in between
+        self._describe(child, row["params"], row.get("spaces", []))  # again where a crash came in between
         child.log_epochs(epochs)
         if row["status"] == "finished":
             child.finish(row["metrics"])
@@ -129,12 +153,14 @@ class ChildRun:
     logged_epochs: int
     ended: bool
     left: bool
+    described: bool
 
     @classmethod
     def of(cls, client: MlflowClient, run: Run) -> "ChildRun":
         """What is known of an existing run, from its own last epoch."""
         logged = int(run.data.metrics.get("epoch", -1)) + 1
-        return cls(client, run.info.run_id, logged, run.info.status == "FINISHED", NOTE in run.data.tags)
+        described = any(name.startswith(views.POINT) for name in run.data.metrics)
+        return cls(client, run.info.run_id, logged, run.info.status == "FINISHED", NOTE in run.data.tags, described)
 
     def log_epochs(self, epochs: list[dict[str, float]]) -> None:
         """Log the epochs that are not logged yet."""
@@ -143,10 +169,9 @@ class ChildRun:
             self.logged_epochs = int(row["epoch"]) + 1
 
     def finish(self, metrics: dict[str, float]) -> None:
-        """Final metrics, once."""
+        """Final metrics, once, at step 0: the UI draws bars of what has no later step."""
         if not self.ended:
-            step = max(self.logged_epochs - 1, 0)
-            _log(self.client, self.run_id, [_metric(name, value, step) for name, value in metrics.items()])
+            _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in metrics.items()])
             if self.left:
                 self.client.delete_tag(self.run_id, NOTE)
             self.client.set_terminated(self.run_id, "FINISHED")
@@ -154,8 +179,7 @@ class ChildRun:
 
     def leave(self, reason: str, metrics: dict[str, float], *, failed: bool) -> None:
         """Mark the trial as failed or as stopped early, with the reason where the UI shows it."""
-        step = max(self.logged_epochs - 1, 0)
-        _log(self.client, self.run_id, [_metric(name, value, step) for name, value in metrics.items()])
+        _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in metrics.items()])
         self.client.set_tag(self.run_id, NOTE, reason)
         self.client.set_terminated(self.run_id, "FAILED" if failed else "KILLED")
         self.left = True

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 DATABASE = "mlflow.db"
 EXPERIMENT = "proser"
+LOCAL_UI = "http://127.0.0.1:5000"  # where `proser ui` serves by itself
 OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # the UI's view for training runs
 SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
