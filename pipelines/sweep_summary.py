@@ -100,7 +100,7 @@ def _selected(table: SweepTable, space: Space) -> str:
     smallest = where(table.settings[0])
     return (
         f"selected {chosen.label}; development macro-F1 {spread(chosen, CHOOSES)}, "
-        f"test at {table.settings[0]} unknown classes: macro-F1 {spread(chosen, f'{smallest}/macro_f1')}, "
+        f"test at {table.settings[0]} unknown: macro-F1 {spread(chosen, f'{smallest}/macro_f1')}, "
         f"AUC {spread(chosen, f'{smallest}/auroc')}."
     )
 
@@ -219,7 +219,7 @@ def _cross(table: SweepTable, space: Space) -> str:
     for value in fields[down]:
         found = [space.find({down: value, across: other}) for other in fields[across]]
         rows.append([number(value), *(_cell(table, space, point, place) for point in found)])
-    title = f"macro-F1 on test images, %, {table.settings[0]} unknown classes; {down} downwards, {across} to the right"
+    title = f"macro-F1 on test images, %, {table.settings[0]} unknown; {down} downwards, {across} to the right"
     has_paper = any(published_at(table, space, point, place, PAPERS) for point in space.points)
     return f"{title}{'; in brackets the paper' * has_paper}:\n\n" + _table(
         [f"{down} \\ {across}", *map(number, fields[across])], rows

@@ -100,7 +100,9 @@ class Point:
         return "failed" if any(row["status"] == "failed" for row in self.rows.values()) else "stopped"
 
     def last(self, metric: str) -> float:
-        """Mean of the metric over the splits that have it at all, such as when a trial was stopped; else NaN."""
+        """The mean; of a point that finished nowhere, of what its trials had reached when they were stopped."""
+        if self.num_finished:
+            return self.mean(metric)
         return mean(row["metrics"][metric] for row in self.rows.values() if metric in row["metrics"])
 
     def has(self, fields: Fields) -> bool:

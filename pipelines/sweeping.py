@@ -218,6 +218,7 @@ def _finish(request: SweepRequest, context: RunContext, started: float) -> int:
     context.console.print()
     for table in sweep_tables(read_table(results[LAST_STAGE].path)):
         context.console.print(table)
-    context.say(f"Trials in the MLflow UI: {context.parent.link()}")
+    once = "" if tracking_uri().startswith("http") else " (once `proser ui` runs)"
+    context.say(f"Trials in the MLflow UI{once}: {context.parent.link()}")
     close(context, results[LAST_STAGE].path, time.monotonic() - started)
     return exit_code(context)

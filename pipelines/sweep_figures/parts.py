@@ -32,7 +32,8 @@ def panel_title(place: str, metric: str) -> str:
     """What a panel shows: a metric on development data or at a test setting."""
     if place == DEVELOPMENT:
         return f"{LABELS[metric]}, development, %"
-    return f"{LABELS[metric]}, {place.removeprefix('test/unknown_')} unknown test classes, %"
+    count = place.removeprefix("test/unknown_")
+    return f"{LABELS[metric]}, {count} unknown test class{'es' * (count != '1')}, %"
 
 
 def axis_title(field: str) -> str:

@@ -23,6 +23,7 @@ SPACES = (
     "proser.spaces"  # search spaces that have the trial, for filters such as tags.`proser.spaces` LIKE '%trade_off%'
 )
 NOTE = "mlflow.note.content"  # shown as the run's description
+LONGEST_TAG = 8000  # characters; MLflow cuts what is longer in mid-word
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
 
 
@@ -124,7 +125,7 @@ class ParentRun:
         """The report's files, and its results.md as the run's description, once."""
         if self._has(report):
             return
-        self.client.set_tag(self.run_id, NOTE, (report.path / "results.md").read_text())
+        self.client.set_tag(self.run_id, NOTE, _fitting((report.path / "results.md").read_text()))
         self.client.log_artifacts(self.run_id, str(report.path))
         self.client.set_tag(self.run_id, f"{REPORTED}.{report.digest}", "yes")
 
@@ -183,6 +184,15 @@ class ChildRun:
         self.client.set_tag(self.run_id, NOTE, reason)
         self.client.set_terminated(self.run_id, "FAILED" if failed else "KILLED")
         self.left = True
+
+
+def _fitting(text: str) -> str:
+    """A text that a tag can hold: whole sections of Markdown, and where the rest is."""
+    if len(text) <= LONGEST_TAG:
+        return text
+    rest = "\n\nThe other sections are in results.md, among the artifacts.\n"
+    room = text[: LONGEST_TAG - len(rest)]
+    return room[: max(room.rfind("\n## "), 0) or None].rstrip() + rest
 
 
 def _slug(name: str) -> str:

@@ -1,0 +1,421 @@
+"""What is drawn and written of a finished sweep: the data in the figures, results.md, trials.parquet, the terminal."""
+
+import io
+import math
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from pyarrow import parquet
+from rich.console import Console
+from sweep_tables import SETTINGS, SPLIT, lacking, losing, metrics, table, trial
+
+from pipelines import sweep_parquet
+from pipelines.stages.sweep_report import figures_of, report
+from pipelines.sweep_figures.openness import against_openness, chosen_points
+from pipelines.sweep_figures.over_points import kind, over_points
+from pipelines.sweep_figures.parallel import parallel_coordinates
+from pipelines.sweep_figures.scales import Scale
+from pipelines.sweep_published import published_at, verdicts
+from pipelines.sweep_summary import markdown, overview, sweep_tables
+from pipelines.sweep_table import SweepTable, mean, read_table, spaces_of, std, write_table
+from proser_core.recognition.metrics import SettingMetrics
+from tune_spaces import expand
+
+GRID = [point["finetune"] for point in expand("trade_off")]
+COUNTS = [point["finetune"] for point in expand("num_dummies")]
+ALPHAS = [point["finetune"] for point in expand("mixup_alpha")]
+PARTS = [point["finetune"] for point in expand("ablation")]
+AT_15 = "test/unknown_15"
+
+
+def by_weights(point: dict[str, Any], split_index: int) -> float:
+    """Best at beta 0, gamma 0, and a hundredth higher on each further split."""
+    return 0.64 - 0.002 * point["beta"] - 0.003 * point["gamma"] + 0.01 * split_index
+
+
+def by_count(point: dict[str, Any], split_index: int) -> float:
+    return 0.60 + 0.001 * point["num_dummies"] + 0.02 * split_index
+
+
+def by_alpha(point: dict[str, Any], split_index: int) -> float:
+    return 0.60 + 0.01 * point["alpha"] + 0.005 * (point["mixup"] == "vanilla") + 0.01 * split_index
+
+
+def by_order(point: dict[str, Any], split_index: int) -> float:
+    return 0.60 + 0.01 * PARTS.index(point) + 0.01 * split_index
+
+
+def trade_off(splits: range = range(2)) -> SweepTable:
+    return table("trade_off", GRID, splits, by_weights)
+
+
+def texts(figure: Figure) -> str:
+    """Everything that is written on a figure."""
+    found = [text.get_text() for axes in figure.axes for text in axes.texts]
+    found += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    return "\n".join([*found, figure.get_supxlabel()]).replace("\n", " ")
+
+
+def values_of(curve: Any) -> np.ndarray:
+    """Heights of a curve with error bars."""
+    return np.asarray(curve.lines[0].get_ydata(), float)
+
+
+def drawn(made: SweepTable, metric: str = "macro_f1", place: str = AT_15) -> Figure:
+    return over_points(made, spaces_of(made)[0], metric, [place])
+
+
+@given(st.lists(st.floats(0, 1), max_size=6))
+def test_mean_and_sample_deviation_are_those_of_the_textbook(values: list[float]) -> None:
+    assert math.isnan(std(values)) if len(values) < 2 else std(values) == pytest.approx(statistics.stdev(values))
+    assert math.isnan(mean(values)) if not values else mean(values) == pytest.approx(statistics.fmean(values))
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(0.3, 0.9), min_size=16, max_size=16), st.randoms())
+def test_the_best_mean_on_development_is_selected_whatever_test_images_say(values: list[float], random: Any) -> None:
+    made = table("num_dummies", COUNTS, range(2), lambda point, split: values[COUNTS.index(point) + 8 * split])
+    for row in made.rows:
+        row["metrics"] |= {name: random.random() for name in row["metrics"] if name.startswith("test/")}
+    means = [statistics.fmean([values[place], values[place + 8]]) for place in range(8)]
+    selected = spaces_of(made)[0].selected
+    assert selected is not None
+    assert selected.mean("dev/macro_f1") == pytest.approx(max(means))
+
+
+def test_a_tie_goes_to_the_first_point_of_the_space() -> None:
+    selected = spaces_of(table("num_dummies", reversed(COUNTS), range(2), lambda point, split: 0.5))[0].selected
+    assert selected is not None
+    assert selected.label == "C 1"
+
+
+def test_a_point_that_lacks_a_split_is_not_selected() -> None:
+    best = {"beta": 0.0, "gamma": 0.0}
+    for made in (losing(trade_off(), best, 0), lacking(trade_off(), best, 0)):
+        selected = spaces_of(made)[0].selected
+        assert selected is not None
+        assert selected.label == "beta 0.01, gamma 0"
+
+
+def test_equal_numbers_are_one_point_however_they_are_written() -> None:
+    made = replace(
+        trade_off(range(1)), rows=[trial({"beta": beta}, index, 0.5, "trade_off") for index, beta in ((0, 1), (1, 1.0))]
+    )
+    assert len(spaces_of(made)[0].points) == 1
+
+
+@pytest.mark.parametrize(
+    ("space", "points", "expected"),
+    [
+        ("trade_off", GRID, "heat_map"),
+        ("num_dummies", COUNTS, "curve"),
+        ("mixup_alpha", ALPHAS, "grouped"),
+        ("ablation", PARTS, "dots"),
+        ("searched", [{"beta": 0.1 * step, "gamma": 0.3 * step} for step in range(9)], "dots"),
+        ("single", [{"beta": 1.0}], "dots"),
+        ("words", [{"mixup": "manifold"}, {"mixup": "vanilla"}], "dots"),
+    ],
+)
+def test_the_figure_follows_from_what_varies(space: str, points: list[dict[str, Any]], expected: str) -> None:
+    made = table(space, points, range(1), lambda point, split: 0.5)
+    assert kind(spaces_of(made)[0]) == expected
+    assert len(figures_of(made, spaces_of(made)[0])) == 7
+
+
+def test_a_heat_map_shows_the_mean_with_its_deviation_beneath() -> None:
+    figure = drawn(trade_off(), place="dev")
+    (image,) = figure.axes[0].images
+    values = [100 * mean(by_weights(point, split) for split in range(2)) for point in GRID]
+    np.testing.assert_allclose(np.sort(image.get_array().ravel()), np.sort(values))
+    assert texts(figure).count("± 0.7") == 25
+    assert "±" not in texts(drawn(trade_off(range(1))))
+
+
+def test_a_heat_map_names_what_failed_and_what_lacks_a_split() -> None:
+    made = losing(trade_off(), {"beta": 10.0, "gamma": 10.0}, 0)
+    made = losing(losing(made, {"beta": 0.1, "gamma": 1.0}, 0), {"beta": 0.1, "gamma": 1.0}, 1)
+    figure = drawn(lacking(made, {"beta": 0.0, "gamma": 0.0}, 1))
+    written = [text.get_text() for text in figure.axes[0].texts]
+    assert written.count("failed") == 1
+    assert written.count("1 of 2") == 2
+    assert "1 of 2 splits: beta 0, gamma 0; beta 10, gamma 10." in texts(figure)
+    assert "Failed on every split: beta 0.1, gamma 1." in texts(figure)
+
+
+def test_the_papers_best_is_marked_on_its_own_metric_and_setting_alone() -> None:
+    def frames(metric: str, place: str) -> int:
+        return len(drawn(trade_off(), metric, place).axes[0].patches)
+
+    assert frames("macro_f1", AT_15) == 2
+    assert frames("macro_f1", "dev") == frames("macro_f1", "test/unknown_30") == frames("auroc", AT_15) == 1
+
+
+def test_a_curve_has_the_mean_the_band_each_split_and_the_controls() -> None:
+    figure = drawn(table("num_dummies", COUNTS, range(3), by_count), place="dev")
+    lines = {line.get_label(): np.asarray(line.get_ydata(), float) for line in figure.axes[0].lines}
+    means = [100 * mean(by_count(point, split) for split in range(3)) for point in COUNTS]
+    np.testing.assert_allclose(lines["mean over splits"], means)
+    np.testing.assert_allclose(lines["each split"], [100 * by_count(point, 2) for point in COUNTS])
+    np.testing.assert_allclose(lines["pretrained net, MaxLogit"], 67.0)
+    (band,) = [each for each in figure.axes[0].collections if type(each).__name__ == "FillBetweenPolyCollection"]
+    heights = band.get_paths()[0].get_extents()
+    assert (heights.ymin, heights.ymax) == pytest.approx((means[0] - 2, means[-1] + 2))
+
+
+def test_a_curve_breaks_where_a_point_failed() -> None:
+    made = losing(table("num_dummies", COUNTS, range(1), by_count), {"num_dummies": 13}, 0)
+    figure = drawn(made)
+    (line,) = [line for line in figure.axes[0].lines if line.get_label() == "PROSER"]
+    assert np.isnan(np.asarray(line.get_ydata(), float)).tolist() == [False] * 6 + [True, False]
+    assert "x failed" in texts(figure)
+    assert "declines when C > 11" in texts(figure)
+
+
+def test_published_values_stand_beside_the_measured_ones() -> None:
+    figure = drawn(table("mixup_alpha", ALPHAS, range(2), by_alpha))
+    printed = {line.get_label(): line for line in figure.axes[0].lines}
+    np.testing.assert_allclose(printed["manifold, paper"].get_ydata(), [63.0, 68.6, 70.0, 70.7])
+    np.testing.assert_allclose(printed["vanilla, paper"].get_ydata(), [62.3, 64.4, 63.9, 64.1])
+    assert printed["manifold, paper"].get_linestyle() != printed["manifold"].get_linestyle()
+    for metric, place in (("auroc", AT_15), ("macro_f1", "dev"), ("macro_f1", "test/unknown_30")):
+        other = drawn(table("mixup_alpha", ALPHAS, range(2), by_alpha), metric, place)
+        assert "paper" not in texts(other)
+
+
+def test_published_values_are_kept_from_a_task_with_other_class_counts() -> None:
+    made = table("mixup_alpha", ALPHAS, range(1), by_alpha)
+    fewer = replace(made, splits={0: replace(SPLIT, known=SPLIT.known[:10])})
+    for each, expected in ((made, 0.63), (fewer, None)):
+        (space,) = spaces_of(each)
+        assert published_at(each, space, space.points[0], AT_15, "macro_f1") == expected
+    assert verdicts(fewer, spaces_of(fewer)[0]) == []
+
+
+def test_openness_curves_are_the_means_and_to_the_right_paired_differences() -> None:
+    made = table("ablation", PARTS, range(2), by_order)
+    (space,) = spaces_of(made)
+    figure = against_openness(made, space, "macro_f1")
+    left, right = figure.axes
+    labels = [point.label for point in chosen_points(made, space)]
+    assert labels == ["Mixup", "Dummy, C = 1", "Dummy, C = 5", "PROSER, C = 1", "PROSER, C = 5"]
+    written = [str(container.get_label()) for container in left.containers]
+    assert written[0] == "Mixup"
+    assert "PROSER, C = 5 (selected)" in written
+    assert "plain CNN (pretrained net, MSP)" in written
+    assert len(written) == 9
+    assert len(right.containers) == 8
+    np.testing.assert_allclose(values_of(left.containers[0]), [60.5, 50.5])
+    # the plain CNN lies at 60 % on split 0 and 61 % on split 1, as Mixup does
+    np.testing.assert_allclose(values_of(right.containers[0]), [0.0, 0.0], atol=1e-9)
+    np.testing.assert_allclose(values_of(right.containers[4]), [4.0, 4.0])
+
+
+def test_parallel_coordinates_draw_every_point_and_end_lost_ones_in_a_cross() -> None:
+    made = losing(trade_off(range(1)), {"beta": 10.0, "gamma": 10.0}, 0)
+    made = losing(made, {"beta": 0.0, "gamma": 10.0}, 0, "stopped", "stopped after epoch 2 of 10")
+    for row in made.rows:
+        row["metrics"] |= {"dev/macro_f1": 0.5} if row["status"] == "stopped" else {}
+    axes, *_ = parallel_coordinates(made, spaces_of(made)[0]).axes
+    paths = [line for line in axes.lines if len(line.get_xdata()) > 2]
+    assert len([line for line in paths if len(line.get_xdata()) == 5]) == 23 + 1  # the selected one has an edge
+    assert len([line for line in axes.lines if line.get_marker() == "x"]) == 2
+    assert {len(line.get_xdata()) for line in paths if line.get_linestyle() == ":"} == {3}
+    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["beta", "gamma"]
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=12) | st.lists(st.integers(-5, 40), min_size=1))
+def test_a_scale_keeps_the_order_of_numbers_and_stays_within_its_axis(values: list[float]) -> None:
+    scale = Scale.of(values)
+    places = [scale.place(value) for value in sorted(values)]
+    assert all(-1e-9 <= place <= 1 + 1e-9 for place in places)
+    assert places == sorted(places)
+    assert all(-1e-9 <= place <= 1 + 1e-9 for place, _ in scale.ticks)
+
+
+def test_a_field_that_spans_decades_is_laid_out_in_them_and_zero_beside() -> None:
+    scale = Scale.of([0.0, 0.01, 0.1, 1.0, 10.0])
+    steps = np.diff([scale.place(value) for value in (0.01, 0.1, 1.0, 10.0)])
+    np.testing.assert_allclose(steps, steps[0])
+    assert scale.place(0.0) == 0.0 < scale.place(0.01)
+    assert [text for _, text in scale.ticks] == ["0", "0.01", "0.1", "1", "10"]
+
+
+def test_words_get_a_place_each() -> None:
+    scale = Scale.of(["manifold", "vanilla", "manifold"])
+    assert {text for _, text in scale.ticks} == {"manifold", "vanilla"}
+    assert scale.place("manifold") != scale.place("vanilla")
+
+
+def test_the_parquet_file_has_a_row_for_each_trial_and_setting_and_typed_columns(tmp_path: Path) -> None:
+    made = losing(trade_off(), {"beta": 0.0, "gamma": 0.0}, 1)
+    sweep_parquet.write_parquet(made, tmp_path / "trials.parquet")
+    read = parquet.read_table(tmp_path / "trials.parquet")
+    frame = read.to_pandas()
+    assert len(frame) == (50 + 8) * len(SETTINGS)
+    assert [str(read.schema.field(name).type) for name in ("beta", "num_dummies", "mixup", "nesterov")] == [
+        "double",
+        "int64",
+        "string",
+        "bool",
+    ]
+    one = frame[(frame.split_index == 1) & (frame.beta == 1) & (frame.gamma == 0.1) & (frame.num_unknown == 30)]
+    assert one.macro_f1.item() == pytest.approx(by_weights({"beta": 1, "gamma": 0.1}, 1) - 0.1)
+    assert one.openness.item() == pytest.approx(SPLIT.openness(30))
+    assert list(one.spaces.item()) == ["trade_off"]
+    lost = frame[frame.status == "failed"]
+    assert len(lost) == len(SETTINGS)
+    assert lost[["macro_f1", "dev_macro_f1", "bias"]].isna().all(axis=None)
+    assert set(lost.reason) == {"not finite"}
+    controls = frame[frame.objective == "control"]
+    assert len(controls) == 8 * len(SETTINGS)
+    assert controls.beta.isna().all()
+
+
+def test_every_column_of_the_parquet_file_is_explained(tmp_path: Path) -> None:
+    sweep_parquet.write_parquet(trade_off(range(1)), tmp_path / "trials.parquet")
+    explained = sweep_parquet.__doc__ or ""
+    params = set(trial({}, 0, 0.5, "space")["params"])
+    names = set(parquet.read_schema(tmp_path / "trials.parquet").names)
+    assert [name for name in names - params if name not in explained] == []
+    assert params - names == {"C", "objective"} - names
+
+
+def test_the_table_is_read_back_as_it_was(tmp_path: Path) -> None:
+    made = losing(trade_off(), {"beta": 0.0, "gamma": 0.0}, 1)
+    write_table(made, tmp_path)
+    assert read_table(tmp_path) == made
+
+
+def test_a_report_has_every_figure_twice_and_the_same_bytes_again(tmp_path: Path) -> None:
+    made = table("num_dummies", COUNTS[:3], range(2), by_count)
+    for folder in ("first", "second"):
+        report(made, tmp_path / folder)
+    first, second = (
+        {path.relative_to(tmp_path / name) for path in (tmp_path / name).rglob("*.*")} for name in ("first", "second")
+    )
+    assert first == second
+    names = {str(path) for path in first}
+    assert {"results.md", "trials.parquet", "num_dummies/macro_f1.png", "num_dummies/parallel_coordinates.svg"} <= names
+    assert len(names) == 3 + 2 * 7
+    for path in first:
+        assert (tmp_path / "first" / path).read_bytes() == (tmp_path / "second" / path).read_bytes(), path
+
+
+def test_results_show_mean_deviation_the_papers_number_and_the_difference() -> None:
+    text = markdown(table("mixup_alpha", ALPHAS, range(2), by_alpha))
+    (line,) = [line for line in text.splitlines() if line.startswith("| alpha 0.4, mixup manifold")]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells[1] == "2 of 2"
+    assert cells[2] == "70.9 ± 0.7 / 60.9 ± 0.7"
+    assert cells[-2:] == ["63.0", "-2.1"]
+    assert "| **alpha 2, mixup vanilla** (selected) |" in text
+    assert "paper, macro-F1 at 15 unknown | difference |" in text
+    assert "63.0 (63.0)" not in text
+    assert "(70.7)" in text
+
+
+def test_one_split_shows_no_deviation() -> None:
+    made = table("mixup_alpha", ALPHAS, range(1), by_alpha)
+    assert "±" not in markdown(made)
+    assert all("±" not in texts(figure) for figure in figures_of(made, spaces_of(made)[0]).values())
+
+
+def test_it_is_said_where_no_point_is_above_a_control() -> None:
+    text = overview(trade_off())
+    assert "No point lies above pretrained net, MaxLogit on development macro-F1" in text
+    assert "beta 0, gamma 0, differs by -2.0 ± 0.0 points" in text
+    better = table("trade_off", GRID, range(2), lambda point, split: by_weights(point, split) + 0.016)
+    assert "Above CE fine-tune, MaxLogit on development macro-F1: 16 of 25 points" in overview(better)
+
+
+def test_a_failed_trial_and_a_lacking_split_are_told_with_reason() -> None:
+    made = losing(trade_off(), {"beta": 0.1, "gamma": 0.1}, 1, reason="the loss is not finite in epoch 2")
+    made = lacking(made, {"beta": 1.0, "gamma": 1.0}, 0)
+    text = markdown(made)
+    assert "49 trials, 48 finished, 1 failed" in text
+    assert "on 1, split 1: the loss is not finite in epoch 2" in text
+    rows = [line for line in text.splitlines() if line.startswith(("| beta 0.1, gamma 0.1 ", "| beta 1, gamma 1 "))]
+    assert len(rows) == 2
+    assert all("| 1 of 2 |" in line for line in rows)
+
+
+def test_a_sweep_without_any_outcome_still_has_a_report(tmp_path: Path) -> None:
+    made = table("num_dummies", COUNTS[:2], range(1), by_count)
+    for point in COUNTS[:2]:
+        made = losing(made, point, 0)
+    report(made, tmp_path)
+    text = (tmp_path / "results.md").read_text()
+    assert "no point finished" in text
+    assert text.count("- failed: ") == 2
+
+
+def test_claims_of_the_paper_are_counted_pair_by_pair() -> None:
+    made = table("ablation", PARTS, range(2), by_order)
+    found = {(each.claim.says, each.setting): (each.held, each.measured) for each in verdicts(made, spaces_of(made)[0])}
+    assert found["both kinds together are above each by itself", 15] == (6, 6)
+    assert found["C = 5 is above C = 1", 30] == (2, 2)
+    assert found["each kind of placeholder is above the plain CNN", 15] == (2, 3)  # Mixup lies level with it
+    assert {setting for _, setting in found} == {15, 30}
+    (claim,) = verdicts(trade_off(), spaces_of(trade_off())[0])
+    level = by_weights({"beta": 1.0, "gamma": 0.1}, 0)
+    assert (claim.held, claim.measured) == (sum(by_weights(point, 0) < level - 1e-12 for point in GRID), 24)
+
+
+@pytest.mark.parametrize(("splits", "width"), [(range(1), 80), (range(5), 100)])
+def test_terminal_tables_fit_and_show_the_best_five_and_the_controls(splits: range, width: int) -> None:
+    made = losing(trade_off(splits), {"beta": 10.0, "gamma": 10.0}, 0)
+    out = io.StringIO()
+    for drawn_table in sweep_tables(made):
+        Console(file=out, width=width).print(drawn_table)
+    text = out.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    best = sorted(GRID, key=lambda point: -by_weights(point, 0))[:5]
+    assert all(f"beta {point['beta']:g}, gamma {point['gamma']:g} " in text for point in best)
+    assert text.count("beta ") == 6  # and the one in the caption
+    assert text.count("MaxLogit") == 2
+
+
+def test_points_of_a_search_are_listed_best_first_and_stopped_ones_with_what_they_had_reached() -> None:
+    points = [{"beta": 0.1 * step, "gamma": 0.2 * step, "alpha": 1 + step / 100} for step in range(20)]
+    made = table("searched", points, range(1), lambda point, split: 0.5 + point["beta"] / 10)
+    made = losing(made, points[19], 0, "stopped", "stopped after epoch 2 of 10")
+    made.rows[19]["metrics"] |= {"dev/macro_f1": 0.41}
+    (space,) = spaces_of(made)
+    assert [point.params["beta"] for point in space.points][:2] == [points[18]["beta"], points[17]["beta"]]
+    assert "stopped at macro-F1 41.0" in markdown(made)
+    assert "x stopped at 41.0" in texts(drawn(made, place="dev"))
+
+
+def test_the_recipes_own_point_is_told_where_no_space_has_it() -> None:
+    made = trade_off(range(1))
+    own = {**trial({"beta": 5.0}, 0, 0.61, "none"), "name": "beta 5", "spaces": []}
+    text = markdown(replace(made, rows=[*made.rows, own]))
+    assert "| recipe's own point: beta 5 | 1 of 1 | 71.0 / 61.0 |" in text
+
+
+def test_a_point_of_two_spaces_stands_in_both() -> None:
+    made = trade_off(range(1))
+    shared = [
+        {**row, "spaces": ["trade_off", "num_dummies"]} if row["params"]["gamma"] == 0.1 else row for row in made.rows
+    ]
+    both = replace(made, spaces=("trade_off", "num_dummies"), rows=shared)
+    assert [len(space.points) for space in spaces_of(both)] == [25, 5]
+
+
+def test_many_fields_are_told_by_where_a_point_departs_from_most() -> None:
+    points: list[dict[str, Any]] = [{"lr": 0.05}, {"alpha": 1.0}, {"beta": 3.0}, {"gamma": 1.0}, {"epochs": 20}]
+    (space,) = spaces_of(table("one_factor", points, range(1), lambda point, split: 0.5))
+    assert [point.label for point in space.points] == ["lr 0.05", "alpha 1", "beta 3", "gamma 1", "epochs 20"]
+
+
+def test_the_made_tables_have_the_metrics_of_a_report() -> None:
+    names = {name.removeprefix("test/unknown_15/") for name in metrics(0.5) if name.startswith("test/unknown_15/")}
+    assert names == set(SettingMetrics.__dataclass_fields__)

@@ -1,0 +1,142 @@
+"""How the trials of a sweep sort, filter and show in the MLflow UI, on a real SQLite tracking store."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from mlflow.entities import Run
+from sweep_tables import SETTINGS, trial
+
+from pipelines.tracking import views
+from pipelines.tracking.runs import NOTE, ParentRun
+from pipelines.tracking.views import KEPT, OWN, TAG, save_sweep_view, sweep_link
+from proser_core.config import FinetuneConfig
+from proser_core.jobs.store import Artefact
+
+COUNTS = (11, 3, 1, 15)
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ParentRun]:
+    """A sweep over C with one trial that failed, tracked twice as after a resume."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path_factory.mktemp('tracking') / 'mlflow.db'}")
+        for _ in range(2):
+            made = ParentRun.open("sweep", "its key", {}, {})
+            for count in COUNTS:
+                made.track_trial(row(count), [{"epoch": 0.0, "loss/closed_set": 1.0}])
+        yield made
+
+
+def row(count: int) -> dict[str, Any]:
+    made = trial({"num_dummies": count}, 0, 0.5 + count / 100, "num_dummies")
+    if count == 15:
+        return {**made, "status": "failed", "reason": "not finite", "metrics": {}}
+    return {**made, "spaces": ["num_dummies", "ablation"]} if count == 1 else made
+
+
+def found(parent: ParentRun, text: str = "", order: str = "") -> list[Run]:
+    children = f"tags.mlflow.parentRunId = '{parent.run_id}'"
+    whole = f"{children} AND {text}" if text else children
+    return list(parent.client.search_runs([parent.experiment_id], whole, order_by=[order] if order else []))
+
+
+def counts(runs: list[Run]) -> list[int]:
+    return [int(run.data.params["C"]) for run in runs]
+
+
+def state_of(parent: ParentRun, key: str) -> dict[str, Any]:
+    return json.loads(json.loads(parent.client.get_experiment(parent.experiment_id).tags[TAG + key])["state"])
+
+
+def test_numeric_fields_sort_and_compare_as_numbers_of_failed_trials_too(parent: ParentRun) -> None:
+    assert counts(found(parent, order="metrics.`point/C` ASC")) == sorted(COUNTS)
+    assert sorted(counts(found(parent, "metrics.`point/C` > 5"))) == [11, 15]
+
+
+def test_trials_are_found_by_space_and_by_what_became_of_them(parent: ParentRun) -> None:
+    assert counts(found(parent, "tags.`proser.spaces` LIKE '%ablation%'")) == [1]
+    assert len(found(parent, "tags.`proser.spaces` LIKE '%num_dummies%'")) == len(COUNTS)
+    assert counts(found(parent, "attributes.status = 'FAILED'")) == [15]
+
+
+def test_a_control_has_no_place_among_the_points(parent: ParentRun) -> None:
+    assert views.point_metrics(row(3)["params"])["point/C"] == 3
+    assert views.point_metrics({**row(3)["params"], "objective": "cross_entropy"}) == {}
+
+
+def test_the_order_of_the_view_is_that_of_the_development_metric(parent: ParentRun) -> None:
+    state = views.view_state(parent.run_id, ["C"], SETTINGS)
+    assert state["searchFilter"] == f"tags.mlflow.parentRunId = '{parent.run_id}'"
+    runs = found(parent, order=f"{state['orderByKey']} {'ASC' if state['orderByAsc'] else 'DESC'}")
+    assert counts(runs)[:3] == [11, 3, 1]
+
+
+def test_every_column_of_the_view_is_logged_with_the_trials(parent: ParentRun) -> None:
+    state = views.view_state(parent.run_id, ["C", "mixup"], SETTINGS)
+    (best, *_) = found(parent, "params.C = '11'")
+    logged = {f"metrics.`{name}`" for name in best.data.metrics} | {f"params.`{name}`" for name in best.data.params}
+    assert set(state["selectedColumns"]) <= logged
+    (across, against) = state["compareRunCharts"]
+    assert set(across["selectedParams"]) <= set(best.data.params)
+    assert {*across["selectedMetrics"], against["xaxis"]["key"], against["yaxis"]["key"]} <= set(best.data.metrics)
+
+
+def test_tracking_a_trial_twice_logs_each_metric_once(parent: ParentRun) -> None:
+    for run in found(parent):
+        for name in run.data.metrics:
+            assert len(parent.client.get_metric_history(run.info.run_id, name)) == 1, name
+
+
+def test_saving_the_view_again_replaces_it_and_only_varied_fields_are_columns(parent: ParentRun) -> None:
+    tuned = [
+        replace(FinetuneConfig(), num_dummies=count, mixup=mixup) for count, mixup in ((1, "manifold"), (3, "vanilla"))
+    ]
+    control = replace(FinetuneConfig(), objective="cross_entropy", lr=9.0)
+    for _ in range(2):
+        parent.save_view("digits: num_dummies", [control, *tuned], SETTINGS)
+    key = OWN + parent.run_id
+    tags = parent.client.get_experiment(parent.experiment_id).tags
+    assert [tag for tag in tags if tag.startswith(TAG)] == [TAG + key]
+    view = json.loads(tags[TAG + key])
+    assert view["name"] == "digits: num_dummies"
+    assert view["createdAt"] <= view["updatedAt"]
+    columns = state_of(parent, key)["selectedColumns"]
+    assert columns[:3] == ["params.`split_index`", "metrics.`point/C`", "params.`mixup`"]
+    assert not any("lr" in column for column in columns)
+
+
+def test_the_link_opens_that_view(parent: ParentRun) -> None:
+    link = parent.link()
+    assert link.startswith(f"http://127.0.0.1:5000/#/experiments/{parent.experiment_id}/runs?")
+    assert parse_qs(link.split("?")[1]) == {"viewStateShareKey": [OWN + parent.run_id]}
+    assert parse_qs(sweep_link("http://server/", "1", "run", charts=True).split("?")[1])["compareRunsMode"] == ["CHART"]
+
+
+@pytest.mark.parametrize("sections", [1, 40])
+def test_a_long_description_ends_with_a_whole_section(parent: ParentRun, tmp_path: Path, sections: int) -> None:
+    written = "# Sweep\n" + "".join(f"\n## {number}\n\n{'word ' * 100}end\n" for number in range(sections))
+    (tmp_path / "results.md").write_text(written)
+    parent.report(Artefact(tmp_path, f"digest of {sections}"))
+    note = parent.client.get_run(parent.run_id).data.tags[NOTE]
+    assert len(note) <= 8000
+    if sections == 1:
+        assert note == written
+    else:
+        assert note.endswith("end\n\nThe other sections are in results.md, among the artifacts.\n")
+
+
+def test_views_of_old_sweeps_make_room_and_those_of_users_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    other = ParentRun.open("other", "another key", {}, {})
+    other.client.set_experiment_tag(other.experiment_id, f"{TAG}a-users-own", "anything")
+    for number in range(KEPT + 3):
+        monkeypatch.setattr(views.time, "time", lambda number=number: float(number))
+        save_sweep_view(other.client, other.experiment_id, f"run{number}", "sweep", ["C"], SETTINGS)
+    tags = other.client.get_experiment(other.experiment_id).tags
+    kept = {tag.removeprefix(TAG) for tag in tags if tag.startswith(TAG)}
+    assert kept == {"a-users-own", *(f"{OWN}run{number}" for number in range(3, KEPT + 3))}
