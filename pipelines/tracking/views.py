@@ -23,7 +23,7 @@ SECTION = "sweep"
 
 
 def point_metrics(params: dict[str, Any]) -> dict[str, float]:
-    """A trial's numeric fields under the names by which the UI can sort them; none of a control, which has no dummies."""
+    """A trial's numeric fields by the names that the UI can sort; none of a control, which has no dummies."""
     if params.get("objective") == "cross_entropy":
         return {}
     return {f"{POINT}{name}": float(params[name]) for name in NUMERIC if name in params}
