@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from pipelines.joining import check_lasting, check_shared, knock, locate
+from pipelines.joining import check_job, check_shared, knock, locate
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, TrainingError, first_line
 from proser_core.jobs.files import write_atomically
@@ -91,8 +91,8 @@ class Cluster:
 
         Raises ClusterError where a job could never start; Ray would wait for ever.
         """
+        check_job(self.config.address, self.storage)
         if self.config.address:
-            check_lasting(self.storage)
             self.connect()
         else:
             local = {"CPU": float(psutil.cpu_count() or 1)}

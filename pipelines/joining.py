@@ -12,6 +12,7 @@ from pipelines.tracking.server import tracking_uri
 from proser_core.errors import ClusterError
 
 MODE = "RAY_AUTH_MODE"
+WITHIN_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray, under this name, in what `ray job submit` starts
 OF_A_JOB = "runtime_resources"  # part of the path where Ray unpacks a job's --working-dir, and clears it away
 PATIENCE = 120.0
 """Seconds in which a machine of the cluster must have looked at the storage."""
@@ -98,17 +99,27 @@ def _lets_in(channel: Any) -> bool:
     return True
 
 
-def check_lasting(storage: Path) -> None:
-    """Raises ClusterError where results would lie in the folder that Ray clears away after a job."""
+def check_job(address: str, storage: Path) -> None:
+    """In what `ray job submit` starts: raises ClusterError where it would train on a Ray of its own, or leave
+    results in the folder that Ray clears away after it.
+    """
+    if WITHIN_JOB in os.environ and not address:
+        raise ClusterError(
+            "cluster.address is empty, and would start another Ray on the machine that this job runs on; "
+            "give --cluster.address auto to train on the job's cluster"
+        )
     uri = tracking_uri()
     database = Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
-    places = {"--storage": storage, "MLFLOW_TRACKING_URI": database}
-    for name, place in places.items():
-        if place is not None and OF_A_JOB in place.parts:
-            raise ClusterError(
-                f"{name} leads to {place}, which Ray clears away after the job; "
-                f"{'give an absolute path that all machines see' if place is storage else 'name a tracking server'}"
-            )
+    if OF_A_JOB in storage.parts:
+        raise ClusterError(
+            f"--storage leads to {storage}, which Ray clears away after the job; give an absolute path that all "
+            "machines see"
+        )
+    if database is not None and OF_A_JOB in database.parts:
+        raise ClusterError(
+            f"the tracking database would be {database}, which Ray clears away after the job; name a tracking "
+            "server in MLFLOW_TRACKING_URI"
+        )
 
 
 def check_shared(storage: Path) -> None:

@@ -1,6 +1,5 @@
 """Joining a cluster that `ray start` made: who is let in, and what is said to whoever is not."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 from ray_nodes import Head, head_node, node
 
-from pipelines.joining import check_lasting, locate
+from pipelines.joining import check_job, locate
 from proser_core.errors import ClusterError
 
 JOIN = """
@@ -115,17 +114,34 @@ def test_auto_is_ray_address_before_what_lies_on_this_machine(
     assert locate("10.0.0.3:6379") == "10.0.0.3:6379"
 
 
-def test_a_storage_or_a_database_in_the_folder_of_a_job_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unpacked = tmp_path / "session" / "runtime_resources" / "working_dir_files" / "_ray_pkg_1"
-    unpacked.mkdir(parents=True)
-    monkeypatch.chdir(unpacked)
+@pytest.fixture
+def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of a job, as Ray unpacks it."""
+    folder = tmp_path / "session" / "runtime_resources" / "working_dir_files" / "_ray_pkg_1"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
-    check_lasting(tmp_path / "storage")
-    with pytest.raises(ClusterError, match=r"--storage leads to .* absolute path"):
-        check_lasting(Path("proser-storage").absolute())
+    return folder
+
+
+def test_a_job_with_a_shared_storage_and_a_tracking_server_is_as_it_should_be(unpacked: Path, tmp_path: Path) -> None:
+    check_job("auto", tmp_path / "storage")
+
+
+def test_a_job_that_would_start_a_ray_of_its_own_is_refused(unpacked: Path, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"give --cluster\.address auto"):
+        check_job("", tmp_path / "storage")
+
+
+def test_a_job_whose_storage_would_be_cleared_away_is_refused(unpacked: Path) -> None:
+    with pytest.raises(ClusterError, match="give an absolute path that all machines see"):
+        check_job("auto", Path("proser-storage").absolute())
+
+
+def test_a_job_whose_database_would_be_cleared_away_is_refused(
+    unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    assert "MLFLOW_TRACKING_URI" not in os.environ
-    with pytest.raises(ClusterError, match=r"MLFLOW_TRACKING_URI leads to .* tracking server"):
-        check_lasting(tmp_path / "storage")
+    with pytest.raises(ClusterError, match="name a tracking server in MLFLOW_TRACKING_URI"):
+        check_job("auto", tmp_path / "storage")
