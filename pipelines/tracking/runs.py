@@ -19,6 +19,7 @@ from proser_core.jobs.store import Artefact
 PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.reported"
 NOTE = "mlflow.note.content"  # shown as the run's description
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
+LONGEST_NAME = 250  # of a run, where the database is PostgreSQL; SQLite takes any
 
 
 @dataclass
@@ -37,7 +38,8 @@ class ParentRun:
         client = server.connect()
         experiment_id = server.experiment_id(client)
         found = client.search_runs([experiment_id], f"tags.`{RUN_KEY}` = '{run_key}'", max_results=1)
-        run = found[0] if found else client.create_run(experiment_id, run_name=name, tags={RUN_KEY: run_key, **tags})
+        tags = {RUN_KEY: run_key, **tags}
+        run = found[0] if found else client.create_run(experiment_id, run_name=_shortened(name), tags=tags)
         client.log_batch(run.info.run_id, params=_params(params))  # again where a crash came in between
         parent = cls(client, experiment_id, run.info.run_id)
         parent._read_children()
@@ -58,7 +60,7 @@ class ParentRun:
         """The run of a trial: found by its key, else created."""
         if trial_key not in self._children:
             tags = {PARENT_TAG: self.run_id, TRIAL_KEY: trial_key}
-            run = self.client.create_run(self.experiment_id, run_name=name, tags=tags)
+            run = self.client.create_run(self.experiment_id, run_name=_shortened(name), tags=tags)
             self.client.log_batch(run.info.run_id, params=_params(params))
             self._children[trial_key] = ChildRun.of(self.client, run)
         return self._children[trial_key]
@@ -159,6 +161,10 @@ class ChildRun:
         self.client.set_tag(self.run_id, NOTE, reason)
         self.client.set_terminated(self.run_id, "FAILED" if failed else "KILLED")
         self.left = True
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
 
 
 def _slug(name: str) -> str:
