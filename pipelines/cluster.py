@@ -5,7 +5,6 @@ import math
 import os
 import shutil
 import signal
-import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from pipelines.joining import check_job, check_shared, knock, locate
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, TrainingError, first_line
 from proser_core.jobs.files import write_atomically
@@ -58,8 +58,9 @@ class Cluster:
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         try:
             if self.config.address:
-                _knock(self.config.address)
-                ray.init(self.config.address, ignore_reinit_error=True, **options)
+                address = locate(self.config.address)
+                knock(address)
+                ray.init(address, ignore_reinit_error=True, **options)
             elif not ray.is_initialized():
                 ray.init(
                     "local",
@@ -68,7 +69,7 @@ class Cluster:
                     resources={DRIVER_RESOURCE: 1000},
                     **options,
                 )
-        except (OSError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             where = self.config.address or "this machine"
             raise ClusterError(
                 f"no Ray cluster answers at {where} ({first_line(error)}); start one with `ray start --head`, "
@@ -76,6 +77,8 @@ class Cluster:
             ) from error
         for name in ("ray.tune", "ray.train", "ray.data"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
+        if self.config.address:
+            check_shared(self.storage)
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if len(self.grows_to) > len(nodes):
             nodes = self.grows_to
@@ -88,6 +91,7 @@ class Cluster:
 
         Raises ClusterError where a job could never start; Ray would wait for ever.
         """
+        check_job(self.config.address, self.storage)
         if self.config.address:
             self.connect()
         else:
@@ -296,13 +300,6 @@ def _last_line(error: BaseException) -> str:
 def _fit(has: float, each: float) -> int:
     """How many shares of `each` there are; 0.1 fits ten times into 1.0."""
     return math.floor(has / each + 1e-9)
-
-
-def _knock(address: str) -> None:
-    """Raises OSError at once where nothing listens at host:port; Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=5).close()
 
 
 def _local_gpus() -> int:

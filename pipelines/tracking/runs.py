@@ -19,12 +19,11 @@ from proser_core.jobs.spec import PROSER
 from proser_core.jobs.store import Artefact
 
 PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.reported"
-SPACES = (
-    "proser.spaces"  # search spaces that have the trial, for filters such as tags.`proser.spaces` LIKE '%trade_off%'
-)
+SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'
 NOTE = "mlflow.note.content"  # shown as the run's description
 LONGEST_TAG = 8000  # characters; MLflow cuts what is longer in mid-word
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
+LONGEST_NAME = 250  # of a run, where the database is PostgreSQL; SQLite takes any
 
 
 @dataclass
@@ -43,7 +42,8 @@ class ParentRun:
         client = server.connect()
         experiment_id = server.experiment_id(client)
         found = client.search_runs([experiment_id], f"tags.`{RUN_KEY}` = '{run_key}'", max_results=1)
-        run = found[0] if found else client.create_run(experiment_id, run_name=name, tags={RUN_KEY: run_key, **tags})
+        tags = {RUN_KEY: run_key, **tags}
+        run = found[0] if found else client.create_run(experiment_id, run_name=_shortened(name), tags=tags)
         client.log_batch(run.info.run_id, params=_params(params))  # again where a crash came in between
         parent = cls(client, experiment_id, run.info.run_id)
         parent._read_children()
@@ -64,7 +64,7 @@ class ParentRun:
         """The run of a trial: found by its key, else created."""
         if trial_key not in self._children:
             tags = {PARENT_TAG: self.run_id, TRIAL_KEY: trial_key}
-            run = self.client.create_run(self.experiment_id, run_name=name, tags=tags)
+            run = self.client.create_run(self.experiment_id, run_name=_shortened(name), tags=tags)
             self._children[trial_key] = ChildRun.of(self.client, run)
             self._describe(self._children[trial_key], params, [])
         return self._children[trial_key]
@@ -193,6 +193,10 @@ def _fitting(text: str) -> str:
     rest = "\n\nThe other sections are in results.md, among the artifacts.\n"
     room = text[: LONGEST_TAG - len(rest)]
     return room[: max(room.rfind("\n## "), 0) or None].rstrip() + rest
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
 
 
 def _slug(name: str) -> str:

@@ -1,0 +1,79 @@
+"""Ray nodes as `ray start` makes them, with token authentication, for tests that join a cluster."""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on 127.0.0.1 that nothing listens at."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head node: its address, the folder that Ray writes to, and the environment of whoever joins it."""
+
+    address: str
+    folder: Path
+    environment: dict[str, str]
+
+
+@contextmanager
+def head_node(**more: str) -> Iterator[Head]:
+    """A head node with one CPU and a token, on ports of its own; `more` are further environment variables."""
+    folder = Path(tempfile.mkdtemp(prefix="head"))  # its sockets need a short path
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment = {**clean, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16), **more}
+    environment |= {"RAY_TMPDIR": str(folder), "HOME": str(folder)}
+    (port,) = free_ports(1)
+    arguments = ["--head", f"--port={port}", "--num-cpus=1", "--include-dashboard=false"]
+    with node(arguments, environment, folder / "head.log"):
+        address = (folder / "ray" / "ray_current_cluster").read_text()
+        yield Head(address, folder, environment)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def node(arguments: list[str], environment: dict[str, str], log: Path, before: tuple[str, ...] = ()) -> Iterator[None]:
+    """A node from the moment on when it says that it runs; all of its processes end with it."""
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*before, *START, *arguments], env=environment, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent
+        )
+        try:
+            while "Ray runtime started" not in log.read_text():
+                try:
+                    process.wait(0.2)
+                except subprocess.TimeoutExpired:
+                    continue
+                raise AssertionError(log.read_text())
+            yield
+        finally:
+            _end(process.pid)
+            process.wait()
+
+
+def _end(pid: int) -> None:
+    """Asked to stop, a head would wait half a minute for its own work to move elsewhere."""
+    processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    for each in processes:
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
+    psutil.wait_procs(processes, timeout=20)
