@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tune_spaces
@@ -12,7 +13,7 @@ from pipelines.stages.sweep import apply_point, finetunes_of, points_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.store import Artefact, Store
 from proser_core.jobs.trials import control_of, plan_trials
-from tune_spaces import check_name, describe, expand, space_names
+from tune_spaces import check_name, describe, draws_values, expand, sample, space_names
 
 
 def test_trade_off_is_the_grid_of_25_points_of_the_paper() -> None:
@@ -26,10 +27,10 @@ def test_trade_off_is_the_grid_of_25_points_of_the_paper() -> None:
 @pytest.mark.parametrize("name", space_names())
 def test_every_space_has_a_docstring_and_points_that_are_recipes(name: str) -> None:
     assert len(describe(name)) > 10
-    points = expand(name)
+    points = sample(name, 8, seed=0) if draws_values(name) else expand(name)
     assert points
-    made = points_of(cifar100_cpu(), name)
-    assert len(set(map(str, made))) == len(points)
+    made = [apply_point(cifar100_cpu(), point, name) for point in points]
+    assert len(set(made)) == len(points)
 
 
 @pytest.mark.parametrize("typo", ["trade_of", "tradeoff", "trade-off"])
@@ -58,6 +59,48 @@ def test_a_space_that_draws_at_random_is_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(tune_spaces, "__path__", [str(tmp_path)])
     with pytest.raises(ConfigError, match="at random"):
         expand("drawn")
+
+
+class TestDraws:
+    def test_equal_seeds_give_equal_points_and_more_of_them_the_same_ones_first(self) -> None:
+        assert sample("continuous", 3, seed=1) == sample("continuous", 5, seed=1)[:3]
+        assert sample("continuous", 3, seed=1) != sample("continuous", 3, seed=2)
+
+    def test_fields_are_drawn_apart_from_each_other_and_fill_their_ranges(self) -> None:
+        points = [point["finetune"] for point in sample("continuous", 300, seed=0)]
+        columns = [np.log([point[name] for point in points]) for name in ("beta", "gamma", "alpha", "lr")]
+        correlations = np.corrcoef(columns)[np.triu_indices(4, 1)]
+        assert np.abs(correlations).max() < 0.2
+        betas = [point["beta"] for point in points]
+        assert 0.01 <= min(betas) < 0.02
+        assert 5 < max(betas) <= 10
+        assert {point["num_dummies"] for point in points} == set(range(1, 16))
+
+
+class TestAFileOfOnesOwn:
+    def test_it_is_a_space_by_its_path(self, tmp_path: Path) -> None:
+        text = (
+            'from ray import tune\n\ndef param_space():\n    return {"finetune": {"beta": tune.grid_search([1, 3])}}\n'
+        )
+        (tmp_path / "mine.py").write_text(text)
+        assert [point["finetune"]["beta"] for point in expand(str(tmp_path / "mine.py"))] == [1, 3]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("x = 1\n", "no function param_space"),
+            ("import none_such\n", "cannot be loaded: No module"),
+            ("(", "loaded"),
+        ],
+    )
+    def test_one_that_is_no_space_is_refused(self, tmp_path: Path, text: str, message: str) -> None:
+        (tmp_path / "mine.py").write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            expand(str(tmp_path / "mine.py"))
+
+    def test_one_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="no such file"):
+            expand(str(tmp_path / "mine.py"))
 
 
 def test_the_control_is_the_same_whatever_the_placeholders_are() -> None:
