@@ -32,14 +32,15 @@ def against_openness(table: SweepTable, space: Space, metric: str) -> Figure:
     controls = controls_of(table)
     base = next((control for control in controls if control.label == BASE), None)
     points = chosen_points(table, space)
+    apart = APART if len(table.splits) > 1 else 0.0
     for position, line in enumerate([*points, *controls]):
         style = _style(position, line, space)
-        shift = APART * (position - (len(points) + len(controls) - 1) / 2)
+        shift = apart * (position - (len(points) + len(controls) - 1) / 2)
         values = {n: list(line.values(f"{where(n)}/{metric}").values()) for n in table.settings}
         _draw(left, table, values, style, shift)
         if base is not None and line is not base:
-            apart = {n: difference(line, base, f"{where(n)}/{metric}") for n in table.settings}
-            _draw(right, table, apart, style, shift)
+            paired = {n: difference(line, base, f"{where(n)}/{metric}") for n in table.settings}
+            _draw(right, table, paired, style, shift)
     left.set(ylabel=f"{LABELS[metric]} on test images, %")
     right.set(ylabel=f"{LABELS[metric]} minus that of the plain CNN, points")
     right.axhline(0, color="black", lw=1, zorder=1)
@@ -47,9 +48,9 @@ def against_openness(table: SweepTable, space: Space, metric: str) -> Figure:
         axes.set(xlabel="openness, %")
         axes.grid(alpha=0.3)
     legend_beside(figure)
-    paired = "bars: standard deviation; to the right paired by split; curves set apart sideways"
+    bars = "bars: standard deviation; to the right paired by split; curves set apart sideways"
     some = "" if len(points) == len(space.points) else f"{len(points)} of {len(space.points)} points are drawn."
-    caption(figure, table, points, paired, some)
+    caption(figure, table, points, bars, some)
     return figure
 
 
