@@ -114,9 +114,10 @@ def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask) -> 
         )
     save_logits(tables, folder / LOGITS)
     save_weights(net, folder / WEIGHTS)
-    for name in (STATE, FAILURE):
+    passing = (STATE, FAILURE)
+    seal(folder, job.inputs, passing=passing)  # before the checkpoint goes: a crash in between would train all again
+    for name in passing:
         (folder / name).unlink(missing_ok=True)
-    seal(folder, job.inputs)
 
 
 def _clear(folder: Path) -> None:

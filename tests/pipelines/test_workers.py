@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import CheckpointError, TrainingError
-from proser_core.jobs import spec
+from proser_core.jobs import spec, worker
 from proser_core.jobs.files import sha256_of
 from proser_core.jobs.store import Artefact, find
 from proser_core.jobs.worker import run_job
@@ -153,3 +153,20 @@ def test_the_message_of_an_earlier_failure_goes_when_the_job_succeeds(make: Make
     (Path(job.folder) / spec.FAILURE).write_text("an earlier attempt")
     run_job(job, ignore)
     assert not (Path(job.folder) / spec.FAILURE).exists()
+
+
+def test_a_crash_in_the_last_moment_of_a_job_repeats_no_epoch(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make("job")
+
+    def crash(*arguments: object, **options: object) -> None:
+        raise StoppedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "seal", crash)
+        with pytest.raises(StoppedError):
+            run_job(job, ignore)
+    again: list[object] = []
+    run_job(job, again.append)
+    assert again == []
+    assert len(spec.read_epochs(Path(job.folder))) == 3
+    assert find(Path(job.folder)) is not None
