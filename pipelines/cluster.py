@@ -8,7 +8,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ import psutil
 
 from pipelines.joining import check_job, check_shared, knock, locate
 from proser_core.config import ClusterConfig
-from proser_core.errors import ClusterError, ProserError, TrainingError, first_line
-from proser_core.jobs.files import write_atomically
+from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError, first_line
+from proser_core.jobs.files import full_disk_named, write_atomically
+from proser_core.jobs.lock import alone_at
 from proser_core.jobs.spec import FAILURE, Job
+from proser_core.jobs.store import find
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -34,6 +36,7 @@ RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
 RETRIES = 3
 """Workers or machines that one training may lose before it counts as failed."""
 DRIVER_RESOURCE = "trial_driver"  # taken by the light process that waits for a trial's DDP workers
+FULL_DISK = "full_disk"  # what a trial reports where there is no room for its reason in its folder
 
 
 @dataclass
@@ -106,7 +109,7 @@ class Cluster:
             workers = getattr(self.config, name)
             for kind, each in (("CPU", self.config.cpus_per_worker), ("GPU", self.config.gpus_per_worker)):
                 has = sum(node.get(kind, 0.0) for node in nodes)
-                if each and workers > sum(_fit(node.get(kind, 0.0), each) for node in nodes):
+                if each and workers > sum(_shares(node.get(kind, 0.0), each) for node in nodes):
                     raise ClusterError(
                         f"cluster.{name} {workers} with {each:g} {kind} each needs {workers * each:g} {kind}s; "
                         f"{where} has {has:g} on {len(nodes)} node(s). "
@@ -117,9 +120,9 @@ class Cluster:
     def concurrent_jobs(self, workers: int) -> int:
         """Trainings of so many workers that fit on the cluster at a time."""
         resources = self.connect()
-        fits = _fit(resources.get("CPU", 1.0), workers * self.config.cpus_per_worker)
+        fits = _shares(resources.get("CPU", 1.0), workers * self.config.cpus_per_worker)
         if self.config.uses_gpu:
-            fits = min(fits, _fit(resources.get("GPU", 0.0), workers * self.config.gpus_per_worker))
+            fits = min(fits, _shares(resources.get("GPU", 0.0), workers * self.config.gpus_per_worker))
         return max(1, min(fits, self.config.max_concurrent or fits))
 
     def on_workers(self, function: Callable[..., Any], arguments: tuple[Any, ...], copies: int) -> list[Any]:
@@ -149,7 +152,8 @@ class Cluster:
 
         A worker, or the machine below it, that is lost is replaced, and its training goes on from its last
         epoch, up to RETRIES times. What runs after `max_seconds` (0: no limit) is stopped; with `stop_early`,
-        so is what falls behind on development data.
+        so is what falls behind on development data. Raises StorageError where the disk is full: no other
+        training would end either.
         """
         self.connect()
         for job in jobs:
@@ -175,6 +179,7 @@ class Cluster:
             if DRIVER_RESOURCE not in self.connect():
                 resources = {"memory": 1.0}  # a share of a CPU could be the one that a worker waits for
         folder = self.storage / RAY_FOLDER
+        shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed
         tuner = tune.Tuner(
             tune.with_resources(trainable, resources),
             param_space={"job": tune.grid_search([job.to_json() for job in jobs])},
@@ -192,10 +197,13 @@ class Cluster:
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
             ),
         )
-        for result in tuner.fit():
-            if result.error is not None:
-                _keep_reason(result)
+        results = list(tuner.fit())
         shutil.rmtree(folder / name, ignore_errors=True)  # the storage itself says what is finished
+        for result in results:
+            if FULL_DISK in (result.metrics or {}):
+                raise StorageError(result.metrics[FULL_DISK])
+            if result.error is not None:
+                _leave_reason(Path(result.config["job"]["folder"]), _last_line(result.error))
 
     def _distributed_trial(self, workers: int) -> Callable[[dict[str, Any]], None]:
         resources, storage = self._worker_resources(), self.storage / RAY_FOLDER
@@ -203,9 +211,14 @@ class Cluster:
         def trial(config: dict[str, Any]) -> None:
             from ray import tune
 
-            with suppress(TrainingError):  # its reason lies in the folder
+            outcome: dict[str, Any] = {"ended": 1}
+            try:
                 train_distributed(Job(**config["job"]), workers, resources, storage)
-            tune.report({"ended": 1})
+            except StorageError as error:
+                outcome[FULL_DISK] = str(error)
+            except TrainingError:  # its reason lies in the folder
+                pass
+            tune.report(outcome)
 
         return trial
 
@@ -224,8 +237,29 @@ def run_single_trial(config: dict[str, Any]) -> None:
 
     from proser_core.jobs.worker import run_job
 
-    with suppress(ProserError):
-        run_job(Job(**config["job"]), notify=lambda metrics: tune.report(metrics))
+    job = Job(**config["job"])
+    folder = Path(job.folder)
+    try:
+        with full_disk_named(folder), alone_at(folder):
+            if find(folder) is None:
+                check_room(job)
+                run_job(job, notify=lambda metrics: tune.report(metrics))
+    except StorageError as error:
+        tune.report({FULL_DISK: str(error)})
+    except ProserError as error:
+        _leave_reason(folder, str(error))
+
+
+def check_room(job: Job) -> None:
+    """Raises StorageError rather than train an epoch whose checkpoint, weights and momentum, has no room beside
+    the one before it."""
+    needed = 4 * os.stat(job.weights).st_size if job.weights else 0
+    free = shutil.disk_usage(job.folder).free
+    if free < needed:
+        raise StorageError(
+            f"the disk of {job.folder} has {free / 2**20:.1f} MiB free, and two checkpoints need "
+            f"{needed / 2**20:.1f} MiB; free some space, then the same command goes on from the last finished epoch"
+        )
 
 
 def train_distributed(job: Job, num_workers: int, resources: dict[str, float], storage: Path) -> None:
@@ -233,6 +267,7 @@ def train_distributed(job: Job, num_workers: int, resources: dict[str, float], s
 
     Raises TrainingError with the worker's own message.
     """
+    from ray.exceptions import RayActorError
     from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
     from ray.train.torch import TorchTrainer
 
@@ -245,16 +280,33 @@ def train_distributed(job: Job, num_workers: int, resources: dict[str, float], s
         ),
         run_config=RunConfig(name=name, storage_path=str(storage), failure_config=FailureConfig(max_failures=RETRIES)),
     )
-    failure = Path(job.folder) / FAILURE
+    folder = Path(job.folder)
     try:
-        with _own_interrupt():
-            trainer.fit()
-    except TrainingFailedError as error:
-        write_atomically(failure, _last_line(error).encode())
+        shutil.rmtree(storage / name, ignore_errors=True)  # of a run that was killed
+        full_disk = _fit(trainer).return_value
+    except (TrainingFailedError, RayActorError) as error:
+        full_disk = ""
+        _leave_reason(folder, _last_line(error))
     finally:
         shutil.rmtree(storage / name, ignore_errors=True)
-    if failure.is_file():
-        raise TrainingError(failure.read_text())
+    if full_disk:
+        raise StorageError(full_disk)
+    if (folder / FAILURE).is_file():
+        raise TrainingError((folder / FAILURE).read_text())
+
+
+def _fit(trainer: Any) -> Any:
+    """Ray Train replaces lost workers; a lost controller, the process that does so, is replaced here."""
+    from ray.exceptions import RayActorError
+
+    for attempt in range(RETRIES + 1):
+        try:
+            with _own_interrupt():
+                return trainer.fit()
+        except RayActorError:
+            if attempt == RETRIES:
+                raise
+    raise AssertionError
 
 
 @contextmanager
@@ -272,24 +324,62 @@ def _own_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-def _train_loop(config: dict[str, Any]) -> None:
+def _train_loop(config: dict[str, Any]) -> str:
+    """One rank of a DDP training; the message of a full disk, or the empty string.
+
+    Every rank hears after each epoch whether rank 0, which alone writes, goes on: the others would wait for it.
+    """
     import ray.train
     import ray.train.torch
     import torch
 
     from proser_core.jobs.worker import run_job
 
-    if config["job"]["recipe"]["cluster"]["gpus_per_worker"]:
+    job = Job(**config["job"])
+    folder, writes = Path(job.folder), ray.train.get_context().get_world_rank() == 0
+    if job.recipe["cluster"]["gpus_per_worker"]:
         torch.cuda.set_device(ray.train.torch.get_device())
-    with suppress(ProserError):  # every rank meets it, and another attempt would too
-        run_job(Job(**config["job"]), notify=lambda metrics: ray.train.report(metrics))
+    full_disk = ""
+    try:
+        with full_disk_named(folder), alone_at(folder) if writes else nullcontext():
+            if writes:
+                check_room(job)
+            if not _agreed(find(folder) is None):
+                return ""
+
+            def notify(metrics: dict[str, float]) -> None:
+                if not _agreed(True):
+                    raise _EndedError
+                ray.train.report(metrics)
+
+            run_job(job, notify)
+    except _EndedError:
+        return ""
+    except StorageError as error:
+        full_disk = str(error)
+    except ProserError as error:
+        if writes:
+            _leave_reason(folder, str(error))
+    _agreed(False)
+    return full_disk
 
 
-def _keep_reason(result: Any) -> None:
-    """What ended a trial, where its worker could not write it down itself."""
-    failure = Path(result.config["job"]["folder"]) / FAILURE
-    if not failure.is_file():
-        write_atomically(failure, _last_line(result.error).encode())
+class _EndedError(Exception):
+    """Rank 0 has ended its training."""
+
+
+def _agreed(answer: bool) -> bool:
+    """What rank 0 answers, for all ranks."""
+    from ray.train.collective import broadcast_from_rank_zero
+
+    return broadcast_from_rank_zero(answer)
+
+
+def _leave_reason(folder: Path, reason: str) -> None:
+    """Write down what ended a training, where its worker has not."""
+    if not (folder / FAILURE).is_file():
+        with suppress(OSError):
+            write_atomically(folder / FAILURE, reason.encode())
 
 
 def _last_line(error: BaseException) -> str:
@@ -297,7 +387,7 @@ def _last_line(error: BaseException) -> str:
     return lines[-1]
 
 
-def _fit(has: float, each: float) -> int:
+def _shares(has: float, each: float) -> int:
     """How many shares of `each` there are; 0.1 fits ten times into 1.0."""
     return math.floor(has / each + 1e-9)
 

@@ -1,5 +1,6 @@
 """What every stage of one pipeline run works with, beside the recipe and its inputs."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,9 +18,9 @@ from proser_core.jobs.store import Store
 if TYPE_CHECKING:
     from pipelines.tracking.runs import ParentRun
 
-PATIENCE = 90.0
-"""Seconds in all that a run waits for a tracking server that went away before it goes on without it."""
-RETRY_EVERY = 5.0
+PATIENCE, PATIENCE_VARIABLE = 90.0, "PROSER_TRACKING_PATIENCE"
+"""Seconds that a run waits at its end for a tracking server that went away, and the variable that changes it."""
+RETRY_EVERY = 2.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class RunContext:
     `pretrained_file` is a user's own closed-set checkpoint; `bf16` is the precision that the recipe came
     to on the hardware that trains it; `finetunes` are the trials of the sweep, and `spaces` the points
     among them by the search space that they belong to; without `trains` trainings that are not in the
-    storage count as failed; `search` is the budget of the fine-tunes; `failures` collects the trials that failed.
+    storage count as failed; `search` is the budget of the fine-tunes; `failures` collects the trials that failed;
+    `tracking_lost` is why the server did not answer where something was left untracked.
     """
 
     store: Store
@@ -55,8 +57,8 @@ class RunContext:
     search: Search = Search()
     failures: list[str] = field(default_factory=list)
     tracking_lost: str = ""
+    _untracked: list[Callable[[], None]] = field(default_factory=list)
     _warned: bool = False
-    _waited: float = 0.0
 
     def say(self, text: str) -> None:
         """One line for the user."""
@@ -71,35 +73,50 @@ class RunContext:
         self.store.ran[name] = time.monotonic() - started
 
     def watch_failed(self, error: Exception) -> None:
-        """Training goes on where watching it fails; what was not logged is logged at the end."""
+        """Training goes on where watching it fails; what was not logged is logged later."""
         if not self._warned:
             self._warned = True
-            self.say(
-                f"  metrics cannot be logged now ({first_line(error)}); training goes on, they are logged at the end"
-            )
+            self.say(f"  metrics cannot be logged now ({first_line(error)}); the work goes on, they are logged later")
 
     def track(self, log: Callable[[], None]) -> None:
-        """Log something that is safe on disk; a server that is away is waited for, then done without.
+        """Log something that is safe on disk: now, or in `settle` where the tracking server is away.
 
         `log` must change nothing where it is called again.
         """
+        self._untracked.append(log)
+        if len(self._untracked) > 1:  # in the order in which it was said, and no work waits for a server that is away
+            return
+        error = self._try()
+        if error is not None:
+            self.watch_failed(error)
+
+    def settle(self) -> None:
+        """Log what is left; a server that is away is waited for, then done without."""
+        patience = float(os.environ.get(PATIENCE_VARIABLE, PATIENCE))
+        end, error = time.monotonic() + patience, None
+        while self._untracked and not self.tracking_lost:
+            waited, error = error is not None, self._try()
+            if error is None:
+                return
+            if not waited:
+                self.say(
+                    f"  the tracking server does not answer ({first_line(error)}); waiting {patience:.0f} s for it"
+                )
+            if time.monotonic() > end:
+                self.tracking_lost = first_line(error)
+            else:
+                time.sleep(RETRY_EVERY)
+
+    def _try(self) -> Exception | None:
+        """Log what is left until the server does not answer."""
         from pipelines.tracking.server import is_outage
 
-        while not self.tracking_lost:
+        while self._untracked:
             try:
-                log()
-                return
+                self._untracked[0]()
             except Exception as error:
                 if not is_outage(error):
                     raise
-                self._wait(first_line(error))
-
-    def _wait(self, reason: str) -> None:
-        if self._waited == 0.0:
-            self.say(f"  the tracking server does not answer ({reason}); waiting up to {PATIENCE:.0f} s for it")
-        if self._waited >= PATIENCE:
-            self.tracking_lost = reason
-            return
-        started = time.monotonic()
-        time.sleep(RETRY_EVERY)
-        self._waited += time.monotonic() - started
+                return error
+            del self._untracked[0]
+        return None

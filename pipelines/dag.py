@@ -95,4 +95,5 @@ def registered(recipe: Recipe, context: RunContext, evaluated: Artefact, reporte
     digest = sha256_of(folder / "classifier.json")
     parent, made = context.parent, []
     context.track(lambda: made.append(register(parent.client, parent.run_id, recipe.model_name, folder, digest, tags)))
+    context.settle()
     return made[0] if made else None

@@ -93,6 +93,7 @@ def execute(module: ModuleType, targets: list[str], inputs: dict[str, Any], cont
             context.parent.end("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         raise
     context.track(lambda: context.parent.end("FINISHED"))
+    context.settle()
     return results
 
 

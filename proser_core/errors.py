@@ -28,6 +28,10 @@ class TrainingError(ProserError):
     """Training cannot go on, for example because the loss is not finite."""
 
 
+class StorageError(ProserError):
+    """The storage cannot be written any more: its disk is full."""
+
+
 class ClusterError(ProserError):
     """The cluster does not answer or cannot give what the plan needs."""
 
@@ -43,12 +47,13 @@ def first_line(error: BaseException) -> str:
 
 
 def exit_code_of(command: Callable[[], int]) -> int:
-    """What a command returns; an error is one line on stderr: 1 a training failed, 2 bad input, 130 interrupted."""
+    """What a command returns; an error is one line on stderr: 1 a training failed or the disk is full, 2 bad input,
+    130 interrupted."""
     try:
         return command()
     except ProserError as error:
         print(f"proser: {error}", file=sys.stderr)
-        return 1 if isinstance(error, TrainingError) else 2
+        return 1 if isinstance(error, TrainingError | StorageError) else 2
     except KeyboardInterrupt:
         print("\nproser: interrupted; the same command goes on from the last finished epoch", file=sys.stderr)
         return 130

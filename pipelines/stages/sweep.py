@@ -152,7 +152,7 @@ class SweepWatch:
                 parent.track_trial(self.row(trial), epochs[trial.key])
                 self._tracked.add(trial.key)
             else:
-                parent.child(trial.key, trial.name, trial.params()).log_epochs(epochs[trial.key])
+                parent.track_epochs(trial.key, trial.name, trial.params(), epochs[trial.key])
 
     def row(self, trial: Trial) -> dict[str, Any]:
         """The trial's parameters, status and metrics."""

@@ -1,12 +1,14 @@
 """MLflow runs: one parent for a pipeline run, one child for a trial, fed from files on disk.
 
-Everything is looked up by tag before it is made, and only epochs that are not there yet are
-logged, so that calling anything twice changes nothing.
+Everything is looked up by tag before it is made, and only what is not there yet is logged, so that
+calling anything twice changes nothing. A request that failed may have arrived: what the server has is
+read again after it.
 """
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +37,7 @@ class ParentRun:
     run_id: str
     _children: dict[str, "ChildRun"] = field(default_factory=dict)
     _logged: dict[str, int] = field(default_factory=dict)
+    _doubtful: bool = False
 
     @classmethod
     def open(cls, name: str, run_key: str, params: dict[str, Any], tags: dict[str, str]) -> "ParentRun":
@@ -60,7 +63,18 @@ class ParentRun:
             if not token:
                 return
 
-    def child(self, trial_key: str, name: str, params: dict[str, Any]) -> "ChildRun":
+    @contextmanager
+    def _certain(self) -> Iterator[None]:
+        """Act on what the server has: it is read again where an earlier request failed."""
+        if self._doubtful:
+            self._children.clear()
+            self._logged.clear()
+            self._read_children()
+        self._doubtful = True
+        yield
+        self._doubtful = False
+
+    def _child(self, trial_key: str, name: str, params: dict[str, Any]) -> "ChildRun":
         """The run of a trial: found by its key, else created."""
         if trial_key not in self._children:
             tags = {PARENT_TAG: self.run_id, TRIAL_KEY: trial_key}
@@ -91,23 +105,30 @@ class ParentRun:
     def curve(self, prefix: str, epochs: list[dict[str, float]]) -> None:
         """Log the epochs of a training curve, under `prefix/...`, that are not logged yet."""
         counter = f"{prefix}/epoch"
-        if counter not in self._logged:
-            self._logged[counter] = int(self.client.get_run(self.run_id).data.metrics.get(counter, -1)) + 1
-        for row in epochs[self._logged[counter] :]:
-            _log(self.client, self.run_id, _epoch_metrics(row, f"{prefix}/"))
-            self._logged[counter] = int(row["epoch"]) + 1
+        with self._certain():
+            if counter not in self._logged:
+                self._logged[counter] = int(self.client.get_run(self.run_id).data.metrics.get(counter, -1)) + 1
+            for row in epochs[self._logged[counter] :]:
+                _log(self.client, self.run_id, _epoch_metrics(row, f"{prefix}/"))
+                self._logged[counter] = int(row["epoch"]) + 1
+
+    def track_epochs(self, key: str, name: str, params: dict[str, Any], epochs: list[dict[str, float]]) -> None:
+        """Log the epochs of a trial in progress that are not logged yet."""
+        with self._certain():
+            self._child(key, name, params).log_epochs(epochs)
 
     def track_trial(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> None:
         """Bring a trial's run up to date with its row of the sweep; a finished one is left alone."""
-        child = self.child(row["key"], row["name"], row["params"])
-        if child.ended:
-            return
-        self._describe(child, row["params"], row.get("spaces", []))  # again where a crash came in between
-        child.log_epochs(epochs)
-        if row["status"] == "finished":
-            child.finish(row["metrics"])
-        else:
-            child.leave(row["reason"], row["metrics"], failed=row["status"] == "failed")
+        with self._certain():
+            child = self._child(row["key"], row["name"], row["params"])
+            if child.ended:
+                return
+            self._describe(child, row["params"], row.get("spaces", []))  # again where a crash came in between
+            child.log_epochs(epochs)
+            if row["status"] == "finished":
+                child.finish(row["metrics"])
+            else:
+                child.leave(row["reason"], row["metrics"], failed=row["status"] == "failed")
 
     def results(self, report: Artefact, evaluation: dict[str, Any]) -> None:
         """The selected trial's metrics, the controls' under their names, and the report's files, once."""
@@ -117,6 +138,7 @@ class ParentRun:
         for name, method in evaluation["methods"].items():
             prefix = "" if name == PROSER else f"controls/{_slug(name)}/"
             metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
+        metrics = _missing(metrics, self.client.get_run(self.run_id).data.metrics)
         _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in metrics.items()])
         self.client.set_tag(self.run_id, "proser.selected", evaluation["selected"]["name"])
         self.report(report)
@@ -147,42 +169,56 @@ class ParentRun:
 
 @dataclass
 class ChildRun:
-    """The MLflow run of one trial."""
+    """The MLflow run of one trial; `logged` are the latest values of its metrics when it was read."""
 
     client: MlflowClient
     run_id: str
+    status: str
+    logged: dict[str, float]
     logged_epochs: int
-    ended: bool
     left: bool
     described: bool
 
     @classmethod
     def of(cls, client: MlflowClient, run: Run) -> "ChildRun":
         """What is known of an existing run, from its own last epoch."""
-        logged = int(run.data.metrics.get("epoch", -1)) + 1
-        described = any(name.startswith(views.POINT) for name in run.data.metrics)
-        return cls(client, run.info.run_id, logged, run.info.status == "FINISHED", NOTE in run.data.tags, described)
+        logged = run.data.metrics
+        described = any(name.startswith(views.POINT) for name in logged)
+        epochs, left = int(logged.get("epoch", -1)) + 1, NOTE in run.data.tags
+        return cls(client, run.info.run_id, run.info.status, logged, epochs, left, described)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the trial has finished, with all that there is to log."""
+        return self.status == "FINISHED"
 
     def log_epochs(self, epochs: list[dict[str, float]]) -> None:
-        """Log the epochs that are not logged yet."""
-        for row in epochs[self.logged_epochs :]:
+        """Log the epochs that are not logged yet; a run that was cut off goes on."""
+        fresh = epochs[self.logged_epochs :]
+        if fresh and self.status == "KILLED":
+            self.client.update_run(self.run_id, status="RUNNING")
+            self.status = "RUNNING"
+        for row in fresh:
             _log(self.client, self.run_id, _epoch_metrics(row, ""))
             self.logged_epochs = int(row["epoch"]) + 1
 
     def finish(self, metrics: dict[str, float]) -> None:
         """Final metrics, once, at step 0: the UI draws bars of what has no later step."""
         if not self.ended:
-            _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in metrics.items()])
+            fresh = _missing(metrics, self.logged)
+            _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in fresh.items()])
             if self.left:
                 self.client.delete_tag(self.run_id, NOTE)
             self.client.set_terminated(self.run_id, "FINISHED")
-            self.ended = True
+            self.status = "FINISHED"
 
     def leave(self, reason: str, metrics: dict[str, float], *, failed: bool) -> None:
         """Mark the trial as failed or as stopped early, with the reason where the UI shows it."""
-        _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in metrics.items()])
+        fresh = _missing(metrics, self.logged)
+        _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in fresh.items()])
         self.client.set_tag(self.run_id, NOTE, reason)
-        self.client.set_terminated(self.run_id, "FAILED" if failed else "KILLED")
+        self.status = "FAILED" if failed else "KILLED"
+        self.client.set_terminated(self.run_id, self.status)
         self.left = True
 
 
@@ -214,6 +250,11 @@ def _epoch_metrics(row: dict[str, float], prefix: str) -> list[Metric]:
 
 def _metric(name: str, value: float, step: int) -> Metric:
     return Metric(name, float(value), int(time.time() * 1000), step)
+
+
+def _missing(metrics: Mapping[str, float], logged: Mapping[str, float]) -> dict[str, float]:
+    """What a crash between two requests has not logged yet."""
+    return {name: value for name, value in metrics.items() if logged.get(name) != value}
 
 
 def _log(client: MlflowClient, run_id: str, metrics: list[Metric]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proser_core.errors import TrackingError, first_line
+from proser_core.jobs.files import FULL
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -19,7 +20,7 @@ LOCAL_UI = "http://127.0.0.1:5000"  # where `proser ui` serves by itself
 OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # the UI's view for training runs
 SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # blindly again, a run whose answer was lost would be made twice
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
@@ -62,6 +63,8 @@ def is_outage(error: Exception) -> bool:
 
     if isinstance(error, MlflowException):
         return error.error_code in AWAY
+    if isinstance(error, OSError) and error.errno in FULL:  # the folder of the artefacts
+        return True
     return isinstance(error, ConnectionError | TimeoutError) or type(error).__module__.startswith("requests.")
 
 

@@ -1,21 +1,57 @@
 """Files that are whole or not there: written beside their place, then moved into it."""
 
+import errno
 import hashlib
 import json
 import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from proser_core.errors import StorageError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+BESIDE = re.compile(r"\..+\.\d+")  # a file that is being written: a dot, its name, the writer's process
+
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace `path` in one step; a reader or a crash never sees half of it."""
+    """Replace `path` in one step; a reader or a crash never sees half of it, and an error leaves nothing behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def clear_halves(folder: Path) -> None:
+    """Remove what a process that was killed has left of files that it was writing."""
+    for path in folder.iterdir():
+        if BESIDE.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def full_disk_named(folder: Path) -> Iterator[None]:
+    """Turn the system's error of a full disk into a StorageError that says where, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        # numpy's own error of an array that did not fit has no number
+        if error.errno not in FULL and (error.errno is not None or shutil.disk_usage(folder).free > 0):
+            raise
+        raise StorageError(
+            f"the disk of {error.filename or folder} is full; free some space, then the same command goes on "
+            "from the last finished epoch"
+        ) from error
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -8,7 +8,7 @@ the source code. A stage is skipped if the folder for its key is there, whole an
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,10 +81,16 @@ class Store:
         return seal(folder, inputs, built, seconds=self.ran[stage])
 
 
-def seal(folder: Path, inputs: Mapping[str, Any], built: Built | None = None, seconds: float = 0.0) -> Artefact:
-    """Write the manifest that makes a folder an artefact."""
+def seal(
+    folder: Path,
+    inputs: Mapping[str, Any],
+    built: Built | None = None,
+    seconds: float = 0.0,
+    passing: Collection[str] = (),
+) -> Artefact:
+    """Write the manifest that makes a folder an artefact; `passing` are files that are not to stay."""
     built = built or Built()
-    files = {name: sha256_of(folder / name) for name in _file_names(folder)}
+    files = {name: sha256_of(folder / name) for name in _file_names(folder) if name not in passing}
     manifest = {
         "complete": built.complete,
         "seconds": round(seconds, 3),

@@ -8,6 +8,7 @@ again goes on from its last epoch.
 import io
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from proser_core.config import Recipe, from_json
 from proser_core.data.batches import TrainingBatches
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError, TrainingError
-from proser_core.jobs.files import write_atomically
+from proser_core.jobs.files import clear_halves, full_disk_named, write_atomically
 from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs
 from proser_core.jobs.store import MANIFEST, seal
 from proser_core.learning.fit import Metrics, State, fit
@@ -33,8 +34,8 @@ from proser_core.recognition.logits import PARTS, compute_logits, save_logits
 def run_job(job: Job, notify: Callable[[Metrics], None]) -> None:
     """Train, then score every image, in this process of the job's workers.
 
-    Raises TrainingError where the loss or the outcome is not finite. What a user can mend leaves
-    its message in the folder.
+    Raises TrainingError where the loss or the outcome is not finite, StorageError where the disk is full. What
+    a user can mend leaves its message in the folder, if there is room for it.
     """
     torch.set_num_threads(job.threads)
     keep_freed_memory()
@@ -44,12 +45,14 @@ def run_job(job: Job, notify: Callable[[Metrics], None]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         _clear(folder)
     try:
-        net = _trained(job, from_json(Recipe, job.recipe), task, notify)
-        if rank == 0:
-            _finish(job, net, task)
+        with full_disk_named(folder):
+            net = _trained(job, from_json(Recipe, job.recipe), task, notify)
+            if rank == 0:
+                _finish(job, net, task)
     except ProserError as error:
         if rank == 0:
-            write_atomically(folder / FAILURE, str(error).encode())
+            with suppress(OSError):
+                write_atomically(folder / FAILURE, str(error).encode())
         raise
 
 
@@ -112,15 +115,22 @@ def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask) -> 
             "the network gives logits that are not finite, and they must stay finite; lower the learning rate, "
             "or check the weights that it began from"
         )
-    save_logits(tables, folder / LOGITS)
-    save_weights(net, folder / WEIGHTS)
-    for name in (STATE, FAILURE):
+    try:
+        save_logits(tables, folder / LOGITS)
+        save_weights(net, folder / WEIGHTS)
+    except OSError:  # half of them only fills a full disk
+        for name in (LOGITS, WEIGHTS):
+            (folder / name).unlink(missing_ok=True)
+        raise
+    passing = (STATE, FAILURE)
+    seal(folder, job.inputs, passing=passing)  # before the checkpoint goes: a crash in between would train all again
+    for name in passing:
         (folder / name).unlink(missing_ok=True)
-    seal(folder, job.inputs)
 
 
 def _clear(folder: Path) -> None:
     """Remove what an earlier attempt left; its epochs stay where a checkpoint goes on from them."""
+    clear_halves(folder)
     stale = (FAILURE, MANIFEST) if (folder / STATE).is_file() else (FAILURE, MANIFEST, EPOCHS)
     for name in stale:
         (folder / name).unlink(missing_ok=True)

@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from proser_core.errors import CheckpointError
 
 
 def save_weights(module: nn.Module, path: Path) -> None:
-    """Parameters and buffers as safetensors."""
-    save_file({name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}, path)
+    """Parameters and buffers as safetensors. Raises OSError where the file cannot be written."""
+    path.write_bytes(save({name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}))
 
 
 def load_weights(module: nn.Module, path: Path) -> None:

@@ -1,6 +1,7 @@
 """A training worker: what it leaves on disk, also after it was stopped."""
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,8 @@ from safetensors.torch import load_file
 
 from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import CheckpointError, TrainingError
-from proser_core.jobs import spec
+from proser_core.errors import CheckpointError, StorageError, TrainingError
+from proser_core.jobs import spec, worker
 from proser_core.jobs.files import sha256_of
 from proser_core.jobs.store import Artefact, find
 from proser_core.jobs.worker import run_job
@@ -153,3 +154,59 @@ def test_the_message_of_an_earlier_failure_goes_when_the_job_succeeds(make: Make
     (Path(job.folder) / spec.FAILURE).write_text("an earlier attempt")
     run_job(job, ignore)
     assert not (Path(job.folder) / spec.FAILURE).exists()
+
+
+def test_a_crash_in_the_last_moment_of_a_job_repeats_no_epoch(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make("job")
+
+    def crash(*arguments: object, **options: object) -> None:
+        raise StoppedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "seal", crash)
+        with pytest.raises(StoppedError):
+            run_job(job, ignore)
+    again: list[object] = []
+    run_job(job, again.append)
+    assert again == []
+    assert len(spec.read_epochs(Path(job.folder))) == 3
+    assert find(Path(job.folder)) is not None
+
+
+def full_disk_at(path: Path) -> None:
+    """Let the next write to a path meet a full disk."""
+    path.symlink_to("/dev/full")
+
+
+def test_a_full_disk_at_a_checkpoint_is_named_and_the_job_goes_on_once_there_is_room(make: Make) -> None:
+    whole, cut = make("whole"), make("cut")
+    folder = Path(cut.folder)
+    beside = folder / f".{spec.STATE}.{os.getpid()}"
+    with pytest.raises(StorageError, match="is full; free some space"):
+        run_job(cut, lambda metrics: full_disk_at(beside))
+    assert "is full" in (folder / spec.FAILURE).read_text()
+    assert {path.name for path in folder.iterdir()} == {spec.EPOCHS, spec.STATE, spec.FAILURE}
+    again: list[object] = []
+    run_job(cut, again.append)
+    run_job(whole, ignore)
+    assert len(again) == 2  # the first epoch had its checkpoint
+    assert find(folder).digest == find(Path(whole.folder)).digest  # type: ignore[union-attr]
+
+
+def test_a_full_disk_at_the_weights_leaves_the_last_checkpoint_and_no_half_of_them(make: Make) -> None:
+    job = make("job", recipe=lively_recipe(epochs=1))
+    folder = Path(job.folder)
+    with pytest.raises(StorageError, match="is full"):
+        run_job(job, lambda metrics: full_disk_at(folder / spec.WEIGHTS))
+    assert {path.name for path in folder.iterdir()} == {spec.EPOCHS, spec.STATE, spec.FAILURE}
+    run_job(job, stop_after(1))
+    assert find(folder) is not None
+
+
+def test_a_job_removes_what_a_killed_process_was_writing_and_leaves_the_lock(make: Make) -> None:
+    job = make("job", recipe=lively_recipe(epochs=1))
+    folder = Path(job.folder)
+    (folder / f".{spec.STATE}.12345").write_bytes(b"half")
+    (folder / ".lock").touch()
+    run_job(job, ignore)
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == [".lock"]

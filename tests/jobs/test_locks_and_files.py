@@ -1,0 +1,100 @@
+"""Locks, and files that are whole or not there, also on a disk that is full."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from proser_core.errors import ConfigError, StorageError, TrainingError, exit_code_of
+from proser_core.jobs.files import clear_halves, full_disk_named, write_atomically
+from proser_core.jobs.lock import LOCK, alone_at, alone_in
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from proser_core.jobs.lock import alone_at
+with alone_at(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def full(path: Path) -> None:
+    """Let writing a file meet a full disk."""
+    path.with_name(f".{path.name}.{os.getpid()}").symlink_to("/dev/full")
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "state.pt"
+    write_atomically(path, b"old")
+    full(path)
+    with (
+        pytest.raises(StorageError, match=rf"the disk of {tmp_path} is full; free some space"),
+        full_disk_named(tmp_path),
+    ):
+        write_atomically(path, b"new")
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("state.pt", b"old")]
+
+
+def test_other_errors_of_the_system_are_not_called_a_full_disk(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), full_disk_named(tmp_path):
+        (tmp_path / "missing").read_text()
+
+
+def test_halves_of_killed_processes_go_and_other_files_stay(tmp_path: Path) -> None:
+    for name in (".state.pt.77", ".epochs.jsonl.1", ".lock", "state.pt", ".hidden.txt"):
+        (tmp_path / name).touch()
+    clear_halves(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "state.pt", ".hidden.txt"}
+
+
+def test_a_full_disk_ends_a_command_with_one_line_and_exit_code_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> int:
+        with alone_in(tmp_path, "a sweep"):
+            full(tmp_path / "table.json")
+            write_atomically(tmp_path / "table.json", b"{}")
+        return 0
+
+    assert exit_code_of(command) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"proser: the disk of {tmp_path} is full")
+    assert error.count("\n") == 1
+
+
+def test_a_second_run_is_told_who_works_there_and_is_let_in_afterwards(tmp_path: Path) -> None:
+    said = rf"proser sweep digits ablation, process {os.getpid()} on .*, since"
+    with alone_in(tmp_path, "proser sweep digits ablation"), pytest.raises(ConfigError, match=said):
+        alone_in(tmp_path, "another").__enter__()
+    with alone_in(tmp_path, "another"):
+        pass
+
+
+def test_a_training_waits_for_a_process_of_an_earlier_attempt_and_its_death_lets_it_in(tmp_path: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    entered = threading.Event()
+
+    def train() -> None:
+        with alone_at(tmp_path):
+            entered.set()
+
+    waiting = threading.Thread(target=train)
+    waiting.start()
+    assert not entered.wait(0.5)
+    holder.kill()
+    holder.wait()
+    waiting.join(timeout=30)
+    assert entered.is_set()
+
+
+def test_a_training_gives_up_with_the_name_of_a_process_that_does_not_end(tmp_path: Path) -> None:
+    said = f"another process trains in {tmp_path}: process {os.getpid()} on"
+    with alone_at(tmp_path), pytest.raises(TrainingError, match=said):
+        alone_at(tmp_path, wait=0.1).__enter__()
+    assert (tmp_path / LOCK).read_text() == ""

@@ -1,0 +1,170 @@
+"""A tracking server that goes away: no work waits for it, nothing is lost and nothing is logged twice."""
+
+import io
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from pipeline_runs import tiny_recipe
+from rich.console import Console
+
+import pipelines.context
+from pipelines.cluster import Cluster
+from pipelines.context import PATIENCE_VARIABLE, RunContext
+from pipelines.tracking.runs import ParentRun
+from proser_core.jobs.store import Store
+
+TRIALS = ("one", "two")
+EPOCHS = [{"epoch": number, "loss": 1.0 / (number + 1)} for number in range(4)]
+
+
+@pytest.fixture
+def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParentRun:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    return ParentRun.open("sweep", "key", {"seed": 0}, {})
+
+
+@pytest.fixture
+def context(parent: ParentRun, tmp_path: Path) -> RunContext:
+    recipe = tiny_recipe()
+    store = Store(tmp_path / "storage")
+    console = Console(file=io.StringIO())
+    return RunContext(store, Cluster(recipe.cluster, store.root), parent, console, None, {}, None, False, [])
+
+
+class Lossy:
+    """A client whose requests get lost on their way, or arrive and their answers get lost."""
+
+    def __init__(self, client: MlflowClient, seed: int) -> None:
+        self._client, self._random = client, random.Random(seed)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def request(*arguments: Any, **options: Any) -> Any:
+            fate = self._random.choice(("fine", "fine", "fine", "lost", "answer lost"))
+            if fate == "lost":
+                raise ConnectionError(fate)
+            answer = getattr(self._client, name)(*arguments, **options)
+            if fate == "answer lost":
+                raise ConnectionError(fate)
+            return answer
+
+        return request
+
+
+def until_it_succeeds(log: Callable[[], None]) -> None:
+    while True:
+        try:
+            log()
+            return
+        except ConnectionError:
+            pass
+
+
+def row(key: str) -> dict[str, Any]:
+    return {"key": key, "name": key, "params": {"beta": 1}, "status": "finished", "metrics": {"dev/f1": 0.5}}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_requests_and_answers_that_get_lost_double_nothing_and_lose_nothing(parent: ParentRun, seed: int) -> None:
+    client = parent.client
+    parent.client = Lossy(client, seed)  # type: ignore[assignment]
+    for count in (1, 3, 4):
+        until_it_succeeds(lambda count=count: parent.curve("pretrain", EPOCHS[:count]))  # type: ignore[misc]
+        for key in TRIALS:
+            until_it_succeeds(
+                lambda key=key, count=count: parent.track_epochs(key, key, {"beta": 1}, EPOCHS[:count])  # type: ignore[misc]
+            )
+    for key in TRIALS:
+        until_it_succeeds(lambda key=key: parent.track_trial(row(key), EPOCHS))  # type: ignore[misc]
+    runs = client.search_runs([parent.experiment_id])
+    keys = Counter(run.data.tags.get("proser.trial_key", "the sweep") for run in runs)
+    assert keys == {"the sweep": 1, "one": 1, "two": 1}
+    for run in runs:
+        names = ("loss", "dev/f1") if "proser.trial_key" in run.data.tags else ("pretrain/loss",)
+        for name in names:
+            steps = [metric.step for metric in client.get_metric_history(run.info.run_id, name)]
+            assert steps == ([3] if name == "dev/f1" else [0, 1, 2, 3]), name
+    assert [run.info.status for run in runs if "proser.trial_key" in run.data.tags] == ["FINISHED", "FINISHED"]
+
+
+def test_what_was_cut_off_between_the_metrics_and_the_end_of_a_trial_is_not_logged_again(parent: ParentRun) -> None:
+    parent.track_epochs("one", "one", {"beta": 1}, EPOCHS)
+    child = parent._children["one"]
+    for name, value in row("one")["metrics"].items():  # and here the driver was killed
+        parent.client.log_metric(child.run_id, name, value, step=3)
+    again = ParentRun.open("sweep", "key", {"seed": 0}, {})
+    again.track_trial(row("one"), EPOCHS)
+    assert len(again.client.get_metric_history(child.run_id, "dev/f1")) == 1
+    assert again.client.get_run(child.run_id).info.status == "FINISHED"
+
+
+def test_a_trial_that_was_killed_runs_again_in_tracking_when_it_goes_on(parent: ParentRun) -> None:
+    parent.track_epochs("one", "one", {}, EPOCHS[:2])
+    parent.end("KILLED")
+    again = ParentRun.open("sweep", "key", {"seed": 0}, {})
+    run_id = again._children["one"].run_id
+    assert again.client.get_run(run_id).info.status == "KILLED"
+    again.track_epochs("one", "one", {}, EPOCHS[:3])
+    assert again.client.get_run(run_id).info.status == "RUNNING"
+
+
+class Server:
+    """Logs what it is told unless it is away."""
+
+    def __init__(self) -> None:
+        self.away, self.logged = True, []
+
+    def told(self, what: str) -> Callable[[], None]:
+        def log() -> None:
+            if self.away:
+                raise ConnectionError("refused")
+            self.logged.append(what)
+
+        return log
+
+
+def test_no_work_waits_for_a_server_that_is_away_and_the_end_logs_all_in_order(
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, slept = Server(), []
+
+    def come_back(seconds: float) -> None:
+        slept.append(seconds)
+        server.away = False
+
+    monkeypatch.setattr(pipelines.context.time, "sleep", come_back)
+    for what in ("curve", "trial", "report"):
+        context.track(server.told(what))
+    assert slept == []
+    context.settle()
+    assert server.logged == ["curve", "trial", "report"]
+    assert len(slept) == 1
+    assert context.tracking_lost == ""
+
+
+def test_a_server_that_stays_away_is_done_without_once_patience_is_over(
+    context: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PATIENCE_VARIABLE, "0")
+    server = Server()
+    context.track(server.told("trial"))
+    context.settle()
+    assert context.tracking_lost == "refused"
+    context.track(server.told("report"))
+    context.settle()
+    assert server.logged == []
+    printed = context.console.file.getvalue()  # type: ignore[attr-defined]
+    assert printed.count("the tracking server does not answer (refused)") == 1
+    assert printed.count("metrics cannot be logged now (refused)") == 1
+
+
+def test_an_error_that_is_no_outage_is_not_kept_for_later(context: RunContext) -> None:
+    def refuse() -> None:
+        raise ValueError("a mistake of ours")
+
+    with pytest.raises(ValueError, match="a mistake of ours"):
+        context.track(refuse)
