@@ -74,9 +74,15 @@ def sweep(bases: Sequence[Base], context: RunContext, folder: Path) -> Built:
     context.say(f"  {len(trials)} trials ({controls}), {len(trials) - len(missing)} of them trained before")
     if missing and context.trains:
         jobs = [trial.job(base.task, base.pretrained, context.bf16) for base, trial in missing]
+        workers = bases[0].recipe.cluster.num_workers
+
+        def poll() -> None:
+            context.watch_cluster(workers)
+            watch.poll()
+
         try:
-            with watching(watch.poll, context.watch_failed):
-                context.cluster.run_jobs(jobs, bases[0].recipe.cluster.num_workers, folder.name)
+            with watching(poll, context.watch_failed):
+                context.cluster.run_jobs(jobs, workers, folder.name)
         finally:
             watch.close()
     rows = [watch.row(trial) for trial in trials]
