@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run ui test benchmark check format clean
+.PHONY: run ui test test-faults benchmark check format clean
 
 run: $(INSTALLED)
 	$(BIN)/proser run digits
@@ -13,6 +13,9 @@ ui: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest
+
+test-faults: $(INSTALLED)
+	$(BIN)/python tests/faults
 
 benchmark: $(INSTALLED)
 	$(BIN)/python -m benchmarks

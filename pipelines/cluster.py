@@ -125,6 +125,19 @@ class Cluster:
             fits = min(fits, _shares(resources.get("GPU", 0.0), workers * self.config.gpus_per_worker))
         return max(1, min(fits, self.config.max_concurrent or fits))
 
+    def shortage(self, workers: int) -> str:
+        """What a training of so many workers waits for on the nodes that live now; empty where it fits."""
+        if not self._resources:
+            return ""  # it is not joined yet
+        import ray
+
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        for kind, each in self._worker_resources().items():
+            fits = sum(_shares(node.get(kind, 0.0), each) for node in nodes)
+            if fits < workers:
+                return f"{workers} worker(s) of {each:g} {kind}; the cluster has room for {fits} now"
+        return ""
+
     def on_workers(self, function: Callable[..., Any], arguments: tuple[Any, ...], copies: int) -> list[Any]:
         """Call a function on `copies` workers at a time, each with a worker's resources, and wait for all.
 

@@ -59,6 +59,7 @@ class RunContext:
     tracking_lost: str = ""
     _untracked: list[Callable[[], None]] = field(default_factory=list)
     _warned: bool = False
+    _shortage: str = ""
 
     def say(self, text: str) -> None:
         """One line for the user."""
@@ -71,6 +72,13 @@ class RunContext:
         started = time.monotonic()
         yield
         self.store.ran[name] = time.monotonic() - started
+
+    def watch_cluster(self, workers: int) -> None:
+        """Say when a cluster that lost nodes has no room for any training, which Ray would wait for in silence."""
+        shortage = self.cluster.shortage(workers)
+        if shortage != self._shortage:
+            self._shortage = shortage
+            self.say(f"  waiting for {shortage}" if shortage else "  the cluster has room again")
 
     def watch_failed(self, error: Exception) -> None:
         """Training goes on where watching it fails; what was not logged is logged later."""

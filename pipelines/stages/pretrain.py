@@ -78,8 +78,10 @@ def _train(plans: list[Pretraining], context: RunContext) -> None:
             context.say(f"  {_split(plan, context)}going on after {done}")
     total = sum(plan.recipe.pretrain.epochs for plan in plans)
     progress = Tracker(context.console, spec.PRETRAIN, total, "epochs")
+    workers = 1 if context.pretrained_file else plans[0].recipe.cluster.pretrain_workers
 
     def poll() -> None:
+        context.watch_cluster(workers)
         epochs = [plan.epochs() for plan in plans]
         accuracies = [rows[-1]["train/accuracy"] for rows in epochs if rows]
         mean = sum(accuracies) / max(len(accuracies), 1)
@@ -87,7 +89,6 @@ def _train(plans: list[Pretraining], context: RunContext) -> None:
         for plan, rows in zip(plans, epochs, strict=True):
             context.parent.curve(_curve(plan, context), rows)
 
-    workers = 1 if context.pretrained_file else plans[0].recipe.cluster.pretrain_workers
     try:
         with watching(poll, context.watch_failed):
             context.cluster.run_jobs([plan.job(context.bf16) for plan in plans], workers, spec.PRETRAIN)

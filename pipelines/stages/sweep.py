@@ -139,7 +139,8 @@ class SweepWatch:
         self._progress = Tracker(context.console, "sweep", total, "epochs")
 
     def poll(self) -> None:
-        """Report what is on disk now."""
+        """Report what is on disk now, and a cluster that lost its room."""
+        self._context.watch_cluster(self._trials[0].recipe.cluster.num_workers)
         # before the epochs are read: of a trial that has ended, all of them are on disk by then
         ended = {trial.key for trial in self._trials if (trial.folder / MANIFEST).is_file()}
         epochs = {trial.key: spec.read_epochs(trial.folder) for trial in self._trials}

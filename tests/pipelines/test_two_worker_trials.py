@@ -58,3 +58,19 @@ def test_a_pretraining_that_diverges_leaves_its_reason(cluster: Cluster, task: A
     job = spec.Job(kind="pretrain", recipe=to_json(diverging), task=str(task.path), folder=str(folder))
     cluster.run_jobs([job], 2, "pretrain")
     assert "must stay finite" in (folder / spec.FAILURE).read_text()
+
+
+def test_an_error_that_only_the_rank_that_scores_meets_ends_every_rank(
+    cluster: Cluster, task: Artefact, tmp_path: Path
+) -> None:
+    recipe = tiny_recipe()
+    one_batch = len(OpenSetTask.load(task.path).train) // 2 * 2
+    pretrain = replace(recipe.pretrain, lr=1e38, schedule="constant", epochs=1, batch_size=one_batch)
+    job = spec.Job(
+        kind="pretrain",
+        recipe=to_json(replace(recipe, pretrain=pretrain)),
+        task=str(task.path),
+        folder=str(tmp_path / "pretrain"),
+    )
+    cluster.run_jobs([job], 2, "pretrain")
+    assert "logits that are not finite" in (tmp_path / "pretrain" / spec.FAILURE).read_text()

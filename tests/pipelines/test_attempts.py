@@ -1,0 +1,57 @@
+"""Attempts at one training: what an earlier one finished is kept, and one without room is not begun."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pipeline_runs import tiny_recipe
+
+from pipelines.cluster import check_room, run_single_trial
+from proser_core.config import to_json
+from proser_core.errors import StorageError
+from proser_core.jobs import spec
+from proser_core.jobs.lock import alone_at
+from proser_core.jobs.store import MANIFEST, Artefact
+from proser_core.jobs.worker import run_job
+
+
+@pytest.fixture
+def job(task: Artefact, closed_set_weights: Path, tmp_path: Path) -> spec.Job:
+    recipe = tiny_recipe()
+    return spec.Job(
+        kind="finetune",
+        recipe=to_json(replace(recipe, finetune=replace(recipe.finetune, epochs=1))),
+        task=str(task.path),
+        folder=str(tmp_path / "trial"),
+        weights=str(closed_set_weights),
+    )
+
+
+def test_what_an_earlier_attempt_has_finished_is_not_trained_again(job: spec.Job) -> None:
+    run_job(job, lambda metrics: None)
+    manifest = Path(job.folder) / MANIFEST
+    finished = manifest.stat().st_mtime_ns
+    run_single_trial({"job": job.to_json()})
+    assert manifest.stat().st_mtime_ns == finished
+
+
+def test_a_trial_that_another_process_holds_leaves_that_as_its_reason(
+    job: spec.Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(job.folder)
+    monkeypatch.setattr("pipelines.cluster.alone_at", lambda folder: alone_at(folder, wait=0.1))
+    with alone_at(folder):
+        run_single_trial({"job": job.to_json()})
+    assert f"another process trains in {folder}: process {os.getpid()}" in (folder / spec.FAILURE).read_text()
+    assert not (folder / spec.EPOCHS).exists()
+
+
+def test_a_training_whose_checkpoints_have_no_room_is_not_begun(job: spec.Job, tmp_path: Path) -> None:
+    Path(job.folder).mkdir()
+    check_room(job)
+    huge = tmp_path / "huge"
+    huge.touch()
+    os.truncate(huge, 2**42)  # 4 TiB that take no room
+    with pytest.raises(StorageError, match=r"two checkpoints need 16777216\.0 MiB; free some space"):
+        check_room(replace(job, weights=str(huge)))
