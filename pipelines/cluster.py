@@ -159,9 +159,11 @@ def run_single_trial(config: dict[str, Any]) -> None:
     """Tune trainable of a one-worker fine-tune."""
     from ray import tune
 
+    from pipelines.streaming import opener
     from proser_core.jobs.worker import run_job
 
-    run_job(Job(**config["job"]), notify=lambda metrics: tune.report(metrics))
+    job = Job(**config["job"])
+    run_job(job, notify=lambda metrics: tune.report(metrics), open_stream=opener(job))
 
 
 def train_distributed(job: Job, num_workers: int, resources: dict[str, float], storage: Path) -> None:
@@ -211,11 +213,13 @@ def _train_loop(config: dict[str, Any]) -> None:
     import ray.train.torch
     import torch
 
+    from pipelines.streaming import opener
     from proser_core.jobs.worker import run_job
 
-    if config["job"]["recipe"]["cluster"]["gpus_per_worker"]:
+    job = Job(**config["job"])
+    if job.recipe["cluster"]["gpus_per_worker"]:
         torch.cuda.set_device(ray.train.torch.get_device())
-    run_job(Job(**config["job"]), notify=lambda metrics: ray.train.report(metrics))
+    run_job(job, notify=lambda metrics: ray.train.report(metrics), open_stream=opener(job))
 
 
 def _keep_reason(result: Any) -> None:

@@ -19,7 +19,8 @@ def prepared(recipe: Recipe, context: RunContext) -> Artefact:
     from proser_core.jobs.preparing import check_batches, prepare
 
     inputs = {**context.data_inputs, "code": code_version("proser_core.jobs.preparing")}
-    artefact = context.store.run(PREPARE, inputs, lambda folder: prepare(recipe, context.data_dir, folder))
+    store = context.store
+    artefact = store.run(PREPARE, inputs, lambda folder: prepare(recipe, context.data_dir, folder, store))
     check_batches(recipe, context.finetunes, artefact.path)
     return artefact
 

@@ -106,7 +106,7 @@ def _open_context(
     finetunes = finetunes_of(recipe)
     if pretrained_file is not None:
         check_weights(recipe, pretrained_file)
-    check_split(recipe)
+    check_split(recipe, data_dir)
     data = prepare_inputs(recipe, data_dir)
     store = Store(storage, announce=lambda stage: console.print(stage, highlight=False))
     cluster = Cluster(recipe.cluster, store.root)
