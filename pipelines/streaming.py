@@ -7,6 +7,7 @@ not yet used is bounded.
 
 import functools
 import logging
+import re
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.stored import StoredImages
-from proser_core.errors import DataError
+from proser_core.errors import DataError, first_line
 from proser_core.jobs.spec import Job
 
 CHUNK_BYTES = 8 << 20
@@ -47,46 +48,45 @@ class RayImages:
         """See `ImageSource`; the arrays are read only. Raises DataError as a task that decodes does."""
         from ray.exceptions import RayError
 
-        dataset = self._decoded(rows, self._chunk(batch_size))
+        dataset = self._decoded(rows, batch_size)
         try:
             for batch in dataset.iter_batches(batch_size=batch_size, batch_format="numpy", prefetch_batches=1):
                 yield batch["image"]
-        except (DataError, RayError) as error:
+        except RayError as error:
             raise _as_data_error(error) from error
 
-    def _chunk(self, batch_size: int) -> int:
-        """Images of one task; whole batches where one is small, so that none is put together from two tasks."""
-        chunk = max(1, CHUNK_BYTES // (3 * self.size**2))
-        return max(chunk - chunk % batch_size, 1) if chunk >= batch_size else chunk
-
-    def _decoded(self, rows: np.ndarray, chunk: int) -> Any:
+    def _decoded(self, rows: np.ndarray, batch_size: int) -> Any:
         """A Ray Dataset of the decoded images, in this order."""
         import ray.data
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
-        chunks = [{"rows": rows[start : start + chunk]} for start in range(0, len(rows), chunk)]
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        folder, name = self._stored.saved
-        with ray.data.DataContext.current(self._context(chunk)):
+        length, (folder, name) = self._chunk_length(batch_size), self._stored.saved
+        chunks = [{"rows": rows[start : start + length]} for start in range(0, len(rows), length)]
+        with ray.data.DataContext.current(self._context(length, batch_size)):
             return ray.data.from_items(chunks, override_num_blocks=len(chunks)).map_batches(
                 decode,
                 batch_size=None,
                 fn_kwargs={"folder": folder, "name": name, "size": self.size},
-                concurrency=self._tasks,
+                concurrency=min(self._tasks, len(chunks)),
                 num_cpus=0,  # the worker has reserved its cores; asking for more could wait for ever
-                scheduling_strategy=here,
+                label_selector={"ray.io/node-id": ray.get_runtime_context().get_node_id()},
             )
 
-    def _context(self, chunk: int) -> Any:
+    def _chunk_length(self, batch_size: int) -> int:
+        """Images of one task; whole batches where they are small, so that none is put together from two tasks."""
+        length = max(1, CHUNK_BYTES // (3 * self.size**2))
+        return length - length % batch_size if length >= batch_size else length
+
+    def _context(self, chunk_length: int, batch_size: int) -> Any:
+        """Settings of Ray Data: results in the order of the chunks, and a bound on those that wait."""
         import ray.data
 
-        bytes_of_chunk = 3 * chunk * self.size**2
+        images = (2 * self._tasks + WAITING_CHUNKS) * chunk_length + 2 * batch_size
         context = ray.data.DataContext.get_current().copy()
         context.enable_progress_bars = False
         context.execution_options.preserve_order = True
         context.execution_options.resource_limits = ray.data.ExecutionResources.for_limits(
-            object_store_memory=(2 * self._tasks + WAITING_CHUNKS) * bytes_of_chunk
+            object_store_memory=images * 3 * self.size**2
         )
         return context
 
@@ -103,11 +103,6 @@ def _stored(folder: str, name: str, size: int) -> StoredImages:
 
 
 def _as_data_error(error: Exception) -> DataError:
-    """The reader's own words where a task has failed on an image, else Ray's."""
-    cause: BaseException | None = error
-    while cause is not None:
-        inner = getattr(cause, "cause", None) or cause.__cause__
-        if isinstance(inner, DataError):
-            return DataError(str(inner))
-        cause = inner if isinstance(inner, BaseException) else None
-    return DataError(f"images cannot be streamed: {error}")
+    """The reader's own words where a task has failed on an image, which Ray hands on as text, else Ray's."""
+    found = re.search(rf"{DataError.__module__}\.{DataError.__name__}: (.+)", str(error))
+    return DataError(found[1] if found else f"images cannot be streamed: {first_line(error)}")
