@@ -22,7 +22,7 @@ from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.files import read_json, write_atomically
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
-from proser_core.jobs.preparing import check_prepared_for, check_split, prepare, prepare_inputs
+from proser_core.jobs.preparing import check_prepared_for, check_split, prepare, prepare_inputs, refuse_streaming
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.store import MANIFEST, Artefact, Store, find
@@ -43,8 +43,9 @@ def write_job(
     if cluster != recipe.cluster:
         console.print("one process trains all: cluster.num_workers and cluster.pretrain_workers are 1", highlight=False)
     recipe = replace(recipe, cluster=cluster)
+    refuse_streaming(recipe)
     check_recipe(recipe)
-    check_split(recipe)
+    check_split(recipe, data_dir)
     finetunes = tuple(finetunes_of(recipe, points_of(recipe, recipe.space)))
     place, code = data_dir and data_dir.resolve(), CodeVersions.current()
     task = _task_beside(recipe, data_dir, storage, output.parent, code) if with_task else None

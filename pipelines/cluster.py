@@ -248,6 +248,7 @@ def run_single_trial(config: dict[str, Any]) -> None:
     """
     from ray import tune
 
+    from pipelines.streaming import opener
     from proser_core.jobs.worker import run_job
 
     job = Job(**config["job"])
@@ -256,7 +257,7 @@ def run_single_trial(config: dict[str, Any]) -> None:
         with full_disk_named(folder), alone_at(folder):
             if find(folder) is None:
                 check_room(job)
-                run_job(job, notify=lambda metrics: tune.report(metrics))
+                run_job(job, notify=lambda metrics: tune.report(metrics), open_stream=opener(job))
     except StorageError as error:
         tune.report({FULL_DISK: str(error)})
     except ProserError as error:
@@ -346,6 +347,7 @@ def _train_loop(config: dict[str, Any]) -> str:
     import ray.train.torch
     import torch
 
+    from pipelines.streaming import opener
     from proser_core.jobs.worker import run_job
 
     job = Job(**config["job"])
@@ -365,7 +367,7 @@ def _train_loop(config: dict[str, Any]) -> str:
                     raise _EndedError
                 ray.train.report(metrics)
 
-            run_job(job, notify)
+            run_job(job, notify, open_stream=opener(job))
     except _EndedError:
         return ""
     except StorageError as error:

@@ -13,7 +13,7 @@ from pipelines.stages.prepare import prepare_key
 from pipelines.stages.pretrain import plan_pretraining
 from pipelines.stages.sweep import Base
 from proser_core.config import FinetuneConfig, Recipe, to_json
-from proser_core.data.sources import SOURCES
+from proser_core.data.sources import count_classes, count_images
 from proser_core.errors import ClusterError, ConfigError
 from proser_core.jobs.files import read_json
 from proser_core.jobs.probe import StepCost, measure_step
@@ -51,12 +51,18 @@ class Costs:
 
 
 def plan_split(
-    recipe: Recipe, data_inputs: dict[str, Any], finetunes: Sequence[FinetuneConfig], store: Store, bf16: bool
+    recipe: Recipe,
+    data_dir: Path | None,
+    data_inputs: dict[str, Any],
+    finetunes: Sequence[FinetuneConfig],
+    store: Store,
+    bf16: bool,
 ) -> SplitPlan:
     """Look up in the storage what of a split's work is done."""
     task = find(store.folder(PREPARE, prepare_key(data_inputs)))
     if task is None:
-        return SplitPlan(recipe, False, False, _expected_images(recipe), len(finetunes), tuple(finetunes))
+        images = _expected_images(recipe, data_dir)
+        return SplitPlan(recipe, False, False, images, len(finetunes), tuple(finetunes))
     images = read_json(task.path / "task.json")["counts"]
     pretrained = find(plan_pretraining(recipe, task, store, bf16).folder)
     if pretrained is None:
@@ -66,12 +72,12 @@ def plan_split(
     return SplitPlan(recipe, True, True, images, len(trials), missing)
 
 
-def _expected_images(recipe: Recipe) -> dict[str, int]:
-    """Images by role from the published counts, as if classes had equally many."""
-    source = SOURCES[recipe.data.name]
-    known = source.counts["train"] * recipe.data.num_known // source.num_classes
+def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
+    """Images by role, as if classes had equally many."""
+    name = recipe.data.name
+    known = count_images(name, "train", data_dir) * recipe.data.num_known // count_classes(name, data_dir)
     val = round(recipe.data.val_fraction * known)
-    return {"train": known - val, "val": val, "development": val, "test": source.counts["test"]}
+    return {"train": known - val, "val": val, "development": val, "test": count_images(name, "test", data_dir)}
 
 
 def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
@@ -115,7 +121,7 @@ def check_disk(plans: Sequence[SplitPlan], costs: Costs, storage: Path) -> None:
     for plan in plans:
         per_training = cost.weight_bytes + 8 * plan.scored * plan.recipe.data.num_known
         needed += per_training * (len(plan.missing) + (not plan.pretrained))
-        pixels = 3 * plan.recipe.data.image_size**2
+        pixels = 0 if plan.recipe.data.streaming else 3 * plan.recipe.data.image_size**2
         needed += pixels * sum(plan.images.values()) * (not plan.prepared)
     needed += 4 * cost.weight_bytes * max(costs.finetune_at_once, costs.pretrain_at_once)
     free = shutil.disk_usage(storage).free
@@ -189,4 +195,6 @@ def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
             f"{1000 * cost.step_seconds:.3g} ms a step, measured now{memory}"
         )
     lines["time"] = f"about {duration(seconds_left(plans, costs))}" if lines else "nothing to train"
+    if recipe.data.streaming and len(lines) > 1:
+        lines["time"] += ", without decoding the streamed images"
     return lines

@@ -144,7 +144,7 @@ def _open_context(
     points = points_of(recipe, recipe.space)
     if pretrained_file is not None:
         check_weights(recipe, pretrained_file)
-    check_split(recipe)
+    check_split(recipe, data_dir)
     data = {recipe.data.split_index: prepare_inputs(recipe, data_dir)}
     cluster.check()
     bf16 = resolve_precision(recipe)

@@ -157,7 +157,7 @@ def _data(request: SweepRequest) -> dict[int, dict[str, Any]]:
 
     data = {}
     for recipe in request.recipes:
-        check_split(recipe)
+        check_split(recipe, request.data_dir)
         data[recipe.data.split_index] = prepare_inputs(recipe, request.data_dir)
     return data
 
@@ -169,7 +169,7 @@ def _plan(
     from pipelines import plan
 
     plans = [
-        plan.plan_split(recipe, data[recipe.data.split_index], points.finetunes, store, bf16)
+        plan.plan_split(recipe, request.data_dir, data[recipe.data.split_index], points.finetunes, store, bf16)
         for recipe in request.recipes
     ]
     if request.resume and not any(split.prepared for split in plans):

@@ -66,6 +66,9 @@ class DataConfig:
     """Augment with horizontal flips (not for digits). Source: habit of the field."""
     padding: int = 4
     """Pixels of zero padding for random crops. Source: habit of the field."""
+    streaming: bool = False
+    """Decode images while training instead of before: for sets larger than memory. Of Parquet files and
+    image folders; the result is the same. All machines must see an image folder at the same path."""
     download: bool = False
     """Let torchvision download the data set where `--data-dir` does not hold it."""
 

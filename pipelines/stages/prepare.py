@@ -15,7 +15,8 @@ def prepare_task(recipe: Recipe, context: RunContext) -> Artefact:
     from proser_core.jobs.preparing import check_batches, prepare
 
     inputs = prepare_key(context.data_inputs[recipe.data.split_index])
-    artefact = context.store.run(PREPARE, inputs, lambda folder: prepare(recipe, context.data_dir, folder))
+    store = context.store
+    artefact = store.run(PREPARE, inputs, lambda folder: prepare(recipe, context.data_dir, folder, store))
     check_batches(recipe, context.finetunes, artefact.path)
     return artefact
 

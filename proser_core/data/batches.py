@@ -1,10 +1,11 @@
-"""Augmented training batches from images that stay in memory as uint8.
+"""Augmented training batches from images that stay in memory as uint8, or that are streamed.
 
 The images are padded and mirrored once; a random crop is then one `index_select` over rows of
-pixels, without a Python loop over images.
+pixels, without a Python loop over images. Of streamed images this is done batch by batch, with the
+same draws: the batches are equal.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from proser_core.config import DataConfig, Flips
+from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError
 from proser_core.rng import keyed_generator
@@ -36,7 +38,7 @@ class BatchSlice:
 class BatchDraw(NamedTuple):
     """One global batch as indices: rows int64[B] of its images; starts int64[b * H], where each row
     of pixels of this rank's crops begins in the table of crops; operations int64[2, b] for
-    RandAugment, on the host."""
+    RandAugment, on the host. Of streamed images, starts int64[b] are those of the first rows."""
 
     rows: Tensor
     starts: Tensor
@@ -46,7 +48,8 @@ class BatchDraw(NamedTuple):
 class TrainingBatches:
     """Batches of one epoch after another; each epoch a permutation keyed by (seed, purpose, epoch).
 
-    Images that do not fill the last batch wait for another epoch, so that shapes are static.
+    Images that do not fill the last batch wait for another epoch, so that shapes are static. Streamed
+    batches are loaded in the order in which they were drawn, each once.
     Raises ConfigError where the training images do not fill one batch.
     """
 
@@ -75,9 +78,18 @@ class TrainingBatches:
         self._positions = half_slices(batch_size, rank, world_size)
         self._mine, self._magnitude = torch.from_numpy(self._positions).to(device), rand_augment
         self._mirrored_first = self._mirrored_at_first(len(labelled)) if flips == "alternating" else None
-        self._crops = _CropTable(labelled.images, config.padding, config.flip, device)
+        self._crops = (
+            _CropTable(labelled.images, config.padding, config.flip, device)
+            if isinstance(labelled.images, np.ndarray)
+            else _StreamedCrops(labelled.images, len(self._positions), config.padding, config.flip, device)
+        )
         self._targets = torch.from_numpy(np.array(labelled.targets)).to(device)
         self._normalise = Normaliser(normalisation, device)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether `load` only reads tensors that lie on the device."""
+        return isinstance(self._crops, _CropTable)
 
     def epoch(self, epoch: int) -> Iterator[BatchSlice]:
         """This rank's share of each global batch of an epoch."""
@@ -93,6 +105,8 @@ class TrainingBatches:
             rows = order[step * self.batch_size : (step + 1) * self.batch_size]
             draws.append(self._draw(rows, epoch, step))
         drawn = BatchDraw(*(torch.from_numpy(np.stack(values)) for values in zip(*draws, strict=True)))
+        if isinstance(self._crops, _StreamedCrops):
+            self._crops.begin(drawn.rows[:, self._positions].numpy())
         device = self._targets.device
         return drawn._replace(rows=drawn.rows.to(device), starts=drawn.starts.to(device))
 
@@ -157,33 +171,82 @@ class Normaliser:
         return torch.addcmul(self._shift, pixels.permute(0, 3, 1, 2).float(), self._scale)
 
 
+@dataclass(frozen=True)
+class _Windows:
+    """Where rows of crops begin in a flat array of `count` padded images, which their mirror images follow."""
+
+    count: int
+    height: int
+    width: int
+    padding: int
+
+    def first(self, rows: np.ndarray, offsets: np.ndarray, flips: np.ndarray) -> np.ndarray:
+        """int64[B]: the first row of a crop of image `rows[i]`, mirrored where `flips[i]`, from offset (y, x)."""
+        line = (flips * self.count + rows) * (self.height + 2 * self.padding) + offsets[0]
+        return line * (self.width + 2 * self.padding) + offsets[1]
+
+    def lines(self) -> np.ndarray:
+        """int64[H]: how far behind the first row of a crop each of its rows begins."""
+        return np.arange(self.height) * (self.width + 2 * self.padding)
+
+
 class _CropTable:
     """Padded images (and their mirror images) whose crops are windows into one flat array."""
 
     def __init__(self, images: np.ndarray, padding: int, flip: bool, device: torch.device) -> None:
-        self._count, self._height, self._width = images.shape[:3]
+        self._windows = _Windows(len(images), images.shape[1], images.shape[2], padding)
         border = ((0, 0), (padding, padding), (padding, padding), (0, 0))
         padded = torch.from_numpy(np.pad(images, border)).to(device)
         versions = torch.stack([padded, padded.flip(2)]) if flip else padded[None]
-        self._padded_height, self._padded_width = padded.shape[1:3]
-        row_length = 3 * self._width
-        self._windows = versions.flatten().unfold(0, row_length, 3)  # a view: one row of a crop at each pixel
+        row_length = 3 * self._windows.width
+        self._pixels = versions.flatten().unfold(0, row_length, 3)  # a view: one row of a crop at each pixel
 
     def starts(self, rows: np.ndarray, offsets: np.ndarray, flips: np.ndarray) -> np.ndarray:
-        """int64[B * H]: windows of the crops of image `rows[i]`, mirrored where `flips[i]`, from offset (y, x)."""
-        first_line = (flips * self._count + rows) * self._padded_height + offsets[0]
-        lines = first_line[:, None] + np.arange(self._height)
-        return (lines * self._padded_width + offsets[1][:, None]).ravel()
+        """int64[B * H]: the rows of the crops that `_Windows.first` begins."""
+        return (self._windows.first(rows, offsets, flips)[:, None] + self._windows.lines()).ravel()
 
     def crop(self, starts: Tensor) -> Tensor:
-        """uint8[B, H, W, 3]: the crops whose windows these are."""
-        return self._windows.index_select(0, starts).view(-1, self._height, self._width, 3)
+        """uint8[B, H, W, 3]: the crops whose rows these are."""
+        return self._pixels.index_select(0, starts).view(-1, self._windows.height, self._windows.width, 3)
 
 
-def evaluation_batches(images: np.ndarray, normalisation: Normalisation, device: torch.device) -> Iterator[Tensor]:
+class _StreamedCrops:
+    """A table of crops for each batch of an epoch, made as its images arrive."""
+
+    def __init__(self, images: ImageSource, batch_size: int, padding: int, flip: bool, device: torch.device) -> None:
+        self._windows = _Windows(batch_size, images.size, images.size, padding)
+        self._images, self._flip, self._device = images, flip, device
+        self._lines = torch.from_numpy(self._windows.lines()).to(device)
+        self._arriving: Generator[np.ndarray, None, None] | None = None
+
+    def starts(self, rows: np.ndarray, offsets: np.ndarray, flips: np.ndarray) -> np.ndarray:
+        """int64[B]: `_Windows.first` in the table of this batch; all rows of an epoch would grow with the set."""
+        return self._windows.first(np.arange(len(rows)), offsets, flips)
+
+    def begin(self, rows: np.ndarray) -> None:
+        """Ask for the images of an epoch's batches, `rows` int64[steps, b]; those asked for before are let go."""
+        if self._arriving is not None:
+            self._arriving.close()
+        self._arriving = self._images.batches(rows.ravel(), self._windows.count)
+
+    def crop(self, starts: Tensor) -> Tensor:
+        """uint8[b, H, W, 3]: the crops of the next batch."""
+        assert self._arriving is not None, "draw an epoch before its batches are loaded"
+        table = _CropTable(next(self._arriving), self._windows.padding, self._flip, self._device)
+        return table.crop((starts[:, None] + self._lines).flatten())
+
+
+def evaluation_batches(
+    images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device
+) -> Iterator[Tensor]:
     """All images in order, unaugmented, float32[b, 3, H, W]."""
     normalise = Normaliser(normalisation, device)
     batch_size = 32 if device.type == "cpu" else 1024  # 32 images stay in a core's cache: 1.4x the rate of 256
-    for start in range(0, len(images), batch_size):
-        chunk = np.array(images[start : start + batch_size])
-        yield normalise(torch.from_numpy(chunk).to(device))
+    for chunk in _chunks(images, batch_size):
+        yield normalise(torch.from_numpy(np.array(chunk)).to(device))
+
+
+def _chunks(images: np.ndarray | ImageSource, batch_size: int) -> Iterator[np.ndarray]:
+    if not isinstance(images, np.ndarray):
+        return images.batches(np.arange(len(images)), batch_size)
+    return (images[start : start + batch_size] for start in range(0, len(images), batch_size))

@@ -1,23 +1,47 @@
-"""`ImageSet`: labelled images in memory, of one size and in RGB, wherever they came from."""
+"""`ImageSet`: labelled images of one size and in RGB, wherever they came from; and images that memory does not hold."""
 
+import io
+from collections.abc import Generator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from PIL import Image
 
 from proser_core.errors import DataError
 
+if TYPE_CHECKING:
+    from proser_core.data.stored import StoredImages
+
+
+class ImageSource(Protocol):
+    """N images that do not lie in memory: asked for by row, handed over batch by batch."""
+
+    @property
+    def size(self) -> int:
+        """Height and width in pixels."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
+        """uint8[b, size, size, 3]: the images of `rows` int64[n] in this order, `batch_size` at a time, then the rest.
+
+        One who stops before the end closes the iterator. Raises DataError for an image that cannot be read.
+        """
+
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images uint8[N, H, W, 3], labels int64[N] that index `class_names`."""
+    """Images uint8[N, H, W, 3], or still encoded on disk; labels int64[N] that index `class_names`."""
 
-    images: np.ndarray
+    images: "np.ndarray | StoredImages"
     labels: np.ndarray
     class_names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if self.images.ndim != 4 or self.images.shape[3] != 3 or self.images.dtype != np.uint8:
+        if isinstance(self.images, np.ndarray) and (
+            self.images.ndim != 4 or self.images.shape[3] != 3 or self.images.dtype != np.uint8
+        ):
             raise DataError(f"images are {self.images.dtype}{self.images.shape}; need uint8[N, height, width, 3]")
         if self.labels.shape != (len(self.images),):
             raise DataError(f"{len(self.images)} images have labels of shape {self.labels.shape}")
@@ -44,3 +68,11 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
     if image.size != (size, size):
         image = image.resize((size, size), Image.Resampling.BICUBIC)
     return np.asarray(image)
+
+
+def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
+    """uint8[size, size, 3] of an image file's content. Raises DataError, with `name`, where it is no image."""
+    try:
+        return to_rgb_square(Image.open(io.BytesIO(encoded or b"")), size)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DataError(f"{name}: the image cannot be decoded ({error}); mend or remove it") from error

@@ -2,19 +2,24 @@
 
 One image column of struct {bytes, path}, integer label columns, and the class names in the
 schema metadata under the key `huggingface`.
+
+A row of a Parquet file is read with its whole row group, which may be the whole file. For images in
+any order, `unpack` therefore writes them one after another, still encoded, and `index` says where each is.
 """
 
-import io
 import json
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from proser_core.data.image_sets import ImageSet, to_rgb_square
+from proser_core.data.image_sets import ImageSet, decode_square
+from proser_core.data.stored import PLACE, StoredImages
 from proser_core.errors import DataError, first_line
+
+UNPACKED_AT_ONCE = 256  # rows
 
 
 def find_shards(folder: Path, part: str) -> list[Path]:
@@ -36,29 +41,110 @@ def read(
     Raises DataError for missing or damaged files, an undecodable image (named, with its row),
     and where the rows are not `count` in number.
     """
-    shards = find_shards(folder, part)
-    if not shards:
-        raise DataError(f"{folder} holds no {part}*.parquet; give the directory above it as the data directory")
-    schema = _schema(shards[0])
-    names = _class_names(schema, label_column, shards[0])
-    image_column = _image_column(schema, shards[0])
+    shards, names, image_column = _layout(folder, part, label_column)
     rows_seen, images, labels = 0, [], []
     for shard in shards:
         _check_columns(shard, image_column, label_column)
         table = _table(shard, [image_column, label_column])
         shard_labels = _labels(table, label_column, shard)
         rows_seen += len(shard_labels)
-        wanted = np.ones(len(shard_labels), bool) if classes is None else np.isin(shard_labels, list(classes))
+        wanted = _wanted(shard_labels, classes)
         encoded = table[image_column].combine_chunks().field("bytes")
-        images += [_decode(encoded[int(row)].as_py(), size, shard, int(row)) for row in np.flatnonzero(wanted)]
+        images += [
+            decode_square(encoded[int(row)].as_py(), size, f"{shard}, row {row}") for row in np.flatnonzero(wanted)
+        ]
         labels.append(shard_labels[wanted])
-    if count is not None and rows_seen != count:
-        raise DataError(
-            f"{folder} has {rows_seen} {part} images in {len(shards)} files; the data set has {count}. "
-            "A file is missing or doubled: fetch the folder again"
-        )
+    _check_count(rows_seen, count, folder, part, shards)
     stacked = np.stack(images) if images else np.zeros((0, size, size, 3), np.uint8)
     return ImageSet(stacked, np.concatenate(labels).astype(np.int64), names)
+
+
+def unpack(shards: list[Path], folder: Path) -> None:
+    """Write the encoded images of each shard one after another into `folder`, and where each begins.
+
+    Memory holds a few rows at a time. Raises DataError for a damaged file, or where the disk is full.
+    """
+    try:
+        for shard in shards:
+            lengths = [0]
+            with _unpacked(shard, folder).open("wb") as file:
+                lengths += [file.write(encoded or b"") for encoded in _encoded(shard)]
+            np.save(_offsets(shard, folder), np.cumsum(lengths, dtype=np.int64))
+    except OSError as error:
+        raise DataError(f"the images cannot be written to {folder} ({error}); give a storage with more room") from error
+
+
+def index(
+    folder: Path,
+    part: str,
+    label_column: str,
+    *,
+    unpacked: Path,
+    size: int,
+    classes: Collection[int] | None = None,
+    count: int | None = None,
+) -> ImageSet:
+    """As `read`, with the images left encoded where `unpack` has put them."""
+    shards, names, _ = _layout(folder, part, label_column)
+    rows_seen, places, labels = 0, [], []
+    for number, shard in enumerate(shards):
+        _check_columns(shard, label_column)
+        shard_labels = _labels(_table(shard, [label_column]), label_column, shard)
+        offsets = np.load(_offsets(shard, unpacked))
+        rows_seen += len(shard_labels)
+        rows = np.flatnonzero(_wanted(shard_labels, classes))
+        found = np.empty(len(rows), PLACE)
+        found["file"], found["row"] = number, rows
+        found["offset"], found["length"] = offsets[rows], offsets[rows + 1] - offsets[rows]
+        places.append(found)
+        labels.append(shard_labels[rows])
+    _check_count(rows_seen, count, folder, part, shards)
+    files = np.array([os.fsencode(_unpacked(shard, unpacked)) for shard in shards], np.bytes_)
+    stored = StoredImages(files, np.concatenate(places), size)
+    return ImageSet(stored, np.concatenate(labels).astype(np.int64), names)
+
+
+def _unpacked(shard: Path, folder: Path) -> Path:
+    """Hidden, so that no manifest lists it: a set larger than memory would be hashed at every start."""
+    return folder / f".{shard.name}"
+
+
+def _offsets(shard: Path, folder: Path) -> Path:
+    return folder / f"{shard.name}.offsets.npy"
+
+
+def _encoded(shard: Path) -> Iterator[bytes | None]:
+    """The encoded image of each row."""
+    pa = _arrow()
+    column = _image_column(_schema(shard), shard)
+    try:
+        with pa.parquet.ParquetFile(shard, pre_buffer=False, buffer_size=1 << 20) as file:
+            for batch in file.iter_batches(UNPACKED_AT_ONCE, columns=[column]):
+                yield from batch.column(0).field("bytes").to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(_damaged(shard, error)) from error
+
+
+def _layout(folder: Path, part: str, label_column: str) -> tuple[list[Path], tuple[str, ...], str]:
+    """Shards of a part, names of its classes, and its image column."""
+    shards = find_shards(folder, part)
+    if not shards:
+        raise DataError(f"{folder} holds no {part}*.parquet; give the directory above it as the data directory")
+    schema = _schema(shards[0])
+    names = _class_names(schema, label_column, shards[0])
+    return shards, names, _image_column(schema, shards[0])
+
+
+def _wanted(labels: np.ndarray, classes: Collection[int] | None) -> np.ndarray:
+    return np.ones(len(labels), bool) if classes is None else np.isin(labels, list(classes))
+
+
+def _check_count(rows: int, count: int | None, folder: Path, part: str, shards: list[Path]) -> None:
+    if count is not None and rows != count:
+        raise DataError(
+            f"{folder} has {rows} {part} images in {len(shards)} files; the data set has {count}. "
+            "A file is missing or doubled: fetch the folder again"
+        )
 
 
 def _arrow() -> Any:
@@ -134,10 +220,3 @@ def _image_column(schema: Any, shard: Path) -> str:
         if types.is_struct(column.type) and column.type.get_field_index("bytes") >= 0:
             return column.name
     raise DataError(f"{shard} has no image column; need a struct with a field 'bytes', got {', '.join(schema.names)}")
-
-
-def _decode(encoded: bytes | None, size: int, shard: Path, row: int) -> np.ndarray:
-    try:
-        return to_rgb_square(Image.open(io.BytesIO(encoded or b"")), size)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"{shard}, row {row}: the image cannot be decoded ({error}); mend or remove the row") from error

@@ -1,37 +1,48 @@
 """Images on disk to an `OpenSetTask`: class split, validation draw, development unknowns."""
 
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from proser_core.config import DataConfig
-from proser_core.data.sources import SOURCES, load_images
+from proser_core.data.image_sets import ImageSet, ImageSource
+from proser_core.data.sources import count_classes, index_images, load_images
 from proser_core.data.splits import ClassSplit, draw_split
+from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.errors import DataError
-from proser_core.naming import look_up
 from proser_core.rng import keyed_generator
 
+DECODED_AT_ONCE = 256  # images
 
-def make_task(config: DataConfig, data_dir: Path | None, seed: int) -> OpenSetTask:
+
+def make_task(
+    config: DataConfig, data_dir: Path | None, seed: int, unpacked: Mapping[str, Path] | None = None
+) -> OpenSetTask:
     """Read the images and give each its role.
 
     Validation is stratified and drawn with `seed`; there are as many development unknowns as
-    validation images. Raises DataError where images or classes are missing.
+    validation images. With `unpacked` (see `index_images`) the images stay encoded on disk; each is decoded
+    here once, so that none fails later. Raises DataError where images or classes are missing.
     """
-    source = look_up("data set", config.name, SOURCES)
-    split = draw_split(config, source.num_classes)
-    size, download = config.image_size, config.download
-    known = load_images(config.name, "train", data_dir, size=size, classes=split.known, download=download)
-    tested = load_images(
-        config.name, "test", data_dir, size=size, classes=split.known + split.unknown, download=download
-    )
+    split = draw_split(config, count_classes(config.name, data_dir))
+    read = partial(load_images, data_dir=data_dir, size=config.image_size, download=config.download)
+    if unpacked is not None:
+        read = partial(index_images, data_dir=data_dir, size=config.image_size, unpacked=unpacked)
+    known = read(config.name, "train", classes=split.known)
+    tested = read(config.name, "test", classes=split.known + split.unknown)
     targets = _targets(known.labels, split)
     names = tuple(known.class_names[class_id] for class_id in split.known)
     val_rows = stratified_rows(targets, names, config.val_fraction, seed)
     train, val = known.select(~val_rows), known.select(val_rows)
-    development = _development_images(config, split, data_dir, seed, count=len(val))
+    development = _development_images(config, split, read, seed, count=len(val))
     mean, std = _channel_statistics(train.images)
+    for images in (val.images, development, tested.images):
+        if not isinstance(images, np.ndarray):
+            for _ in _chunks(images):
+                pass
     return OpenSetTask(
         split=split,
         class_names=names,
@@ -71,27 +82,36 @@ def _targets(class_ids: np.ndarray, split: ClassSplit) -> np.ndarray:
 
 
 def _development_images(
-    config: DataConfig, split: ClassSplit, data_dir: Path | None, seed: int, count: int
-) -> np.ndarray:
+    config: DataConfig, split: ClassSplit, read: Callable[..., ImageSet], seed: int, count: int
+) -> np.ndarray | StoredImages:
     """`count` images (or all, where there are fewer) of classes that are in no test setting."""
-    size = config.image_size
     if split.development:
-        pool = load_images(
-            config.name, "train", data_dir, size=size, classes=split.development, download=config.download
-        )
+        pool = read(config.name, "train", classes=split.development)
     else:
-        pool = load_images(config.development, "train", data_dir, size=size, download=config.download)
+        pool = read(config.development, "train")
     rows = keyed_generator(seed, "development").permutation(len(pool))[:count]
     return pool.images[np.sort(rows)]
 
 
-def _channel_statistics(images: np.ndarray) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    pixels = images.reshape(-1, 3)
-    counts = [np.bincount(pixels[:, channel], minlength=256) for channel in range(3)]
-    levels = np.arange(256) / 255.0
-    means = [float(count @ levels / len(pixels)) for count in counts]
+def _channel_statistics(
+    images: np.ndarray | ImageSource,
+) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    counts, levels = np.zeros((3, 256), np.int64), np.arange(256) / 255.0
+    for chunk in _chunks(images):
+        for channel in range(3):
+            counts[channel] += np.bincount(chunk[..., channel].ravel(), minlength=256)
+    total = int(counts[0].sum())
+    means = [float(count @ levels / total) for count in counts]
     stds = [
-        max(float(np.sqrt(count @ (levels - mean) ** 2 / len(pixels))), 1e-3)
+        max(float(np.sqrt(count @ (levels - mean) ** 2 / total)), 1e-3)
         for count, mean in zip(counts, means, strict=True)
     ]
     return (means[0], means[1], means[2]), (stds[0], stds[1], stds[2])
+
+
+def _chunks(images: np.ndarray | ImageSource) -> Iterator[np.ndarray]:
+    """All images, in memory at once or a few at a time."""
+    if isinstance(images, np.ndarray):
+        yield images
+    else:
+        yield from images.batches(np.arange(len(images)), DECODED_AT_ONCE)

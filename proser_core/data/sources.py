@@ -1,19 +1,20 @@
 """The data sets by name, and where each is looked for.
 
 A new data set is a `Source` here if it comes in a layout that is already read (Parquet as on
-the Hugging Face Hub, torchvision's own folders); otherwise it also brings one reader function.
+the Hugging Face Hub, torchvision's own folders); otherwise it also brings one reader function. `folder` is
+a user's own: whatever classes and images its data directory holds.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from proser_core.data import digits, parquet, torchvision_roots
+from proser_core.data import digits, image_folders, parquet, torchvision_roots
 from proser_core.data.image_sets import ImageSet
-from proser_core.errors import DataError
+from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
 
 Part = Literal["train", "test"]
@@ -21,7 +22,7 @@ Part = Literal["train", "test"]
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: its published counts, and what its layouts call things."""
+    """A data set: its published counts (a user's own has none), and what its layouts call things."""
 
     name: str
     num_classes: int
@@ -33,6 +34,11 @@ class Source:
     def is_embedded(self) -> bool:
         """Whether the images come with an installed package and need no data directory."""
         return self.read_embedded is not None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a user's own image folder."""
+        return not self.num_classes
 
 
 SOURCES = {
@@ -47,6 +53,7 @@ SOURCES = {
             label_column="fine_label",
             torchvision_class="CIFAR100",
         ),
+        Source("folder", 0, {}),
     )
 }
 
@@ -57,6 +64,8 @@ def find_layout(source: Source, data_dir: Path | None) -> str:
         return "embedded"
     if data_dir is None or not data_dir.is_dir():
         return ""
+    if source.is_own:
+        return "folder" if image_folders.is_present(data_dir) else ""
     if parquet.find_shards(data_dir / source.name, "train"):
         return "parquet"
     if source.torchvision_class and torchvision_roots.is_present(source.torchvision_class, data_dir):
@@ -64,10 +73,37 @@ def find_layout(source: Source, data_dir: Path | None) -> str:
     return ""
 
 
+def count_classes(name: str, data_dir: Path | None) -> int:
+    """Classes of a data set; of a user's own, as many as there are. Raises DataError where it is not found."""
+    source = look_up("data set", name, SOURCES)
+    return len(image_folders.class_names(_own_root(source, data_dir))) if source.is_own else source.num_classes
+
+
+def count_images(name: str, part: Part, data_dir: Path | None) -> int:
+    """Images of a part of a data set, as published; of a user's own, as many as there are.
+
+    Raises DataError where a user's own is not found.
+    """
+    source = look_up("data set", name, SOURCES)
+    return len(image_folders.index(_own_root(source, data_dir), part, size=1)) if source.is_own else source.counts[part]
+
+
+def fingerprints(name: str, data_dir: Path | None, *, download: bool = False) -> list[tuple[str, int, int | str]]:
+    """Name, bytes, and time of change of what a data set is read from; of image folders, a digest for each class.
+
+    Raises DataError where the data set is not found.
+    """
+    source = look_up("data set", name, SOURCES)
+    if source.is_own:
+        return [*image_folders.fingerprints(_own_root(source, data_dir))]
+    files = source_files(name, data_dir, download=download)
+    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+
+
 def source_files(name: str, data_dir: Path | None, *, download: bool = False) -> list[Path]:
     """The files that a data set is read from; none for an embedded one or one to be downloaded.
 
-    Raises DataError where the data set is not found.
+    Raises DataError where the data set is not found. An image folder has `fingerprints` instead.
     """
     source = look_up("data set", name, SOURCES)
     layout = find_layout(source, data_dir)
@@ -98,6 +134,8 @@ def load_images(
     if source.read_embedded is not None:
         embedded = source.read_embedded(part, size)
         return embedded if classes is None else embedded.select(np.isin(embedded.labels, list(classes)))
+    if source.is_own:
+        return image_folders.read(_own_root(source, data_dir), part, size=size, classes=classes)
     layout = find_layout(source, data_dir)
     if not layout and download and source.torchvision_class:
         data_dir, layout = data_dir or Path("data"), "torchvision"
@@ -108,11 +146,59 @@ def load_images(
         loaded = parquet.read(data_dir / name, part, source.label_column, **options)
     else:
         loaded = torchvision_roots.read(source.torchvision_class, data_dir, part, download=download, **options)
-    if len(loaded.class_names) != source.num_classes:
-        raise DataError(
-            f"{data_dir} names {len(loaded.class_names)} classes of {name}; the data set has {source.num_classes}"
+    return _with_all_classes(loaded, source, data_dir)
+
+
+def check_streamed(name: str, data_dir: Path | None) -> None:
+    """Raises ConfigError for a data set whose images cannot be read one by one where they lie."""
+    layout = find_layout(look_up("data set", name, SOURCES), data_dir)
+    if layout in ("embedded", "torchvision"):
+        raise ConfigError(
+            f"data.streaming is on, and {name} is there in the layout {layout}; it streams Parquet files and image "
+            "folders. Leave it off: the images fit into memory"
         )
-    return loaded
+
+
+def unpacked_files(name: str, data_dir: Path | None) -> list[Path]:
+    """The files of a data set that `unpack` has to take apart before single images can be read; none of a folder."""
+    return [] if look_up("data set", name, SOURCES).is_own else source_files(name, data_dir)
+
+
+def index_images(
+    name: str,
+    part: Part,
+    data_dir: Path | None,
+    *,
+    size: int,
+    classes: Collection[int] | None = None,
+    unpacked: Mapping[str, Path],
+) -> ImageSet:
+    """As `load_images`, with the images left encoded on disk.
+
+    `unpacked` is by data set the folder into which its `unpacked_files` were unpacked.
+    """
+    source = look_up("data set", name, SOURCES)
+    if source.is_own:
+        return image_folders.index(_own_root(source, data_dir), part, size=size, classes=classes)
+    if data_dir is None:
+        raise DataError(_missing(source, data_dir))
+    options: dict[str, Any] = {"size": size, "classes": classes, "count": source.counts[part]}
+    found = parquet.index(data_dir / name, part, source.label_column, unpacked=unpacked[name], **options)
+    return _with_all_classes(found, source, data_dir)
+
+
+def _with_all_classes(found: ImageSet, source: Source, data_dir: Path) -> ImageSet:
+    if len(found.class_names) != source.num_classes:
+        raise DataError(
+            f"{data_dir} names {len(found.class_names)} classes of {source.name}; the data set has {source.num_classes}"
+        )
+    return found
+
+
+def _own_root(source: Source, data_dir: Path | None) -> Path:
+    if data_dir is None or not find_layout(source, data_dir):
+        raise DataError(_missing(source, data_dir))
+    return data_dir
 
 
 def _missing(source: Source, data_dir: Path | None) -> str:
@@ -124,6 +210,11 @@ def _missing(source: Source, data_dir: Path | None) -> str:
         state = f"the data directory {data_dir} is empty"
     else:
         state = f"the data directory {data_dir} does not hold it"
+    if source.is_own:
+        return (
+            f"{source.name} was not found: {state}; need the folders train/CLASS and test/CLASS of images in it. "
+            "Give its directory (--data-dir, or data_dir in JOB.json)"
+        )
     layouts = f"{source.name}/train-*.parquet and {source.name}/test-*.parquet"
     if source.torchvision_class:
         layouts += f", or torchvision's {torchvision_roots.folder(source.torchvision_class)}/"

@@ -1,23 +1,30 @@
 """`OpenSetTask`: the images of one class split by role, ready to train on and to be scored.
 
-A task is a folder of plain arrays that every process of a machine maps into memory.
+A task is a folder of plain arrays that every process of a machine maps into memory. Where the images
+do not fit there, the arrays say where each lies, and the task is handed what reads them.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from proser_core.config import from_json, to_json
+from proser_core.data.image_sets import ImageSource
 from proser_core.data.splits import ClassSplit
+from proser_core.data.stored import StoredImages
+
+PARTS = ("train", "val", "development", "test")
+OpenStream = Callable[[StoredImages], ImageSource]
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Images uint8[N, H, W, 3] and targets int64[N]: 0..K-1 known, K unknown."""
+    """Images uint8[N, H, W, 3], or what decodes them, and targets int64[N]: 0..K-1 known, K unknown."""
 
-    images: np.ndarray
+    images: np.ndarray | ImageSource
     targets: np.ndarray
 
     def __len__(self) -> int:
@@ -49,11 +56,14 @@ class OpenSetTask:
         return self.split.num_known
 
     def save(self, folder: Path) -> None:
-        """Write the arrays and a task.json into `folder`."""
+        """Write the arrays and a task.json into `folder`; of encoded images, their places."""
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("train", "val", "development", "test"):
+        for name in PARTS:
             part: Labelled = getattr(self, name)
-            np.save(folder / f"{name}_images.npy", part.images)
+            if isinstance(part.images, np.ndarray):
+                np.save(folder / f"{name}_images.npy", part.images)
+            elif isinstance(part.images, StoredImages):
+                part.images.save(folder, name)
             np.save(folder / f"{name}_targets.npy", part.targets)
         np.save(folder / "test_classes.npy", self.test_classes)
         about = {
@@ -61,19 +71,23 @@ class OpenSetTask:
             "class_names": self.class_names,
             "mean": self.mean,
             "std": self.std,
-            "counts": {name: len(getattr(self, name)) for name in ("train", "val", "development", "test")},
+            "counts": {name: len(getattr(self, name)) for name in PARTS},
+            "image_size": _size(self.train.images),
         }
         (folder / "task.json").write_text(json.dumps(about, indent=1))
 
     @classmethod
-    def load(cls, folder: Path) -> "OpenSetTask":
-        """Map the arrays of `save` into memory, read only."""
+    def load(cls, folder: Path, open_stream: OpenStream = lambda stored: stored) -> "OpenSetTask":
+        """Map the arrays of `save` into memory, read only; `open_stream` is given encoded images to read them."""
         about = json.loads((folder / "task.json").read_text())
 
         def array(name: str) -> np.ndarray:
             return np.load(folder / f"{name}.npy", mmap_mode="r")
 
         def labelled(name: str) -> Labelled:
+            if StoredImages.is_saved(folder, name):
+                stored = StoredImages.load(folder, name, about["image_size"])
+                return Labelled(open_stream(stored), array(f"{name}_targets"))
             return Labelled(array(f"{name}_images"), array(f"{name}_targets"))
 
         return cls(
@@ -87,3 +101,7 @@ class OpenSetTask:
             mean=tuple(about["mean"]),
             std=tuple(about["std"]),
         )
+
+
+def _size(images: np.ndarray | ImageSource) -> int:
+    return images.shape[1] if isinstance(images, np.ndarray) else images.size

@@ -4,30 +4,38 @@ Readers of data sets are imported where they are needed, so that a task that was
 machine is used without them.
 """
 
+import functools
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import ConfigError
+from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, write_json
+from proser_core.jobs.store import Artefact, Built, Store
 
 AUGMENTATION_ONLY = ("flip", "padding", "download")
+ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
 
 
 def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
     """Fields and files that decide the task; files by name, size and time of change.
 
-    Raises DataError where a data set is not found.
+    Raises DataError where a data set is not found, ConfigError for one that cannot be streamed as it lies.
     """
-    from proser_core.data.sources import source_files
+    from proser_core.data.sources import check_streamed, fingerprints
 
-    names = [recipe.data.name]
-    if not recipe.data.num_development:
-        names.append(recipe.data.development)
-    files = [file for name in names for file in source_files(name, data_dir, download=recipe.data.download)]
-    stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    return {"data": data_fields(recipe), "files": stats, "seed": recipe.seed}
+    files = []
+    for name in _data_sets(recipe):
+        if recipe.data.streaming:
+            check_streamed(name, data_dir)
+        files += fingerprints(name, data_dir, download=recipe.data.download)
+    return {"data": data_fields(recipe), "files": files, "seed": recipe.seed}
+
+
+def _data_sets(recipe: Recipe) -> list[str]:
+    return [recipe.data.name, *([] if recipe.data.num_development else [recipe.data.development])]
 
 
 def data_fields(recipe: Recipe) -> dict[str, Any]:
@@ -35,22 +43,58 @@ def data_fields(recipe: Recipe) -> dict[str, Any]:
     return {name: value for name, value in to_json(recipe.data).items() if name not in AUGMENTATION_ONLY}
 
 
-def prepare(recipe: Recipe, data_dir: Path | None, folder: Path) -> None:
-    """Write the task's arrays, and its class split for people."""
+def prepare(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | None = None) -> Built:
+    """Write the task's arrays, and its class split for people.
+
+    To stream Parquet files, their images are unpacked into `store`, once for all tasks of a data set.
+    """
     from proser_core.data.preparation import make_task
 
-    task = make_task(recipe.data, data_dir, recipe.seed)
+    unpacked = _unpacked(recipe, data_dir, store) if recipe.data.streaming else None
+    places = None if unpacked is None else {name: artefact.path for name, artefact in unpacked.items()}
+    task = make_task(recipe.data, data_dir, recipe.seed, places)
     task.save(folder)
     write_json(folder / "class_split.json", describe_split(task.class_names, to_json(task.split)))
+    return Built(linked=tuple((places or {}).values()))
 
 
-def check_split(recipe: Recipe) -> None:
+def _unpacked(recipe: Recipe, data_dir: Path | None, store: Store | None) -> dict[str, Artefact]:
+    """The encoded images of each data set that comes in Parquet files."""
+    from proser_core.data import parquet
+    from proser_core.data.sources import fingerprints, unpacked_files
+
+    found = {}
+    for name in _data_sets(recipe):
+        if unpacked_files(name, data_dir):
+            assert store is not None, "streaming Parquet files needs a storage to unpack them into"
+            inputs = {"files": fingerprints(name, data_dir), "code": code_version(parquet.__name__)}
+            unpack = functools.partial(_unpack, name, data_dir)
+            found[name] = store.run(ENCODED, inputs, unpack)
+    return found
+
+
+def _unpack(name: str, data_dir: Path | None, folder: Path) -> None:
+    from proser_core.data.parquet import unpack
+    from proser_core.data.sources import unpacked_files
+
+    unpack(unpacked_files(name, data_dir), folder)
+
+
+def refuse_streaming(recipe: Recipe) -> None:
+    """Raises ConfigError for a recipe whose images only workers on Ray can read."""
+    if recipe.data.streaming:
+        raise ConfigError(
+            "data.streaming is on, and without Ray nothing decodes images while a network trains; "
+            "train with `proser run`, or set it to false"
+        )
+
+
+def check_split(recipe: Recipe, data_dir: Path | None) -> None:
     """Raises ConfigError for a data set that is none, DataError where it has too few classes."""
-    from proser_core.data.sources import SOURCES
+    from proser_core.data.sources import count_classes
     from proser_core.data.splits import draw_split
-    from proser_core.naming import look_up
 
-    draw_split(recipe.data, look_up("data set", recipe.data.name, SOURCES).num_classes)
+    draw_split(recipe.data, count_classes(recipe.data.name, data_dir))
 
 
 def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> None:

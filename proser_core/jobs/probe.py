@@ -46,10 +46,10 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
     training: OptimizerConfig = recipe.finetune if kind == "finetune" else recipe.pretrain
     workers = cluster.num_workers if kind == "finetune" else cluster.pretrain_workers
     training = replace(training, epochs=EPOCHS, batch_size=training.batch_size // workers)
-    images = _random_images(recipe, training.batch_size * STEPS)
+    pixels = _random_pixels(recipe, training.batch_size * STEPS)
     objective, net = _objective(kind, recipe)
     batches = TrainingBatches(
-        images,
+        Labelled(pixels, np.arange(len(pixels)) % recipe.data.num_known),
         recipe.data,
         NORMALISATION,
         batch_size=training.batch_size,
@@ -67,17 +67,16 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
     fit(objective, batches, training, Arithmetic(device, bf16), seed=recipe.seed, report=end_of_epoch)
     return StepCost(
         step_seconds=float(np.diff(ends).min()) / STEPS,
-        scored_per_second=_scoring_rate(net, images.images, device),
+        scored_per_second=_scoring_rate(net, pixels, device),
         weight_bytes=4 * sum(parameter.numel() for parameter in net.parameters()),
         device_bytes=torch.cuda.max_memory_reserved() if cluster.uses_gpu else 0,
         device_total=torch.cuda.get_device_properties(device).total_memory if cluster.uses_gpu else 0,
     )
 
 
-def _random_images(recipe: Recipe, count: int) -> Labelled:
+def _random_pixels(recipe: Recipe, count: int) -> np.ndarray:
     size = recipe.data.image_size
-    pixels = np.random.default_rng(0).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
-    return Labelled(pixels, np.arange(count) % recipe.data.num_known)
+    return np.random.default_rng(0).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
 
 
 def _objective(kind: str, recipe: Recipe) -> tuple[CrossEntropyObjective | ProserObjective, torch.nn.Module]:

@@ -18,7 +18,14 @@ from proser_core.jobs import spec
 from proser_core.jobs.files import write_atomically, write_json
 from proser_core.jobs.job_file import JobFile
 from proser_core.jobs.lock import alone_in
-from proser_core.jobs.preparing import check_batches, check_prepared_for, check_split, prepare, prepare_inputs
+from proser_core.jobs.preparing import (
+    check_batches,
+    check_prepared_for,
+    check_split,
+    prepare,
+    prepare_inputs,
+    refuse_streaming,
+)
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.store import Artefact, Store, find
 from proser_core.jobs.travel import adopt, check_artefact
@@ -74,6 +81,7 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
 
 def check_machine(recipe: Recipe) -> None:
     """Raises ConfigError for what one process on this machine cannot do."""
+    refuse_streaming(recipe)
     for name in ("num_workers", "pretrain_workers"):
         workers = getattr(recipe.cluster, name)
         if workers != 1:
@@ -97,7 +105,7 @@ def _prepared(job: JobFile, store: Store) -> Artefact:
                 "write both again with `proser job --with-task`"
             )
         return adopt(job.task, spec.PREPARE, store)
-    check_split(job.recipe)
+    check_split(job.recipe, job.data_dir)
     inputs = {**prepare_inputs(job.recipe, job.data_dir), "code": job.code.prepare}
     return store.run(spec.PREPARE, inputs, lambda folder: prepare(job.recipe, job.data_dir, folder))
 

@@ -16,7 +16,7 @@ import torch
 
 from proser_core.config import Recipe, from_json
 from proser_core.data.batches import TrainingBatches
-from proser_core.data.tasks import OpenSetTask
+from proser_core.data.tasks import OpenSetTask, OpenStream
 from proser_core.errors import ProserError, TrainingError
 from proser_core.jobs.files import clear_halves, full_disk_named, write_atomically
 from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs
@@ -31,16 +31,17 @@ from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.logits import PARTS, compute_logits, save_logits
 
 
-def run_job(job: Job, notify: Callable[[Metrics], None]) -> None:
+def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream = lambda stored: stored) -> None:
     """Train, then score every image, in this process of the job's workers.
 
+    `open_stream` reads the images of a task that memory does not hold; by itself, this process does.
     Raises TrainingError where the loss or the outcome is not finite, StorageError where the disk is full. What
     a user can mend leaves its message in the folder, if there is room for it.
     """
     torch.set_num_threads(job.threads)
     keep_freed_memory()
     folder, rank = Path(job.folder), current_world()[0]
-    task = OpenSetTask.load(Path(job.task))
+    task = OpenSetTask.load(Path(job.task), open_stream)
     if rank == 0:
         folder.mkdir(parents=True, exist_ok=True)
         _clear(folder)

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from proser_core.data.batches import Normalisation, evaluation_batches
+from proser_core.data.image_sets import ImageSource
 from proser_core.networks.nets import ClassLogits
 
 PARTS = ("val", "development", "test")
@@ -34,9 +35,9 @@ class LogitTable:
 
 @torch.inference_mode()
 def compute_logits(
-    net: nn.Module, images: np.ndarray, normalisation: Normalisation, device: torch.device
+    net: nn.Module, images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device
 ) -> LogitTable:
-    """Logits of uint8[N, H, W, 3] images in fp32 and evaluation mode, whatever training used."""
+    """Logits of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode, whatever training used."""
     net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     known, dummies = [], []
     with _ieee_convolutions(device):

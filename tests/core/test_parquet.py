@@ -23,7 +23,7 @@ def encode(image: Image.Image, file_format: str = "PNG") -> bytes:
     return buffer.getvalue()
 
 
-def write(path, encoded, labels, *, names=NAMES, column="img", label_type=None):
+def write(path, encoded, labels, *, names=NAMES, column="img", label_type=None, row_group_size=None):
     path.parent.mkdir(parents=True, exist_ok=True)
     image_type = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     table = pa.table(
@@ -36,7 +36,7 @@ def write(path, encoded, labels, *, names=NAMES, column="img", label_type=None):
     if names is not None:
         features = {column: {"_type": "Image"}, "fine_label": {"names": names, "_type": "ClassLabel"}}
         table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
-    pq.write_table(table, path)
+    pq.write_table(table, path, row_group_size=row_group_size)
     return path
 
 
@@ -199,3 +199,63 @@ def test_a_folder_without_the_part_is_refused(tmp_path):
     write(tmp_path / "train.parquet", [encode(Image.fromarray(random_images(1)[0]))], [0])
     with pytest.raises(DataError, match=r"holds no test\*\.parquet; give the directory above it as"):
         read(tmp_path, "test")
+
+
+def index(folder, part="train", unpacked=None, **more):
+    """The images of a part as places in what was unpacked just now."""
+    unpacked = unpacked or folder / "unpacked"
+    unpacked.mkdir(exist_ok=True)
+    parquet.unpack(parquet.find_shards(folder, ""), unpacked)
+    return parquet.index(folder, part, "fine_label", **({"size": 8, "unpacked": unpacked} | more))
+
+
+@pytest.mark.parametrize("classes", [None, (0, 2), (1,), ()])
+@pytest.mark.parametrize("row_group_size", [1, 2, 100])
+def test_images_that_stay_encoded_are_those_that_are_read_at_once_in_any_order(tmp_path, classes, row_group_size):
+    images = random_images(9)
+    encoded = [encode(Image.fromarray(image)) for image in images]
+    write(tmp_path / "train-0.parquet", encoded[:4], [2, 1, 0, 2], row_group_size=row_group_size)
+    write(tmp_path / "train-1.parquet", [], [])
+    write(tmp_path / "train-2.parquet", encoded[4:7], [1, 1, 0], row_group_size=row_group_size)
+    write(tmp_path / "test-0.parquet", encoded[7:], [2, 0])
+    for part, count in (("train", 7), ("test", 2)):
+        in_memory, stored = read(tmp_path, part, classes=classes), index(tmp_path, part, classes=classes, count=count)
+        assert stored.labels.tolist() == in_memory.labels.tolist()
+        assert stored.class_names == in_memory.class_names
+        rows = np.random.default_rng(0).permutation(len(in_memory))
+        np.testing.assert_array_equal(stored.images.read(rows), in_memory.images[rows])
+        kept = stored.select(stored.labels != 2)
+        np.testing.assert_array_equal(kept.images.read(np.arange(len(kept))), in_memory.images[in_memory.labels != 2])
+
+
+@pytest.mark.parametrize("bad", [b"no image", b"", None])
+def test_an_encoded_image_that_cannot_be_decoded_is_named_with_its_row(tmp_path, bad):
+    encoded = [encode(Image.fromarray(image)) for image in random_images(4)]
+    encoded[2] = bad
+    write(tmp_path / "train-0.parquet", encoded, [0, 0, 1, 0])
+    stored = index(tmp_path).images
+    assert stored.read(np.array([0, 1, 3])).shape == (3, 8, 8, 3)
+    with pytest.raises(DataError, match=r"train-0\.parquet, row 2: the image cannot be decoded"):
+        stored.read(np.array([3, 2]))
+
+
+def test_another_number_of_encoded_images_than_published_is_refused(tmp_path):
+    write(tmp_path / "train.parquet", [encode(Image.fromarray(random_images(1)[0]))] * 3, [0, 1, 2])
+    with pytest.raises(DataError, match=r"has 3 train images in 1 files; the data set has 5"):
+        index(tmp_path, count=5)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.99])
+def test_a_truncated_file_is_refused_by_name_when_it_is_unpacked(tmp_path, share):
+    path = write(tmp_path / "train-0.parquet", [encode(Image.fromarray(image)) for image in random_images(5)], [0] * 5)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(DataError, match=r"train-0\.parquet is not a whole Parquet file"):
+        index(tmp_path)
+
+
+def test_a_disk_that_is_full_is_named_when_files_are_unpacked(tmp_path):
+    write(tmp_path / "train-0.parquet", [encode(Image.fromarray(random_images(1)[0]))], [0])
+    (tmp_path / "unpacked").mkdir()
+    (tmp_path / "unpacked/.train-0.parquet").symlink_to("/dev/full")
+    with pytest.raises(DataError, match=r"cannot be written to .*No space left.*more room"):
+        index(tmp_path)

@@ -31,6 +31,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "value out of range": (recipe_with("finetune", beta=-1.0), "finetune.beta is -1.0"),
     "value of another kind": (recipe_with("pretrain", epochs="ten"), "recipe.pretrain.epochs is 'ten'; need a whole"),
     "fraction of an epoch": (recipe_with("pretrain", epochs=1.5), "recipe.pretrain.epochs is 1.5; need a whole"),
+    "images that only Ray decodes": (recipe_with("data", streaming=True), "train with `proser run`"),
     "truth as a number": (recipe_with("finetune", lr=True), "recipe.finetune.lr is True; need a number"),
     "choice that is none": (recipe_with("finetune", schedule="step"), "finetune.schedule"),
     "the control as the recipe": (recipe_with("finetune", **CONTROL), "finetune.objective is the control's own"),

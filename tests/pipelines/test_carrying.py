@@ -206,6 +206,7 @@ def test_a_list_of_its_own_is_a_sweep_and_a_run_of_its_own_with_its_failures(
             ["job", "digits", "--network.backbone", "resnet18", "--network.dropout", "0.2"],
             "network.dropout is 0.2, and the backbone resnet18",
         ),
+        (["job", "cifar100", "--data.streaming"], "train with `proser run`"),
         (["job", "digits", "--space", "trade_of"], "did you mean 'trade_off'"),
     ],
 )

@@ -1,0 +1,81 @@
+"""Encoded images on disk, read and decoded row by row: what a set that memory does not hold is trained from."""
+
+import os
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from proser_core.data.image_sets import decode_square
+from proser_core.errors import DataError
+
+PLACE = np.dtype([("file", np.int32), ("row", np.int64), ("offset", np.int64), ("length", np.int64)])
+WHOLE_FILE = -1
+"""The `row` of an image that has a file of its own; other rows name an image to people."""
+
+
+@dataclass(frozen=True)
+class StoredImages:
+    """N images, each `length` bytes from `offset` of a file, which are decoded to `size` pixels square.
+
+    files bytes[F] are absolute paths, places PLACE[N]; both may be mapped from disk. `saved` is the folder
+    and the name under which they were saved, if they were.
+    """
+
+    files: np.ndarray
+    places: np.ndarray
+    size: int
+    saved: tuple[str, str] = ("", "")
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, rows: np.ndarray) -> "StoredImages":
+        """The images at `rows` (indices or a mask), still encoded."""
+        return StoredImages(self.files, self.places[rows], self.size)
+
+    def read(self, rows: np.ndarray) -> np.ndarray:
+        """uint8[n, size, size, 3] of `rows` int64[n], in this thread.
+
+        Raises DataError, with its file, for an image that is gone or cannot be decoded.
+        """
+        pixels = np.empty((len(rows), self.size, self.size, 3), np.uint8)
+        for position, place in enumerate(self.places[rows]):
+            pixels[position] = self._decode(place)
+        return pixels
+
+    def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
+        """As `ImageSource`: each batch is decoded by threads of this process once it is asked for."""
+        with ThreadPoolExecutor() as pool:
+            for start in range(0, len(rows), batch_size):
+                yield np.stack(list(pool.map(self._decode, self.places[rows[start : start + batch_size]])))
+
+    def _decode(self, place: Any) -> np.ndarray:
+        path = os.fsdecode(self.files[place["file"]])
+        name = path if place["row"] == WHOLE_FILE else f"{path}, row {place['row']}"
+        try:
+            with open(path, "rb") as file:
+                file.seek(place["offset"])
+                encoded = file.read(place["length"])
+        except OSError as error:
+            raise DataError(f"{name} cannot be read ({error.strerror}); put it back, or prepare again") from error
+        return decode_square(encoded, self.size, name)
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write the places, not the images, as NAME_files.npy and NAME_places.npy."""
+        np.save(folder / f"{name}_files.npy", self.files)
+        np.save(folder / f"{name}_places.npy", self.places)
+
+    @classmethod
+    def load(cls, folder: Path, name: str, size: int) -> "StoredImages":
+        """Map what `save` wrote into memory, read only."""
+        files, places = (np.load(folder / f"{name}_{kind}.npy", mmap_mode="r") for kind in ("files", "places"))
+        return cls(files, places, size, (str(folder), name))
+
+    @staticmethod
+    def is_saved(folder: Path, name: str) -> bool:
+        """Whether `save` has written this name there."""
+        return (folder / f"{name}_places.npy").is_file()

@@ -1,0 +1,48 @@
+"""The digits as an image folder and as Parquet files: one small set in every layout that streams."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from proser_core.data import digits
+from proser_core.data.sources import Source
+
+PARQUET = Source("digits_parquet", 10, {"train": digits.NUM_TRAIN, "test": digits.NUM_TEST})
+
+
+def write_folder(root: Path, size: int) -> Path:
+    """ROOT/train/CLASS/*.png and ROOT/test/CLASS/*.png."""
+    for part in ("train", "test"):
+        loaded = digits.read(part, size)
+        for row, (image, label) in enumerate(zip(loaded.images, loaded.labels.tolist(), strict=True)):
+            path = root / part / f"digit {label}" / f"{row:04}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(path)
+    return root
+
+
+def write_parquet(root: Path, size: int, shards: int = 2) -> Path:
+    """ROOT/digits_parquet/*.parquet as the Hugging Face Hub writes them, in row groups of 100."""
+    features = {"label": {"names": [str(label) for label in range(10)], "_type": "ClassLabel"}}
+    image_type = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    (root / PARQUET.name).mkdir(parents=True)
+    for part in ("train", "test"):
+        loaded = digits.read(part, size)
+        for number, rows in enumerate(np.array_split(np.arange(len(loaded)), shards)):
+            encoded = [{"bytes": _png(loaded.images[row]), "path": None} for row in rows]
+            table = pa.table({"image": pa.array(encoded, image_type), "label": loaded.labels[rows]})
+            table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+            path = root / PARQUET.name / f"{part}-{number:05}-of-{shards:05}.parquet"
+            pq.write_table(table, path, row_group_size=100)
+    return root
+
+
+def _png(image: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, "PNG")
+    return buffer.getvalue()

@@ -1,0 +1,221 @@
+"""Training on images that Ray Data decodes meanwhile gives what training on images in memory gives, bit for bit."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import ray
+from pipeline_runs import tiny_recipe
+from stored_sets import PARQUET, write_folder, write_parquet
+
+from pipelines import dag, streaming
+from pipelines.cluster import DRIVER_RESOURCE, Cluster
+from pipelines.streaming import RayImages
+from proser_core.config import Recipe, to_json
+from proser_core.data.sources import SOURCES
+from proser_core.data.stored import StoredImages
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import DataError
+from proser_core.jobs import spec
+from proser_core.jobs.files import sha256_of
+from proser_core.jobs.preparing import prepare, prepare_inputs
+from proser_core.jobs.store import Artefact, Store, seal
+from proser_core.jobs.worker import run_job
+
+SIZE = 8
+SETS = {"folder": write_folder, PARQUET.name: write_parquet}
+OUTCOME = (spec.WEIGHTS, spec.EPOCHS, spec.LOGITS)
+
+
+class StoppedError(Exception):
+    """Stands for a machine that went away."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sources() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SOURCES, PARQUET.name, PARQUET)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def local_ray() -> Iterator[None]:
+    """Two cores, of which the workers of a trial take both: what decodes must not wait for a third."""
+    ray.init("local", num_cpus=2, include_dashboard=False, resources={DRIVER_RESOURCE: 1000}, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("data")
+    for write in SETS.values():
+        write(root, SIZE)
+    return root
+
+
+@pytest.fixture(scope="module")
+def tasks(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], Artefact]:
+    """The prepared task of each set, in memory and streamed."""
+    store = Store(tmp_path_factory.mktemp("storage"))
+    made = {}
+    for name in SETS:
+        for streamed in (False, True):
+            recipe = recipe_of(name, streamed)
+            inputs = prepare_inputs(recipe, data_dir)
+            made[name, streamed] = store.run(
+                spec.PREPARE, inputs, lambda folder, recipe=recipe: prepare(recipe, data_dir, folder, store)
+            )
+    return made
+
+
+def recipe_of(name: str, streamed: bool, workers: int = 1) -> Recipe:
+    """The tiny recipe on a stored set, with dropout, flips, crops and one operation of RandAugment an image."""
+    recipe = tiny_recipe()
+    return replace(
+        recipe,
+        data=replace(recipe.data, name=name, streaming=streamed, flip=True),
+        network=replace(recipe.network, dropout=0.2),
+        pretrain=replace(recipe.pretrain, flips="alternating"),
+        finetune=replace(recipe.finetune, epochs=3, rand_augment=5),
+        cluster=replace(recipe.cluster, num_workers=workers),
+    )
+
+
+def job_of(tasks: dict, name: str, streamed: bool, folder: Path, kind: str = "finetune", workers: int = 1) -> spec.Job:
+    recipe = to_json(recipe_of(name, streamed, workers))
+    return spec.Job(kind=kind, recipe=recipe, task=str(tasks[name, streamed].path), folder=str(folder))
+
+
+def same_outcome(one: Path, other: Path) -> bool:
+    return all(sha256_of(one / name) == sha256_of(other / name) for name in OUTCOME)
+
+
+@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+@pytest.mark.parametrize("name", SETS)
+def test_a_streamed_training_equals_one_in_memory(tasks: dict, name: str, kind: str, tmp_path: Path) -> None:
+    in_memory, streamed = (job_of(tasks, name, flag, tmp_path / str(flag), kind) for flag in (False, True))
+    run_job(in_memory, lambda metrics: None)
+    run_job(streamed, lambda metrics: None, streaming.opener(streamed))
+    assert same_outcome(tmp_path / "False", tmp_path / "True")
+
+
+def run_trials(jobs: list[spec.Job], workers: int, storage: Path) -> None:
+    Cluster(recipe_of("folder", True, workers).cluster, storage).run_trials(jobs, storage.name)
+
+
+def test_two_trials_that_stream_at_a_time_equal_one_in_memory(tasks: dict, tmp_path: Path) -> None:
+    in_memory = job_of(tasks, "folder", False, tmp_path / "in memory")
+    run_job(in_memory, lambda metrics: None)
+    run_trials([job_of(tasks, "folder", True, tmp_path / name) for name in ("one", "two")], 1, tmp_path / "storage")
+    assert same_outcome(tmp_path / "one", tmp_path / "in memory")
+    assert same_outcome(tmp_path / "two", tmp_path / "in memory")
+
+
+def test_a_trial_of_two_workers_that_stream_equals_one_in_memory(tasks: dict, tmp_path: Path) -> None:
+    names = {False: tmp_path / "in memory", True: tmp_path / "streamed"}
+    jobs = [job_of(tasks, "folder", streamed, folder, workers=2) for streamed, folder in names.items()]
+    run_trials(jobs, 2, tmp_path / "storage")
+    assert same_outcome(*names.values())
+
+
+def test_a_streamed_training_that_was_stopped_equals_one_that_never_stopped(tasks: dict, tmp_path: Path) -> None:
+    whole, stopped = (job_of(tasks, "folder", True, tmp_path / name) for name in ("whole", "stopped"))
+    run_job(whole, lambda metrics: None, streaming.opener(whole))
+
+    def stop(metrics: object) -> None:
+        raise StoppedError
+
+    with pytest.raises(StoppedError):
+        run_job(stopped, stop, streaming.opener(stopped))
+    run_job(stopped, lambda metrics: None, streaming.opener(stopped))
+    assert same_outcome(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_parquet_files_are_unpacked_once_for_all_splits_and_again_where_they_are_gone(
+    data_dir: Path, tmp_path: Path
+) -> None:
+    store = Store(tmp_path)
+
+    def prepared(split_index: int) -> tuple[set[str], Artefact]:
+        recipe = recipe_of(PARQUET.name, True)
+        recipe = replace(recipe, data=replace(recipe.data, split_index=split_index))
+        store.ran.clear()
+        context = SimpleNamespace(
+            store=store, data_dir=data_dir, data_inputs=prepare_inputs(recipe, data_dir), finetunes=[recipe.finetune]
+        )
+        artefact = dag.prepared(recipe, context)  # type: ignore[arg-type]
+        return set(store.ran), artefact
+
+    assert prepared(0)[0] == {"encoded", "prepare"}
+    assert prepared(1)[0] == {"prepare"}
+    ran, first = prepared(0)
+    assert not ran
+    shutil.rmtree(tmp_path / "encoded")
+    ran, again = prepared(0)
+    assert ran == {"encoded", "prepare"}
+    assert again == first
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize(("chunk", "batch_size"), [(1 << 20, 64), (64, 64), (64, 7), (10, 64), (1, 64)])
+def test_batches_hold_the_asked_rows_in_the_asked_order_however_they_are_cut_into_tasks(
+    tasks: dict, name: str, chunk: int, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "CHUNK_BYTES", chunk * 3 * SIZE**2)
+    stored, pixels = stored_of(tasks[name, True]), OpenSetTask.load(tasks[name, False].path).train.images
+    rows = np.random.default_rng(batch_size).integers(0, len(stored), 65)  # some more than once
+    batches = list(RayImages(stored, 2).batches(rows, batch_size))
+    assert [len(batch) for batch in batches] == [len(part) for part in cut(rows, batch_size)]
+    np.testing.assert_array_equal(np.concatenate(batches), pixels[rows])  # type: ignore[index]
+
+
+def cut(rows: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+
+
+def stored_of(task: Artefact) -> StoredImages:
+    images = OpenSetTask.load(task.path).train.images
+    assert isinstance(images, StoredImages)
+    return images
+
+
+def test_an_epoch_that_is_left_early_leaves_the_next_one_as_it_is(tasks: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "CHUNK_BYTES", 8 * 3 * SIZE**2)
+    images, rows = RayImages(stored_of(tasks["folder", True]), 2), np.arange(200)
+    left = images.batches(rows, 8)
+    next(left)
+    left.close()
+    again = list(images.batches(rows, 8))
+    np.testing.assert_array_equal(np.concatenate(again), stored_of(tasks["folder", True]).read(rows))
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path) -> Iterator[Callable[[], StoredImages]]:
+    """A prepared folder of images that a test may damage."""
+    root = write_folder(tmp_path / "own", SIZE)
+    folder = tmp_path / "task"
+    folder.mkdir()
+    prepare(recipe_of("folder", True), root, folder)
+    artefact = seal(folder, {})
+    return lambda: stored_of(artefact)
+
+
+def first_file(stored: StoredImages) -> Path:
+    return Path(os.fsdecode(stored.files[stored.places[0]["file"]]))
+
+
+@pytest.mark.parametrize(("damage", "words"), [("gone", "cannot be read"), ("damaged", "cannot be decoded")])
+def test_an_image_that_fails_while_training_is_named(
+    own_folder: Callable[[], StoredImages], damage: str, words: str
+) -> None:
+    stored = own_folder()
+    path = first_file(stored)
+    path.unlink() if damage == "gone" else path.write_bytes(b"no image")
+    with pytest.raises(DataError, match=rf"^[^\n]*{path.name}[^\n]*{words}[^\n]*$"):
+        list(RayImages(stored, 1).batches(np.arange(4), 2))

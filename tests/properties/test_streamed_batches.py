@@ -1,0 +1,104 @@
+"""Batches of streamed images are those of the same images in memory, bit for bit."""
+
+from collections.abc import Generator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proser_core.config import DataConfig
+from proser_core.data.batches import TrainingBatches, evaluation_batches
+from proser_core.data.tasks import Labelled
+
+CPU = torch.device("cpu")
+UNEVEN = ((0.5, 0.4, 0.3), (0.25, 0.2, 0.3))
+SIZE = 8
+
+
+class Streamed:
+    """Pixels handed over by row, as an `ImageSource` does; it remembers what was asked for."""
+
+    def __init__(self, pixels: np.ndarray) -> None:
+        self._pixels, self.size = pixels, pixels.shape[1]
+        self.asked: list[np.ndarray] = []
+        self.open = 0
+
+    def __len__(self) -> int:
+        return len(self._pixels)
+
+    def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
+        self.asked.append(rows)
+        self.open += 1
+        try:
+            for start in range(0, len(rows), batch_size):
+                pixels = self._pixels[rows[start : start + batch_size]]
+                pixels.flags.writeable = False  # as shared memory is
+                yield pixels
+        finally:
+            self.open -= 1
+
+
+def both(count: int, seed: int = 0) -> tuple[Labelled, Labelled]:
+    """The same images in memory and streamed."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (count, SIZE, SIZE, 3), dtype=np.uint8)
+    return Labelled(pixels, np.arange(count)), Labelled(Streamed(pixels), np.arange(count))
+
+
+def batches_of(labelled: Labelled, batch_size: int, *, padding: int = 2, flip: bool = True, **more) -> TrainingBatches:
+    config = DataConfig(image_size=SIZE, padding=padding, flip=flip)
+    given = {"batch_size": batch_size, "seed": 0, "purpose": "finetune", "device": CPU} | more
+    return TrainingBatches(labelled, config, UNEVEN, **given)
+
+
+@given(
+    padding=st.integers(0, 4),
+    flip=st.booleans(),
+    flips=st.sampled_from(["random", "alternating"]),
+    rand_augment=st.sampled_from([0, 9]),
+    seed=st.integers(0, 2**32),
+    world=st.sampled_from([(0, 1), (0, 2), (1, 2), (2, 3)]),
+)
+def test_streamed_batches_are_those_in_memory(padding, flip, flips, rand_augment, seed, world):
+    options = {"padding": padding, "flip": flip, "flips": flips, "rand_augment": rand_augment, "seed": seed}
+    options |= {"rank": world[0], "world_size": world[1]}
+    in_memory, streamed = (batches_of(labelled, 6, **options) for labelled in both(20, seed))
+    for epoch in (0, 3):
+        for a, b in zip(in_memory.epoch(epoch), streamed.epoch(epoch), strict=True):
+            assert torch.equal(a.images, b.images)
+            assert torch.equal(a.targets, b.targets)
+            assert torch.equal(a.global_targets, b.global_targets)
+
+
+def test_a_rank_asks_for_its_own_images_alone():
+    labelled = both(24)[1]
+    ranks = [batches_of(labelled, 8, rank=rank, world_size=2) for rank in range(2)]
+    for rank in ranks:
+        list(rank.epoch(0))
+    first, second = labelled.images.asked
+    assert len(first) == len(second) == 12
+    assert set(first.tolist()).isdisjoint(second.tolist())
+
+
+def test_an_epoch_that_is_left_early_is_let_go_when_the_next_begins():
+    images, in_memory = both(24)[1].images, both(24)[0]
+    streamed = batches_of(Labelled(images, np.arange(24)), 8)
+    next(streamed.epoch(0))
+    assert images.open == 1
+    for a, b in zip(batches_of(in_memory, 8).epoch(1), streamed.epoch(1), strict=True):
+        assert torch.equal(a.images, b.images)
+    assert images.open <= 1
+
+
+def test_what_is_drawn_of_an_epoch_does_not_grow_with_the_size_of_a_streamed_image():
+    draws = batches_of(both(24)[1], 8).draws(0)
+    assert draws.starts.shape == (3, 8)
+
+
+@pytest.mark.parametrize("count", [1, 32, 70])
+def test_images_are_scored_in_their_order_however_they_come(count):
+    in_memory, streamed = (labelled.images for labelled in both(count))
+    expected, result = (list(evaluation_batches(images, UNEVEN, CPU)) for images in (in_memory, streamed))
+    assert len(expected) == len(result)
+    assert all(torch.equal(a, b) for a, b in zip(expected, result, strict=True))
