@@ -11,17 +11,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from pipelines.joining import check_job, check_shared, knock, locate
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError, first_line
-from proser_core.jobs.files import full_disk_named, write_atomically
+from proser_core.jobs.files import full_disk_named
 from proser_core.jobs.lock import alone_at
 from proser_core.jobs.spec import FAILURE, Job
 from proser_core.jobs.store import find
+
+if TYPE_CHECKING:
+    from pipelines.remote.mirror import Mirror
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -49,6 +52,8 @@ class Cluster:
     """Whether trials may be stopped; Ray started here without its dashboard would never free their place."""
     grows_to: list[dict[str, float]] = field(default_factory=list)
     """Resources of each machine of an autoscaling cluster at full size; empty for one that does not grow."""
+    mirror: "Mirror | None" = None
+    """Keeps `storage` in step with a URI that all machines reach; None where they all see that folder."""
     _resources: dict[str, float] = field(default_factory=dict)
 
     def connect(self) -> dict[str, float]:
@@ -81,7 +86,7 @@ class Cluster:
         for name in ("ray.tune", "ray.train", "ray.data"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         if self.config.address:
-            check_shared(self.storage)
+            check_shared(self.storage if self.mirror is None else self.mirror.objects.uri)
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if len(self.grows_to) > len(nodes):
             nodes = self.grows_to
@@ -156,18 +161,28 @@ class Cluster:
         training would end either.
         """
         self.connect()
-        for job in jobs:
-            (Path(job.folder) / FAILURE).unlink(missing_ok=True)
+        folders = [Path(job.folder) for job in jobs]
+        for folder in folders:
+            (folder / FAILURE).unlink(missing_ok=True)
+        if self.mirror is not None:
+            jobs = self.mirror.begin(jobs)
         if len(jobs) > 1 or workers == 1 or max_seconds:
             self._tune(jobs, workers, name, max_seconds, stop_early)
-            return
-        with suppress(TrainingError):  # its reason lies in the folder
-            train_distributed(jobs[0], workers, self._worker_resources(), self.storage / RAY_FOLDER)
+        else:
+            with suppress(TrainingError):  # its reason lies in the folder
+                resources, folder = self._worker_resources(), self.storage / RAY_FOLDER
+                train_distributed(jobs[0], workers, resources, folder, self._address())
+        if self.mirror is not None:
+            self.mirror.look(folders)
+
+    def _address(self) -> dict[str, str] | None:
+        return None if self.mirror is None else self.mirror.address
 
     def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool) -> None:
         """Through Ray Tune: one worker is a reused actor, more are a light driver that starts a TorchTrainer."""
         from ray import tune
 
+        from pipelines.remote.place import place_of
         from pipelines.search import early_stopping, searched_trial
 
         trainable: Callable[[dict[str, Any]], None]
@@ -182,7 +197,7 @@ class Cluster:
         shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed
         tuner = tune.Tuner(
             tune.with_resources(trainable, resources),
-            param_space={"job": tune.grid_search([job.to_json() for job in jobs])},
+            param_space={"job": tune.grid_search([job.to_json() for job in jobs]), "storage": self._address()},
             tune_config=tune.TuneConfig(
                 max_concurrent_trials=self.concurrent_jobs(workers),
                 reuse_actors=workers == 1,
@@ -203,7 +218,7 @@ class Cluster:
             if FULL_DISK in (result.metrics or {}):
                 raise StorageError(result.metrics[FULL_DISK])
             if result.error is not None:
-                _leave_reason(Path(result.config["job"]["folder"]), _last_line(result.error))
+                place_of(result.config).leave(_last_line(result.error))
 
     def _distributed_trial(self, workers: int) -> Callable[[dict[str, Any]], None]:
         resources, storage = self._worker_resources(), self.storage / RAY_FOLDER
@@ -213,7 +228,7 @@ class Cluster:
 
             outcome: dict[str, Any] = {"ended": 1}
             try:
-                train_distributed(Job(**config["job"]), workers, resources, storage)
+                train_distributed(Job(**config["job"]), workers, resources, storage, config["storage"])
             except StorageError as error:
                 outcome[FULL_DISK] = str(error)
             except TrainingError:  # its reason lies in the folder
@@ -235,19 +250,24 @@ def run_single_trial(config: dict[str, Any]) -> None:
     """
     from ray import tune
 
+    from pipelines.remote.place import place_of
     from proser_core.jobs.worker import run_job
 
-    job = Job(**config["job"])
-    folder = Path(job.folder)
+    place = place_of(config)
+
+    def notify(metrics: dict[str, float]) -> None:
+        place.publish()
+        tune.report(metrics)
+
     try:
-        with full_disk_named(folder), alone_at(folder):
-            if find(folder) is None:
+        with full_disk_named(place.folder), alone_at(place.folder), place.at_hand() as job:
+            if find(place.folder) is None:
                 check_room(job)
-                run_job(job, notify=lambda metrics: tune.report(metrics))
+                run_job(job, notify)
     except StorageError as error:
         tune.report({FULL_DISK: str(error)})
     except ProserError as error:
-        _leave_reason(folder, str(error))
+        place.leave(str(error))
 
 
 def check_room(job: Job) -> None:
@@ -262,37 +282,44 @@ def check_room(job: Job) -> None:
         )
 
 
-def train_distributed(job: Job, num_workers: int, resources: dict[str, float], storage: Path) -> None:
+def train_distributed(
+    job: Job, num_workers: int, resources: dict[str, float], storage: Path, address: dict[str, str] | None = None
+) -> None:
     """A TorchTrainer whose workers run the job; gloo on CPUs, nccl on GPUs.
 
-    Raises TrainingError with the worker's own message.
+    Ray writes to `storage`, and to a folder of this machine where an `address` says that not all machines see
+    that. Raises TrainingError with the worker's own message.
     """
     from ray.exceptions import RayActorError
     from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
     from ray.train.torch import TorchTrainer
 
-    name = f"{job.kind}-{Path(job.folder).name}"
+    from pipelines.remote.place import place_of
+
+    config = {"job": job.to_json(), "storage": address}
+    place, name = place_of(config), f"{job.kind}-{Path(job.folder).name}"
+    storage = place.scratch or storage
     trainer = TorchTrainer(
         _train_loop,
-        train_loop_config={"job": job.to_json()},
+        train_loop_config=config,
         scaling_config=ScalingConfig(
             num_workers=num_workers, use_gpu=resources.get("GPU", 0) > 0, resources_per_worker=dict(resources)
         ),
         run_config=RunConfig(name=name, storage_path=str(storage), failure_config=FailureConfig(max_failures=RETRIES)),
     )
-    folder = Path(job.folder)
     try:
         shutil.rmtree(storage / name, ignore_errors=True)  # of a run that was killed
         full_disk = _fit(trainer).return_value
     except (TrainingFailedError, RayActorError) as error:
         full_disk = ""
-        _leave_reason(folder, _last_line(error))
+        place.leave(_last_line(error))
     finally:
         shutil.rmtree(storage / name, ignore_errors=True)
     if full_disk:
         raise StorageError(full_disk)
-    if (folder / FAILURE).is_file():
-        raise TrainingError((folder / FAILURE).read_text())
+    reason = place.reason()
+    if reason is not None:
+        raise TrainingError(reason)
 
 
 def _fit(trainer: Any) -> Any:
@@ -333,35 +360,45 @@ def _train_loop(config: dict[str, Any]) -> str:
     import ray.train.torch
     import torch
 
+    from pipelines.remote.place import place_of
     from proser_core.jobs.worker import run_job
 
-    job = Job(**config["job"])
-    folder, writes = Path(job.folder), ray.train.get_context().get_world_rank() == 0
-    if job.recipe["cluster"]["gpus_per_worker"]:
+    place, writes = place_of(config), ray.train.get_context().get_world_rank() == 0
+    if config["job"]["recipe"]["cluster"]["gpus_per_worker"]:
         torch.cuda.set_device(ray.train.torch.get_device())
     full_disk = ""
     try:
-        with full_disk_named(folder), alone_at(folder) if writes else nullcontext():
-            if writes:
-                check_room(job)
-            if not _agreed(find(folder) is None):
+        with _writing(place.folder) if writes else nullcontext():
+            if not _agreed(True):  # what is brought before rank 0 is alone could be of an earlier attempt
                 return ""
+            with place.at_hand() as job:
+                if writes:
+                    check_room(job)
+                if not _agreed(find(place.folder) is None):
+                    return ""
 
-            def notify(metrics: dict[str, float]) -> None:
-                if not _agreed(True):
-                    raise _EndedError
-                ray.train.report(metrics)
+                def notify(metrics: dict[str, float]) -> None:
+                    place.publish()
+                    if not _agreed(True):
+                        raise _EndedError
+                    ray.train.report(metrics)
 
-            run_job(job, notify)
+                run_job(job, notify)
     except _EndedError:
         return ""
     except StorageError as error:
         full_disk = str(error)
     except ProserError as error:
         if writes:
-            _leave_reason(folder, str(error))
+            place.leave(str(error))
     _agreed(False)
     return full_disk
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    with full_disk_named(folder), alone_at(folder):
+        yield
 
 
 class _EndedError(Exception):
@@ -373,13 +410,6 @@ def _agreed(answer: bool) -> bool:
     from ray.train.collective import broadcast_from_rank_zero
 
     return broadcast_from_rank_zero(answer)
-
-
-def _leave_reason(folder: Path, reason: str) -> None:
-    """Write down what ended a training, where its worker has not."""
-    if not (folder / FAILURE).is_file():
-        with suppress(OSError):
-            write_atomically(folder / FAILURE, reason.encode())
 
 
 def _last_line(error: BaseException) -> str:

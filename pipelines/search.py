@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pipelines.remote.artefacts import SCORES
 from proser_core.config import Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
@@ -27,7 +28,6 @@ from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.metrics import open_set_macro_f1
 from proser_core.recognition.scoring import PlaceholderMargin, score
 
-SCORES = "development.jsonl"
 METRIC, TIME = "dev/macro_f1", "epochs"
 REDUCTION = 3  # one of three goes on at each rung
 Score = dict[str, float]
@@ -54,16 +54,23 @@ def searched_trial(config: dict[str, Any]) -> None:
     """Tune trainable of a one-worker training whose epochs are scored."""
     from ray import tune
 
+    from pipelines.remote.place import place_of
     from proser_core.jobs.worker import run_job
 
-    job = Job(**config["job"])
-    for row in read_scores(Path(job.folder)):
-        tune.report(row)
-    if find(Path(job.folder)) is not None:
-        return
-    scorer = EpochScorer(job)
-    with suppress(ProserError):
-        run_job(job, notify=lambda metrics: tune.report(scorer.score()))
+    place = place_of(config)
+    with suppress(ProserError), place.at_hand() as job:
+        for row in read_scores(Path(job.folder)):
+            tune.report(row)
+        if find(Path(job.folder)) is not None:
+            return
+        scorer = EpochScorer(job)
+
+        def notify(metrics: dict[str, float]) -> None:
+            row = scorer.score()
+            place.publish()
+            tune.report(row)
+
+        run_job(job, notify)
 
 
 class EpochScorer:
