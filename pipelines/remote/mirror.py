@@ -1,5 +1,6 @@
 """The driver's side: a store in a folder of this machine, in step with a storage behind a URI."""
 
+import functools
 import hashlib
 import os
 import time
@@ -13,8 +14,7 @@ from typing import Any
 
 from pipelines.remote.artefacts import SCORES, bring, pull, push, read_manifest
 from pipelines.remote.lock import alone_at
-from pipelines.remote.objects import Objects, RemoteError, Stamp, checked
-from proser_core.errors import first_line
+from pipelines.remote.objects import Objects, Stamp, answering, checked
 from proser_core.jobs.files import sha256_of, write_atomically
 from proser_core.jobs.lock import alone_in
 from proser_core.jobs.spec import EPOCHS, FAILURE, Job
@@ -49,6 +49,7 @@ class Mirror:
     tell: Callable[[str], None] = lambda text: None
     _in_step: set[str] = field(default_factory=set)
     _seen: dict[str, Stamp] = field(default_factory=dict)
+    _carried_files: dict[str, str] = field(default_factory=dict)
     _next_look: float = 0.0
 
     @property
@@ -66,15 +67,16 @@ class Mirror:
         Folders that a finished one links to come with it.
         """
         waiting = list(folders)
-        with _answering(self.objects), ThreadPoolExecutor(AT_ONCE) as pool:
+        with answering(self.objects), ThreadPoolExecutor(AT_ONCE) as pool:
             while waiting:
-                waiting = [path for linked in pool.map(self._agree, waiting) for path in linked]
+                linked = pool.map(functools.partial(self._agree, self._listing(waiting)), waiting)
+                waiting = [path for paths in linked for path in paths]
 
-    def _agree(self, folder: Path) -> list[Path]:
+    def _agree(self, there: Mapping[str, Stamp], folder: Path) -> list[Path]:
         name = self.name(folder)
         if name in self._in_step:
             return []
-        listed = read_manifest(self.objects.read(f"{name}/{MANIFEST}"))
+        listed = read_manifest(self.objects.read(f"{name}/{MANIFEST}")) if f"{name}/{MANIFEST}" in there else None
         if listed is None:
             if find(folder) is not None:
                 self._push(folder)
@@ -88,7 +90,7 @@ class Mirror:
 
     def push(self, folder: Path) -> None:
         """Put a finished folder on the storage."""
-        with _answering(self.objects):
+        with answering(self.objects):
             self._push(folder)
 
     def _push(self, folder: Path) -> None:
@@ -100,7 +102,7 @@ class Mirror:
 
         What earlier attempts said of their outcome is removed there; their checkpoints stay.
         """
-        with _answering(self.objects):
+        with answering(self.objects):
             there = self._listing([Path(job.folder) for job in jobs])
             for job in jobs:
                 name = self.name(Path(job.folder))
@@ -119,11 +121,12 @@ class Mirror:
         """The place in the mirror that a user's file stands for, once the storage has it."""
         if not path or Path(path).is_relative_to(self.root):
             return path
-        name = f"{USER_FILES}/{sha256_of(Path(path))[:16]}{Path(path).suffix}"
-        if name not in self._in_step and self.objects.stamp(name) is None:
-            self.objects.upload(Path(path), name)
-        self._in_step.add(name)
-        return str(self.root / name)
+        if path not in self._carried_files:
+            name = f"{USER_FILES}/{sha256_of(Path(path))[:16]}{Path(path).suffix}"
+            if self.objects.stamp(name) is None:
+                self.objects.upload(Path(path), name)
+            self._carried_files[path] = str(self.root / name)
+        return self._carried_files[path]
 
     def watch(self, folders: Sequence[Path]) -> None:
         """Look at running trainings, but not all the time."""
@@ -135,45 +138,31 @@ class Mirror:
 
     def look(self, folders: Sequence[Path]) -> None:
         """Bring what trainings have reported, and the outcome of those that have ended."""
-        with _answering(self.objects), ThreadPoolExecutor(AT_ONCE) as pool:
-            there = self._listing(folders)
-            list(pool.map(lambda folder: self._look(folder, there), folders))
+        with answering(self.objects), ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(functools.partial(self._look, self._listing(folders)), folders))
 
-    def _look(self, folder: Path, there: Mapping[str, Stamp]) -> None:
+    def _look(self, there: Mapping[str, Stamp], folder: Path) -> None:
         name = self.name(folder)
         if name in self._in_step:
             return
         for file in (EPOCHS, SCORES, FAILURE):
             stamp = there.get(f"{name}/{file}")
-            if stamp is None or stamp != self._seen.get(f"{name}/{file}"):
+            if stamp is None:
+                (folder / file).unlink(missing_ok=True)
+            elif stamp != self._seen.get(f"{name}/{file}"):
                 bring(self.objects, f"{name}/{file}", folder / file)
-            if stamp is not None:
                 self._seen[f"{name}/{file}"] = stamp
         if f"{name}/{MANIFEST}" in there and pull(self.objects, name, folder):
             self._in_step.add(name)
 
     def holds(self, path: Path) -> bool:
         """Whether the storage has a file."""
-        with _answering(self.objects):
+        with answering(self.objects):
             return self.objects.stamp(self.name(path)) is not None
 
     def _listing(self, folders: Iterable[Path]) -> dict[str, Stamp]:
         stages = sorted({self.name(folder.parent) for folder in folders})
         return {name: stamp for stage in stages for name, stamp in self.objects.listing(stage).items()}
-
-
-@contextmanager
-def _answering(objects: Objects) -> Iterator[None]:
-    """Errors with a number are those of this machine's disk."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        raise RemoteError(
-            f"the storage {objects.uri} does not answer ({first_line(error)}); what it has is safe, and the same "
-            "command goes on once it answers"
-        ) from error
 
 
 @dataclass
@@ -198,7 +187,7 @@ def mirrored(uri: str, work: str, announce: Callable[[str], None], tell: Callabl
     Raises ConfigError where it cannot be used, or where another run works there.
     """
     objects, folder = checked(uri), mirror_folder(uri)
-    store = MirroredStore(folder / STORE, announce=announce, mirror=Mirror(objects, folder.resolve() / STORE, tell))
+    store = MirroredStore(folder / STORE, announce=announce, mirror=Mirror(objects, folder / STORE, tell))
     with alone_in(store.root, work), alone_at(objects, _identity(folder), work, tell):
         yield store
 

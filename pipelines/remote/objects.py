@@ -5,8 +5,8 @@ A file is there whole or not at all. What the network refuses is tried again for
 
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -135,7 +135,7 @@ class Objects:
 
 
 def _copy(source_files: Any, source: Path | str, target_files: Any, target: Path | str) -> None:
-    # without threads: with them, pyarrow's copies from and to S3 can wait for each other for ever
+    # as Ray's own copies do it: https://github.com/apache/arrow/issues/32372
     fs.copy_files(
         str(source),
         str(target),
@@ -143,6 +143,20 @@ def _copy(source_files: Any, source: Path | str, target_files: Any, target: Path
         destination_filesystem=target_files,
         use_threads=False,
     )
+
+
+@contextmanager
+def answering(objects: Objects) -> Iterator[None]:
+    """Turn errors of the network, which have no number, into a RemoteError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise RemoteError(
+            f"the storage {objects.uri} does not answer ({first_line(error)}); what it has is safe, and the same "
+            "command goes on once it answers"
+        ) from error
 
 
 def checked(uri: str) -> Objects:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.remote.artefacts import SCORES, bring, content_of, fetch, pull, push
 from pipelines.remote.mirror import NODE, USER_FILES, mirror_folder
-from pipelines.remote.objects import Objects
+from pipelines.remote.objects import Objects, answering
 from proser_core.errors import ProserError
 from proser_core.jobs.files import write_atomically
 from proser_core.jobs.lock import LOCK
@@ -50,8 +50,8 @@ class Place:
 class MirroredPlace(Place):
     """A storage behind a URI: what the job needs is brought to this machine, and what it leaves is put there.
 
-    The paths of the job are in `store`, the driver's folder, which this machine may have or not. Errors of
-    the network are raised as they are, so that Ray tries the training again.
+    The paths of the job are in `store`, the driver's folder, which this machine may have or not. Where the
+    network fails a worker, pyarrow's OSError reaches Ray, which tries the training again.
     """
 
     def __init__(self, job: Job, uri: str, store: Path) -> None:
@@ -85,14 +85,16 @@ class MirroredPlace(Place):
                     self._objects.upload(self.folder / file, f"{self._name}/{file}")
 
     def reason(self) -> str | None:
-        """As of a Place, on the storage."""
-        content = self._objects.read(f"{self._name}/{FAILURE}")
+        """As of a Place, on the storage. Raises RemoteError where that does not answer."""
+        with answering(self._objects):
+            content = self._objects.read(f"{self._name}/{FAILURE}")
         return None if content is None else content.decode()
 
     def leave(self, reason: str) -> None:
-        """As of a Place, on the storage."""
+        """As of a Place, on the storage. Raises RemoteError where that does not answer."""
         if self.reason() is None:
-            self._objects.write(f"{self._name}/{FAILURE}", reason.encode())
+            with answering(self._objects):
+                self._objects.write(f"{self._name}/{FAILURE}", reason.encode())
 
     def _end(self, file: str) -> None:
         """Put the outcome there: a finished folder, or the message of what a user can mend."""

@@ -22,9 +22,9 @@ ENVIRONMENT = {
 
 
 @contextmanager
-def s3_server() -> Iterator[str]:
-    """An S3 server on a free port with one empty bucket; the query that leads to it."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+def s3_server(port: int = 0) -> Iterator[str]:
+    """An S3 server with one bucket, on a free port unless one is given; the query that leads to it."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
