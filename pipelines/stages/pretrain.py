@@ -74,6 +74,8 @@ def pretrain(recipes: Sequence[Recipe], tasks: Sequence[Artefact], context: RunC
 
 
 def _train(plans: list[Pretraining], context: RunContext) -> None:
+    folders = [plan.folder for plan in plans]
+    watch(context.store, folders)
     for plan in plans:
         if holds(context.store, plan.folder / spec.STATE):
             done = f"epoch {len(plan.epochs())} of {plan.recipe.pretrain.epochs}"
@@ -82,7 +84,7 @@ def _train(plans: list[Pretraining], context: RunContext) -> None:
     progress = Tracker(context.console, spec.PRETRAIN, total, "epochs")
 
     def poll() -> None:
-        watch(context.store, [plan.folder for plan in plans])
+        watch(context.store, folders)
         epochs = [plan.epochs() for plan in plans]
         accuracies = [rows[-1]["train/accuracy"] for rows in epochs if rows]
         mean = sum(accuracies) / max(len(accuracies), 1)
