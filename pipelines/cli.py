@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import itertools
+import re
 import socket
 import subprocess
 import sys
@@ -44,8 +45,9 @@ class RunArguments:
     data_dir: Path | None = None
     """Directory with the data sets: Parquet as on the Hugging Face Hub (DIR/cifar100/*.parquet)
     or torchvision's own folders."""
-    storage: Path = DEFAULT_STORAGE
-    """Directory for prepared data, weights, logits and figures; all machines must see it."""
+    storage: str = str(DEFAULT_STORAGE)
+    """Directory, or URI such as s3://bucket/prefix, for prepared data, weights, logits and figures; all machines
+    must see it."""
     pretrained: Path | None = None
     """A closed-set checkpoint of your own, instead of pretraining: safetensors or a state_dict."""
     pretraining: str = ""
@@ -77,8 +79,9 @@ class SweepArguments:
     """Only go on with a sweep that was begun in this storage; refuse to begin one."""
     data_dir: Path | None = None
     """Directory with the data sets."""
-    storage: Path = DEFAULT_STORAGE
-    """Directory for prepared data, weights, logits and figures; all machines must see it."""
+    storage: str = str(DEFAULT_STORAGE)
+    """Directory, or URI such as s3://bucket/prefix, for prepared data, weights, logits and figures; all machines
+    must see it."""
     cluster_file: Path | None = None
     """File that launched an autoscaling cluster, for what it can grow to; on the head node of `ray up` it is found."""
     pretraining: str = ""
@@ -154,7 +157,9 @@ def run_command(arguments: list[str]) -> int:
     if parsed.draw is not None:
         draw(parsed.recipe, parsed.draw)
         return 0
-    return run(parsed.recipe, parsed.data_dir, parsed.storage, parsed.pretrained, _console(), parsed.cluster_file)
+    return run(
+        parsed.recipe, parsed.data_dir, _place(parsed.storage), parsed.pretrained, _console(), parsed.cluster_file
+    )
 
 
 def sweep_command(arguments: list[str]) -> int:
@@ -185,7 +190,7 @@ def sweep_command(arguments: list[str]) -> int:
         spaces,
         splits,
         parsed.data_dir,
-        parsed.storage,
+        _place(parsed.storage),
         parsed.cluster_file,
         parsed.num_samples,
         parsed.max_hours,
@@ -203,7 +208,7 @@ def job_command(arguments: list[str]) -> int:
     parsed = tyro.cli(JobArguments, prog=f"proser job {arguments[0]}", default=JobArguments(recipe), args=arguments[1:])
     from pipelines.carrying import write_job
 
-    write_job(parsed.recipe, parsed.data_dir, parsed.storage, parsed.output, parsed.with_task, _console())
+    write_job(parsed.recipe, parsed.data_dir, _folder(parsed.storage), parsed.output, parsed.with_task, _console())
     return 0
 
 
@@ -212,7 +217,19 @@ def import_command(arguments: list[str]) -> int:
     parsed = tyro.cli(ImportArguments, prog="proser import", args=arguments)
     from pipelines.carrying import import_job
 
-    return import_job(parsed.out.resolve(), parsed.storage, _console())
+    return import_job(parsed.out.resolve(), _folder(parsed.storage), _console())
+
+
+def _place(storage: str) -> Path | str:
+    """The folder that --storage names, or the URI."""
+    return storage if "://" in storage else Path(storage)
+
+
+def _folder(storage: Path) -> Path:
+    """Raises ConfigError for a URI, which only `run` and `sweep` work behind."""
+    if re.match("[a-z0-9+]{2,}:/", str(storage)):
+        raise ConfigError(f"--storage got {storage}; a URI is for proser run and proser sweep, give a folder here")
+    return storage
 
 
 def _with_schedule(recipe: Recipe, arguments: list[str]) -> Recipe:
@@ -237,7 +254,7 @@ def list_command(arguments: list[str]) -> int:
 def clean_command(arguments: list[str]) -> int:
     """`proser clean`."""
     parsed = tyro.cli(CleanArguments, prog="proser clean", args=arguments)
-    if not parsed.storage.is_dir():
+    if not _folder(parsed.storage).is_dir():
         raise ConfigError(f"--storage got {parsed.storage}, which is no folder; give the storage of a run")
     from pipelines.cleaning import clean
 

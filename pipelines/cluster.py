@@ -4,24 +4,31 @@ import logging
 import math
 import os
 import shutil
-import signal
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from pipelines.attempts import (
+    FULL_DISK,
+    RETRIES,
+    last_line,
+    run_searched_trial,
+    run_single_trial,
+    train_distributed,
+)
 from pipelines.joining import check_job, check_shared, knock, locate
+from pipelines.remote.place import place_of
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError, first_line
-from proser_core.jobs.files import full_disk_named, write_atomically
-from proser_core.jobs.lock import alone_at
 from proser_core.jobs.spec import FAILURE, Job
-from proser_core.jobs.store import find
+
+if TYPE_CHECKING:
+    from pipelines.remote.mirror import Mirror
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -33,10 +40,7 @@ QUIET = {
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
-RETRIES = 3
-"""Workers or machines that one training may lose before it counts as failed."""
 DRIVER_RESOURCE = "trial_driver"  # taken by the light process that waits for a trial's DDP workers
-FULL_DISK = "full_disk"  # what a trial reports where there is no room for its reason in its folder
 
 
 @dataclass
@@ -49,6 +53,8 @@ class Cluster:
     """Whether trials may be stopped; Ray started here without its dashboard would never free their place."""
     grows_to: list[dict[str, float]] = field(default_factory=list)
     """Resources of each machine of an autoscaling cluster at full size; empty for one that does not grow."""
+    mirror: "Mirror | None" = None
+    """Keeps `storage` in step with a URI that all machines reach; None where they all see that folder."""
     _resources: dict[str, float] = field(default_factory=dict)
 
     def connect(self) -> dict[str, float]:
@@ -81,7 +87,7 @@ class Cluster:
         for name in ("ray.tune", "ray.train", "ray.data"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         if self.config.address:
-            check_shared(self.storage)
+            check_shared(self.storage if self.mirror is None else self.mirror.objects.uri)
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if len(self.grows_to) > len(nodes):
             nodes = self.grows_to
@@ -154,7 +160,7 @@ class Cluster:
             raise
         except (ray.exceptions.RayError, RuntimeError) as error:  # a worker's own error is both
             raise ClusterError(
-                f"a worker could not take a step ({_last_line(error)}); lower the batch size, or give workers more "
+                f"a worker could not take a step ({last_line(error)}); lower the batch size, or give workers more "
                 "with --cluster.cpus-per-worker or --cluster.gpus-per-worker"
             ) from error
 
@@ -169,23 +175,33 @@ class Cluster:
         training would end either.
         """
         self.connect()
-        for job in jobs:
-            (Path(job.folder) / FAILURE).unlink(missing_ok=True)
+        folders = [Path(job.folder) for job in jobs]
+        for folder in folders:
+            (folder / FAILURE).unlink(missing_ok=True)
+        if self.mirror is not None:
+            jobs = self.mirror.begin(jobs)
         if len(jobs) > 1 or workers == 1 or max_seconds:
             self._tune(jobs, workers, name, max_seconds, stop_early)
-            return
-        with suppress(TrainingError):  # its reason lies in the folder
-            train_distributed(jobs[0], workers, self._worker_resources(), self.storage / RAY_FOLDER)
+        else:
+            with suppress(TrainingError):  # its reason lies in the folder
+                resources, folder = self._worker_resources(), self.storage / RAY_FOLDER
+                train_distributed(self._handed_out(jobs[0]), workers, resources, folder)
+        if self.mirror is not None:
+            self.mirror.look(folders)
+
+    def _handed_out(self, job: Job) -> dict[str, Any]:
+        """What a worker is given: the job, and where the storage is if not all machines see it."""
+        return {"job": job.to_json(), "storage": None if self.mirror is None else self.mirror.address}
 
     def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool) -> None:
         """Through Ray Tune: one worker is a reused actor, more are a light driver that starts a TorchTrainer."""
         from ray import tune
 
-        from pipelines.search import early_stopping, searched_trial
+        from pipelines.search import early_stopping
 
         trainable: Callable[[dict[str, Any]], None]
         if workers == 1:
-            trainable = searched_trial if stop_early else run_single_trial
+            trainable = run_searched_trial if stop_early else run_single_trial
             resources = self._worker_resources()
         else:
             trainable, resources = self._distributed_trial(workers), {DRIVER_RESOURCE: 1.0}
@@ -195,7 +211,7 @@ class Cluster:
         shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed
         tuner = tune.Tuner(
             tune.with_resources(trainable, resources),
-            param_space={"job": tune.grid_search([job.to_json() for job in jobs])},
+            param_space={**self._handed_out(jobs[0]), "job": tune.grid_search([job.to_json() for job in jobs])},
             tune_config=tune.TuneConfig(
                 max_concurrent_trials=self.concurrent_jobs(workers),
                 reuse_actors=workers == 1,
@@ -216,7 +232,7 @@ class Cluster:
             if FULL_DISK in (result.metrics or {}):
                 raise StorageError(result.metrics[FULL_DISK])
             if result.error is not None:
-                _leave_reason(Path(result.config["job"]["folder"]), _last_line(result.error))
+                place_of(result.config).leave(last_line(result.error))
 
     def _distributed_trial(self, workers: int) -> Callable[[dict[str, Any]], None]:
         resources, storage = self._worker_resources(), self.storage / RAY_FOLDER
@@ -226,7 +242,7 @@ class Cluster:
 
             outcome: dict[str, Any] = {"ended": 1}
             try:
-                train_distributed(Job(**config["job"]), workers, resources, storage)
+                train_distributed(config, workers, resources, storage)
             except StorageError as error:
                 outcome[FULL_DISK] = str(error)
             except TrainingError:  # its reason lies in the folder
@@ -238,168 +254,6 @@ class Cluster:
     def _worker_resources(self) -> dict[str, float]:
         gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}
         return {"CPU": float(self.config.cpus_per_worker), **gpus}
-
-
-def run_single_trial(config: dict[str, Any]) -> None:
-    """Tune trainable of a one-worker training.
-
-    An error that another attempt would meet too has left its reason in the folder and ends the trial;
-    any other is Tune's to try again.
-    """
-    from ray import tune
-
-    from pipelines.streaming import opener
-    from proser_core.jobs.worker import run_job
-
-    job = Job(**config["job"])
-    folder = Path(job.folder)
-    try:
-        with full_disk_named(folder), alone_at(folder):
-            if find(folder) is None:
-                check_room(job)
-                run_job(job, notify=lambda metrics: tune.report(metrics), open_stream=opener(job))
-    except StorageError as error:
-        tune.report({FULL_DISK: str(error)})
-    except ProserError as error:
-        _leave_reason(folder, str(error))
-
-
-def check_room(job: Job) -> None:
-    """Raises StorageError rather than train an epoch whose checkpoint, weights and momentum, has no room beside
-    the one before it."""
-    needed = 4 * os.stat(job.weights).st_size if job.weights else 0
-    free = shutil.disk_usage(job.folder).free
-    if free < needed:
-        raise StorageError(
-            f"the disk of {job.folder} has {free / 2**20:.1f} MiB free, and two checkpoints need "
-            f"{needed / 2**20:.1f} MiB; free some space, then the same command goes on from the last finished epoch"
-        )
-
-
-def train_distributed(job: Job, num_workers: int, resources: dict[str, float], storage: Path) -> None:
-    """A TorchTrainer whose workers run the job; gloo on CPUs, nccl on GPUs.
-
-    Raises TrainingError with the worker's own message.
-    """
-    from ray.exceptions import RayActorError
-    from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
-    from ray.train.torch import TorchTrainer
-
-    name = f"{job.kind}-{Path(job.folder).name}"
-    trainer = TorchTrainer(
-        _train_loop,
-        train_loop_config={"job": job.to_json()},
-        scaling_config=ScalingConfig(
-            num_workers=num_workers, use_gpu=resources.get("GPU", 0) > 0, resources_per_worker=dict(resources)
-        ),
-        run_config=RunConfig(name=name, storage_path=str(storage), failure_config=FailureConfig(max_failures=RETRIES)),
-    )
-    folder = Path(job.folder)
-    try:
-        shutil.rmtree(storage / name, ignore_errors=True)  # of a run that was killed
-        full_disk = _fit(trainer).return_value
-    except (TrainingFailedError, RayActorError) as error:
-        full_disk = ""
-        _leave_reason(folder, _last_line(error))
-    finally:
-        shutil.rmtree(storage / name, ignore_errors=True)
-    if full_disk:
-        raise StorageError(full_disk)
-    if (folder / FAILURE).is_file():
-        raise TrainingError((folder / FAILURE).read_text())
-
-
-def _fit(trainer: Any) -> Any:
-    """Ray Train replaces lost workers; a lost controller, the process that does so, is replaced here."""
-    from ray.exceptions import RayActorError
-
-    for attempt in range(RETRIES + 1):
-        try:
-            with _own_interrupt():
-                return trainer.fit()
-        except RayActorError:
-            if attempt == RETRIES:
-                raise
-    raise AssertionError
-
-
-@contextmanager
-def _own_interrupt() -> Iterator[None]:
-    """Ray Train takes Ctrl-C for itself, ends in SystemExit, and never gives it back: undo all three."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    except SystemExit as error:
-        raise KeyboardInterrupt from error
-    finally:
-        signal.signal(signal.SIGINT, handler)
-
-
-def _train_loop(config: dict[str, Any]) -> str:
-    """One rank of a DDP training; the message of a full disk, or the empty string.
-
-    Every rank hears after each epoch whether rank 0, which alone writes, goes on: the others would wait for it.
-    """
-    import ray.train
-    import ray.train.torch
-    import torch
-
-    from pipelines.streaming import opener
-    from proser_core.jobs.worker import run_job
-
-    job = Job(**config["job"])
-    folder, writes = Path(job.folder), ray.train.get_context().get_world_rank() == 0
-    if job.recipe["cluster"]["gpus_per_worker"]:
-        torch.cuda.set_device(ray.train.torch.get_device())
-    full_disk = ""
-    try:
-        with full_disk_named(folder), alone_at(folder) if writes else nullcontext():
-            if writes:
-                check_room(job)
-            if not _agreed(find(folder) is None):
-                return ""
-
-            def notify(metrics: dict[str, float]) -> None:
-                if not _agreed(True):
-                    raise _EndedError
-                ray.train.report(metrics)
-
-            run_job(job, notify, open_stream=opener(job))
-    except _EndedError:
-        return ""
-    except StorageError as error:
-        full_disk = str(error)
-    except ProserError as error:
-        if writes:
-            _leave_reason(folder, str(error))
-    _agreed(False)
-    return full_disk
-
-
-class _EndedError(Exception):
-    """Rank 0 has ended its training."""
-
-
-def _agreed(answer: bool) -> bool:
-    """What rank 0 answers, for all ranks."""
-    from ray.train.collective import broadcast_from_rank_zero
-
-    return broadcast_from_rank_zero(answer)
-
-
-def _leave_reason(folder: Path, reason: str) -> None:
-    """Write down what ended a training, where its worker has not."""
-    if not (folder / FAILURE).is_file():
-        with suppress(OSError):
-            write_atomically(folder / FAILURE, reason.encode())
-
-
-def _last_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1]
 
 
 def _shares(has: float, each: float) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.tracking.server import tracking_uri
-from proser_core.errors import ClusterError
+from proser_core.errors import ClusterError, first_line
 
 MODE = "RAY_AUTH_MODE"
 WITHIN_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray, under this name, in what `ray job submit` starts
@@ -122,17 +122,18 @@ def check_job(address: str, storage: Path) -> None:
         )
 
 
-def check_shared(storage: Path) -> None:
-    """Raises ClusterError where a machine of the cluster that was joined lacks this project, or the storage."""
+def check_shared(storage: Path | str) -> None:
+    """Raises ClusterError where a machine of the cluster that was joined lacks this project, or the storage: a
+    folder, or a URI."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    mark = storage / f".seen-{uuid.uuid4().hex}"
-    mark.touch()
-    look = ray.remote(num_cpus=0, max_retries=0)(_is_there)
+    mark = f".seen-{uuid.uuid4().hex}"
+    _leave(storage, mark)
+    look = ray.remote(num_cpus=0, max_retries=0)(_missing)
     nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     looks = [
-        look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(str(mark))
+        look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(storage, mark)
         for node in nodes
     ]
     try:
@@ -143,14 +144,39 @@ def check_shared(storage: Path) -> None:
             f"a machine of the cluster cannot run this project ({reason}); install it there, with the same versions"
         ) from error
     finally:
-        mark.unlink()
-    blind = [address for address, there in zip(nodes.values(), seen, strict=True) if not there]
+        _remove(storage, mark)
+    blind = [f"{address} ({why})" for address, why in zip(nodes.values(), seen, strict=True) if why]
     if blind:
         raise ClusterError(
             f"the storage {storage} is not seen on {', '.join(blind)}; give a --storage that all machines mount "
-            "at the same path"
+            "at the same path, or a URI that all have credentials for"
         )
 
 
-def _is_there(path: str) -> bool:
-    return Path(path).exists()
+def _leave(storage: Path | str, mark: str) -> None:
+    if isinstance(storage, str):
+        _behind(storage).write(mark, b"")
+    else:
+        (storage / mark).touch()
+
+
+def _remove(storage: Path | str, mark: str) -> None:
+    if isinstance(storage, str):
+        _behind(storage).delete(mark)
+    else:
+        (storage / mark).unlink()
+
+
+def _missing(storage: Path | str, mark: str) -> str:
+    """Why a machine does not see a mark; empty where it does."""
+    try:
+        there = _behind(storage).stamp(mark) if isinstance(storage, str) else (storage / mark).exists()
+    except (OSError, ValueError, NotImplementedError) as error:
+        return first_line(error)
+    return "" if there else "nothing is there"
+
+
+def _behind(uri: str) -> Any:
+    from pipelines.remote.objects import Objects
+
+    return Objects.of(uri)

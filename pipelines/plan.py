@@ -2,13 +2,14 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from pipelines.cluster import Cluster
+from pipelines.remote.mirror import agree, named_by
 from pipelines.stages.prepare import prepare_key
 from pipelines.stages.pretrain import plan_pretraining
 from pipelines.stages.sweep import Base
@@ -59,15 +60,20 @@ def plan_split(
     bf16: bool,
 ) -> SplitPlan:
     """Look up in the storage what of a split's work is done."""
-    task = find(store.folder(PREPARE, prepare_key(data_inputs)))
+    folder = store.folder(PREPARE, prepare_key(data_inputs))
+    agree(store, [folder])
+    task = find(folder)
     if task is None:
         images = _expected_images(recipe, data_dir)
         return SplitPlan(recipe, False, False, images, len(finetunes), tuple(finetunes))
     images = read_json(task.path / "task.json")["counts"]
-    pretrained = find(plan_pretraining(recipe, task, store, bf16).folder)
+    folder = plan_pretraining(recipe, task, store, bf16).folder
+    agree(store, [folder])
+    pretrained = find(folder)
     if pretrained is None:
         return SplitPlan(recipe, True, False, images, len(finetunes), tuple(finetunes))
     trials = Base(recipe, task, pretrained).trials(finetunes, store, bf16)
+    agree(store, [trial.folder for trial in trials])
     missing = tuple(trial.recipe.finetune for trial in trials if find(trial.folder) is None)
     return SplitPlan(recipe, True, True, images, len(trials), missing)
 
@@ -86,6 +92,8 @@ def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
     Raises ClusterError where they do not fit into a worker's share of a GPU.
     """
     recipe = plans[0].recipe
+    # which weights a step begins from does not change what it costs, and not all machines may have the file
+    recipe = replace(recipe, network=replace(recipe.network, weights_file=""))
     workers = {"pretrain": recipe.cluster.pretrain_workers, "finetune": recipe.cluster.num_workers}
     wanted = {
         "pretrain": sum(not plan.pretrained for plan in plans),
@@ -112,7 +120,7 @@ def _check_memory(recipe: Recipe, kind: str, cost: StepCost | None) -> None:
     )
 
 
-def check_disk(plans: Sequence[SplitPlan], costs: Costs, storage: Path) -> None:
+def check_disk(plans: Sequence[SplitPlan], costs: Costs, store: Store) -> None:
     """Raises ConfigError where weights, logits and checkpoints of the plan would not fit on the disk."""
     cost = costs.finetune or costs.pretrain
     if cost is None:
@@ -124,11 +132,11 @@ def check_disk(plans: Sequence[SplitPlan], costs: Costs, storage: Path) -> None:
         pixels = 0 if plan.recipe.data.streaming else 3 * plan.recipe.data.image_size**2
         needed += pixels * sum(plan.images.values()) * (not plan.prepared)
     needed += 4 * cost.weight_bytes * max(costs.finetune_at_once, costs.pretrain_at_once)
-    free = shutil.disk_usage(storage).free
+    free = shutil.disk_usage(store.root).free
     if needed > free:
         raise ConfigError(
-            f"the storage {storage} has {free / 2**30:.2f} GiB free, and the plan needs about "
-            f"{needed / 2**30:.2f} GiB; free some, or give another folder with --storage"
+            f"the storage {store.root} has {free / 2**30:.2f} GiB free, and the plan needs about "
+            f"{needed / 2**30:.2f} GiB; free some, or give another folder with {named_by(store)}"
         )
 
 

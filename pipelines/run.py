@@ -15,6 +15,7 @@ from rich.console import Console
 
 from pipelines.cluster import Cluster
 from pipelines.context import RunContext
+from pipelines.remote.mirror import mirror_of, mirrored, shown
 from pipelines.scaling import largest_cluster
 from pipelines.summary import terminal_tables
 from pipelines.tracking.server import outages_named, tracking_uri
@@ -36,7 +37,7 @@ LAST_STAGE = "registered"
 def run(
     recipe: Recipe,
     data_dir: Path | None,
-    storage: Path,
+    storage: Path | str,
     pretrained_file: Path | None,
     console: Console,
     cluster_file: Path | None = None,
@@ -49,15 +50,23 @@ def run(
     recipe = with_absolute_path(recipe)
     console.print(f"{recipe.name}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
     with opened(storage, console, f"proser run {recipe.name}") as store, outages_named():
-        cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file))
+        cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file), mirror=mirror_of(store))
         context = _open_context(recipe, data_dir, store, cluster, pretrained_file, console)
         return finish(recipe, context, started)
 
 
 @contextmanager
-def opened(storage: Path, console: Console, work: str) -> Iterator[Store]:
-    """The storage, held for this work alone."""
-    store = Store(storage, announce=lambda stage: console.print(stage, highlight=False))
+def opened(storage: Path | str, console: Console, work: str) -> Iterator[Store]:
+    """The storage, a folder or a URI, held for this work alone."""
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    if isinstance(storage, str):
+        with mirrored(storage, work, announce=say, tell=say) as store:
+            yield store
+        return
+    store = Store(storage, announce=say)
     with alone_in(store.root, work):
         yield store
 
@@ -221,5 +230,5 @@ def close(context: RunContext, figures: Path, seconds: float) -> None:
     if context.tracking_lost:
         context.say(
             f"not tracked: the server {uri} went away ({context.tracking_lost}); all results are in "
-            f"{context.store.root}, and the same command logs the rest once it answers"
+            f"{shown(context.store)}, and the same command logs the rest once it answers"
         )

@@ -1,25 +1,22 @@
 """A search that stops early what falls behind: each trial's network is scored after every epoch, on
 development data alone, and asynchronous successive halving (Li et al. 2020) compares the scores.
 
-The scores lie beside the trial's checkpoint. A trial that goes on after the driver was lost reports
-the old ones again, so that the scheduler knows what it knew.
+The scores lie beside the trial's checkpoint, so that one that goes on can report the old ones again.
 """
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from pipelines.remote.artefacts import SCORES
 from proser_core.config import Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ProserError
 from proser_core.jobs.files import write_atomically
 from proser_core.jobs.spec import STATE, Job
-from proser_core.jobs.store import find
 from proser_core.learning.objectives import ProserObjective
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import calibrate
@@ -27,7 +24,6 @@ from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.metrics import open_set_macro_f1
 from proser_core.recognition.scoring import PlaceholderMargin, score
 
-SCORES = "development.jsonl"
 METRIC, TIME = "dev/macro_f1", "epochs"
 REDUCTION = 3  # one of three goes on at each rung
 Score = dict[str, float]
@@ -48,22 +44,6 @@ def read_scores(folder: Path) -> list[Score]:
     """Development scores of a trial, one an epoch: `epochs` trained so far, and the metric."""
     path = folder / SCORES
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
-
-
-def searched_trial(config: dict[str, Any]) -> None:
-    """Tune trainable of a one-worker training whose epochs are scored."""
-    from ray import tune
-
-    from proser_core.jobs.worker import run_job
-
-    job = Job(**config["job"])
-    for row in read_scores(Path(job.folder)):
-        tune.report(row)
-    if find(Path(job.folder)) is not None:
-        return
-    scorer = EpochScorer(job)
-    with suppress(ProserError):
-        run_job(job, notify=lambda metrics: tune.report(scorer.score()))
 
 
 class EpochScorer:

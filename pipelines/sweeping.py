@@ -11,6 +11,7 @@ from rich.table import Table
 
 from pipelines.cluster import Cluster
 from pipelines.context import RunContext, Search
+from pipelines.remote.mirror import mirror_of, shown
 from pipelines.run import close, common_params, data_sizes, execute, exit_code, opened, with_absolute_path
 from pipelines.scaling import largest_cluster
 from pipelines.tracking.server import connect, outages_named, tracking_uri
@@ -40,7 +41,7 @@ class SweepRequest:
     spaces: tuple[str, ...]
     split_indices: tuple[int, ...]
     data_dir: Path | None
-    storage: Path
+    storage: Path | str
     cluster_file: Path | None = None
     num_samples: int = 32
     max_hours: float = 0.0
@@ -93,7 +94,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
     with opened(request.storage, console, f"proser sweep {request.title}") as store, outages_named():
         bf16 = resolve_precision(request.recipe)
         stops_trials, grows_to = points.search != Search(), largest_cluster(request.cluster_file)
-        cluster = Cluster(request.recipe.cluster, store.root, stops_trials, grows_to)
+        cluster = Cluster(request.recipe.cluster, store.root, stops_trials, grows_to, mirror=mirror_of(store))
         cluster.check()
         if not request.dry_run:
             connect()
@@ -174,11 +175,11 @@ def _plan(
     ]
     if request.resume and not any(split.prepared for split in plans):
         raise ConfigError(
-            f"--resume found nothing of this sweep in {store.root}; give the storage in which it began, or leave "
+            f"--resume found nothing of this sweep in {shown(store)}; give the storage in which it began, or leave "
             "--resume away to begin"
         )
     costs = plan.measure(plans, cluster, bf16)
-    plan.check_disk(plans, costs, store.root)
+    plan.check_disk(plans, costs, store)
     lines = plan.cost_lines(plans, costs)
     if points.search.points:
         lines["time"] += f" at most: {len(points.search.points)} points may be stopped early"

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipelines.context import RunContext
 from pipelines.progress import Tracker, watching
+from pipelines.remote.mirror import agree, holds, watch
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
@@ -62,6 +63,7 @@ def pretrain(recipes: Sequence[Recipe], tasks: Sequence[Artefact], context: RunC
         plan_pretraining(recipe, task, context.store, context.bf16, context.pretrained_file)
         for recipe, task in zip(recipes, tasks, strict=True)
     ]
+    agree(context.store, [plan.folder for plan in plans])
     missing = [plan for plan in plans if find(plan.folder) is None]
     if missing:
         with context.stage(spec.PRETRAIN):
@@ -72,8 +74,10 @@ def pretrain(recipes: Sequence[Recipe], tasks: Sequence[Artefact], context: RunC
 
 
 def _train(plans: list[Pretraining], context: RunContext) -> None:
+    folders = [plan.folder for plan in plans]
+    watch(context.store, folders)
     for plan in plans:
-        if (plan.folder / spec.STATE).is_file():
+        if holds(context.store, plan.folder / spec.STATE):
             done = f"epoch {len(plan.epochs())} of {plan.recipe.pretrain.epochs}"
             context.say(f"  {_split(plan, context)}going on after {done}")
     total = sum(plan.recipe.pretrain.epochs for plan in plans)
@@ -81,6 +85,7 @@ def _train(plans: list[Pretraining], context: RunContext) -> None:
     workers = 1 if context.pretrained_file else plans[0].recipe.cluster.pretrain_workers
 
     def poll() -> None:
+        watch(context.store, folders)
         context.watch_cluster(workers)
         epochs = [plan.epochs() for plan in plans]
         accuracies = [rows[-1]["train/accuracy"] for rows in epochs if rows]

@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.context import RunContext
 from pipelines.progress import Tracker, watching
+from pipelines.remote.mirror import agree, watch
 from pipelines.search import METRIC, read_scores
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
@@ -75,18 +76,19 @@ def sweep(bases: Sequence[Base], context: RunContext, folder: Path) -> Built:
     """
     planned = [(base, trial) for base in bases for trial in base.trials(context.finetunes, context.store, context.bf16)]
     trials = [trial for _, trial in planned]
+    agree(context.store, [trial.folder for trial in trials])
     missing = [(base, trial) for base, trial in planned if find(trial.folder) is None]
-    watch = SweepWatch(context, trials, {base.recipe.data.split_index: base.task for base in bases})
+    watcher = SweepWatch(context, trials, {base.recipe.data.split_index: base.task for base in bases})
     controls = "the control is one" if len(bases) == 1 else f"{len(bases)} of them controls"
     context.say(f"  {len(trials)} trials ({controls}), {len(trials) - len(missing)} of them trained before")
     timed_out = False
     if missing and context.trains:
         try:
-            with watching(watch.poll, context.watch_failed):
+            with watching(watcher.poll, context.watch_failed):
                 timed_out = _train(missing, context, folder.name)
         finally:
-            watch.close()
-    rows = [watch.row(trial) for trial in trials]
+            watcher.close()
+    rows = [watcher.row(trial) for trial in trials]
     write_json(folder / ROWS, rows)
     good = [trial.folder for trial, row in zip(trials, rows, strict=True) if row["status"] == "finished"]
     if not any(row["status"] == "finished" and row["objective"] == "proser" for row in rows):
@@ -140,6 +142,7 @@ class SweepWatch:
 
     def poll(self) -> None:
         """Report what is on disk now, and a cluster that lost its room."""
+        watch(self._context.store, [trial.folder for trial in self._trials])
         self._context.watch_cluster(self._trials[0].recipe.cluster.num_workers)
         # before the epochs are read: of a trial that has ended, all of them are on disk by then
         ended = {trial.key for trial in self._trials if (trial.folder / MANIFEST).is_file()}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pipeline_runs import tiny_recipe
 
-from pipelines.cluster import check_room, run_single_trial
+from pipelines.attempts import check_room, run_single_trial
 from proser_core.config import to_json
 from proser_core.errors import StorageError
 from proser_core.jobs import spec

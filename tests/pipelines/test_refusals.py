@@ -91,6 +91,8 @@ LINES = {
     "no image folder": ([*DIGITS, "--data.name", "folder", "--data-dir", "empty"], "need the folders train/CLASS"),
     "storage that cannot be written": ([*DIGITS, "--storage", "file/storage"], "cannot be written"),
     "a drawing of no known kind": ([*DIGITS, "--draw", "graph.bmp"], "dot, svg"),
+    "storage behind a URI of no known kind": ([*DIGITS, "--storage", "foo://bar"], "Unrecognized filesystem type"),
+    "a URI where a folder is needed": (["clean", "--storage", "s3://bucket/prefix"], "give a folder here"),
     "missing checkpoint": ([*DIGITS, "--pretrained", "nowhere.pt"], "there is no checkpoint"),
     "checkpoint of other shapes": (
         [*DIGITS, "--pretrained", "seven.safetensors"],

@@ -1,0 +1,184 @@
+"""Files below a URI, on whatever pyarrow.fs knows: s3://, gs://, abfs://, hdfs:// or file://.
+
+A file is there whole or not at all. What the network refuses is tried again for a while.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+from pyarrow import fs
+
+from proser_core.errors import ConfigError, StorageError, first_line
+
+PATIENCE, RETRY_EVERY = 60.0, 2.0  # seconds
+WITH_FOLDERS = ("local", "hdfs")
+"""File systems, by pyarrow's names, that write a file bit by bit, into a folder that must be there, and can move it."""
+DEFAULTS = {"s3": "allow_delayed_open=true", "gs": "retry_limit_seconds=60", "gcs": "retry_limit_seconds=60"}
+"""Parts of a URI's query: a small object in one request instead of three; an answer within a minute instead of 15."""
+Result = TypeVar("Result")
+Stamp = tuple[int, int]
+"""Bytes of a file and its time of change in ns: one that was written again has another."""
+
+
+class RemoteError(StorageError):
+    """The storage behind a URI does not answer any more."""
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Files by name, such as `trials/<key>/epochs.jsonl`, below `root` of a file system."""
+
+    uri: str
+    files: Any
+    root: str
+    patience: float = PATIENCE
+
+    @classmethod
+    def of(cls, uri: str) -> "Objects":
+        """Credentials, region and endpoint are those that pyarrow finds in the environment and in the URI's query.
+
+        Raises what pyarrow does: OSError or ValueError.
+        """
+        parts, own = urlsplit(uri), DEFAULTS.get(urlsplit(uri).scheme, "")
+        query = parts.query if own.partition("=")[0] in parts.query else "&".join(filter(None, (parts.query, own)))
+        files, root = fs.FileSystem.from_uri(urlunsplit(parts._replace(query=query)))
+        return cls(uri, files, root.rstrip("/"))
+
+    def read(self, name: str) -> bytes | None:
+        """Content of a file; None where there is none."""
+
+        def read() -> bytes:
+            with self.files.open_input_stream(self._path(name)) as stream:
+                return bytes(stream.read())
+
+        try:
+            return self._patiently(read)
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replace a file."""
+
+        def write(path: str) -> None:
+            with self.files.open_output_stream(path) as stream:
+                stream.write(content)
+
+        self._patiently(lambda: self._put(name, write))
+
+    def upload(self, source: Path, name: str) -> None:
+        """Replace a file by one of this machine."""
+        self._patiently(lambda: self._put(name, lambda path: _copy(fs.LocalFileSystem(), source, self.files, path)))
+
+    def download(self, name: str, target: Path) -> None:
+        """Write a file to this machine; not atomically. Raises FileNotFoundError where there is none."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._patiently(lambda: _copy(self.files, self._path(name), fs.LocalFileSystem(), target))
+
+    def delete(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with suppress(FileNotFoundError):
+            self._patiently(lambda: self.files.delete_file(self._path(name)))
+
+    def stamp(self, name: str) -> Stamp | None:
+        """Size and time of change of a file; None where there is none."""
+        info = self._patiently(lambda: self.files.get_file_info(self._path(name)))
+        return (info.size, info.mtime_ns or 0) if info.type == fs.FileType.File else None
+
+    def listing(self, folder: str) -> dict[str, Stamp]:
+        """Names of all files in and below a folder, with their stamps."""
+        selector = fs.FileSelector(self._path(folder), recursive=True, allow_not_found=True)
+        infos = self._patiently(lambda: self.files.get_file_info(selector))
+        start = len(self._path(""))
+        return {info.path[start:]: (info.size, info.mtime_ns or 0) for info in infos if info.type == fs.FileType.File}
+
+    def clock(self) -> int:
+        """The storage's own time in ns, of a file that is written, read and deleted for it."""
+        name = f".probe-{uuid.uuid4().hex}"
+        self.write(name, name.encode())
+        stamp, content = self.stamp(name), self.read(name)
+        self.delete(name)
+        if stamp is None or content != name.encode():
+            raise OSError("a file that was written there could not be read again")
+        return stamp[1]
+
+    def _path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    def _put(self, name: str, write: Callable[[str], None]) -> None:
+        """An object appears when it is whole; a file is written beside its place and moved."""
+        target = self._path(name)
+        if self.files.type_name not in WITH_FOLDERS:
+            write(target)
+            return
+        folder, _, last = target.rpartition("/")
+        beside = f"{folder}/.{last}.{uuid.uuid4().hex}"
+        self.files.create_dir(folder)
+        write(beside)
+        self.files.move(beside, target)
+
+    def _patiently(self, action: Callable[[], Result]) -> Result:
+        """Errors with a number are those of a disk, which another try would meet too."""
+        end = time.monotonic() + self.patience
+        while True:
+            try:
+                return action()
+            except OSError as error:
+                if error.errno is not None or isinstance(error, FileNotFoundError) or time.monotonic() > end:
+                    raise
+                time.sleep(RETRY_EVERY)
+
+
+def _copy(source_files: Any, source: Path | str, target_files: Any, target: Path | str) -> None:
+    # as Ray's own copies do it: https://github.com/apache/arrow/issues/32372
+    fs.copy_files(
+        str(source),
+        str(target),
+        source_filesystem=source_files,
+        destination_filesystem=target_files,
+        use_threads=False,
+    )
+
+
+@contextmanager
+def answering(objects: Objects) -> Iterator[None]:
+    """Turn errors of the network, which have no number, into a RemoteError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise RemoteError(
+            f"the storage {objects.uri} does not answer ({first_line(error)}); what it has is safe, and the same "
+            "command goes on once it answers"
+        ) from error
+
+
+def checked(uri: str) -> Objects:
+    """The files at a URI, after one was written, read and deleted there.
+
+    Raises ConfigError for a URI that is none, a bucket that is missing, or credentials that do not suffice.
+    """
+    try:
+        has_password = bool(urlsplit(uri).password)
+    except ValueError:
+        has_password = False
+    if has_password:
+        raise ConfigError(
+            "--storage got a URI with a password in it, which would be shown and stored; leave it out, and give "
+            "credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile or role)"
+        )
+    try:
+        objects = Objects.of(uri)
+        replace(objects, patience=0.0).clock()
+    except (OSError, ValueError, NotImplementedError) as error:
+        raise ConfigError(
+            f"the storage {uri} cannot be written and read ({first_line(error)}); check the URI, that the bucket or "
+            "folder is there, and the credentials in the environment"
+        ) from error
+    return objects
