@@ -4,9 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from pipelines.sweep_table import Row, SweepTable
+from matplotlib.figure import Figure
+
+from pipelines.sweep_figures.over_points import over_points
+from pipelines.sweep_table import Row, SweepTable, spaces_of
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits import ClassSplit
+from tune_spaces import expand
 
 SETTINGS = (15, 30)
 SPLIT = ClassSplit(tuple(range(15)), tuple(range(15, 45)), SETTINGS)
@@ -16,6 +20,11 @@ CONTROLS = {
     "CE fine-tune, MSP": 0.59,
     "CE fine-tune, MaxLogit": 0.65,
 }
+GRID = [point["finetune"] for point in expand("trade_off")]
+COUNTS = [point["finetune"] for point in expand("num_dummies")]
+ALPHAS = [point["finetune"] for point in expand("mixup_alpha")]
+PARTS = [point["finetune"] for point in expand("ablation")]
+AT_15 = "test/unknown_15"
 Value = Callable[[dict[str, Any], int], float]  # development macro-F1 of a point on a split
 
 
@@ -84,3 +93,35 @@ def lacking(made: SweepTable, fields: dict[str, Any], split_index: int) -> Sweep
         if row["split_index"] != split_index or any(row["params"][name] != fields[name] for name in fields)
     ]
     return replace(made, rows=kept)
+
+
+def by_weights(point: dict[str, Any], split_index: int) -> float:
+    """Best at beta 0, gamma 0, and a hundredth higher on each further split."""
+    return 0.64 - 0.002 * point["beta"] - 0.003 * point["gamma"] + 0.01 * split_index
+
+
+def by_count(point: dict[str, Any], split_index: int) -> float:
+    return 0.60 + 0.001 * point["num_dummies"] + 0.02 * split_index
+
+
+def by_alpha(point: dict[str, Any], split_index: int) -> float:
+    return 0.60 + 0.01 * point["alpha"] + 0.005 * (point["mixup"] == "vanilla") + 0.01 * split_index
+
+
+def by_order(point: dict[str, Any], split_index: int) -> float:
+    return 0.60 + 0.01 * PARTS.index(point) + 0.01 * split_index
+
+
+def trade_off(splits: range = range(2)) -> SweepTable:
+    return table("trade_off", GRID, splits, by_weights)
+
+
+def texts(figure: Figure) -> str:
+    """Everything that is written on a figure."""
+    found = [text.get_text() for axes in figure.axes for text in axes.texts]
+    found += [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    return "\n".join([*found, figure.get_supxlabel()]).replace("\n", " ")
+
+
+def drawn(made: SweepTable, metric: str = "macro_f1", place: str = AT_15) -> Figure:
+    return over_points(made, spaces_of(made)[0], metric, [place])
