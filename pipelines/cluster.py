@@ -131,12 +131,15 @@ class Cluster:
             fits = min(fits, _shares(resources.get("GPU", 0.0), workers * self.config.gpus_per_worker))
         return max(1, min(fits, self.config.max_concurrent or fits))
 
-    def shortage(self, workers: int) -> str:
-        """What a training of so many workers waits for on the nodes that live now; empty where it fits."""
+    def watch(self, workers: int) -> str:
+        """Give back what lost processes of such trainings still hold; what a training of so many workers waits
+        for on the nodes that live now, or the empty string where it fits."""
         if not self._resources:
             return ""  # it is not joined yet
         import ray
 
+        if workers > 1:
+            _release_lost()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         for kind, each in self._worker_resources().items():
             fits = sum(_shares(node.get(kind, 0.0), each) for node in nodes)
@@ -254,6 +257,24 @@ class Cluster:
     def _worker_resources(self) -> dict[str, float]:
         gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}
         return {"CPU": float(self.config.cpus_per_worker), **gpus}
+
+
+def _release_lost() -> None:
+    """Remove this run's placement groups whose creator, a Train controller, has died.
+
+    Ray's own cleaner asks the dashboard whether it lives; where none runs it asks for ever, and the next
+    attempt waits for the workers' resources as long (Ray 2.60). The table that names creators is not public.
+    """
+    import ray
+    from ray.core.generated.gcs_pb2 import PlacementGroupTableData
+    from ray.util.placement_group import PlacementGroup, remove_placement_group
+
+    job = ray.get_runtime_context().get_job_id()
+    for entry in ray._private.state.state._connect_and_get_accessor().get_placement_group_table():
+        group = PlacementGroupTableData.FromString(entry)
+        removed = group.state == PlacementGroupTableData.REMOVED
+        if group.creator_actor_dead and not removed and group.creator_job_id.hex() == job:
+            remove_placement_group(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
 
 
 def _shares(has: float, each: float) -> int:

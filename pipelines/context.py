@@ -75,7 +75,7 @@ class RunContext:
 
     def watch_cluster(self, workers: int) -> None:
         """Say when a cluster that lost nodes has no room for any training, which Ray would wait for in silence."""
-        shortage = self.cluster.shortage(workers)
+        shortage = self.cluster.watch(workers)
         if shortage != self._shortage:
             self._shortage = shortage
             self.say(f"  waiting for {shortage}" if shortage else "  the cluster has room again")

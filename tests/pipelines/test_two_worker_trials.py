@@ -1,5 +1,6 @@
 """Trials of more than one DDP worker: a TorchTrainer under each Tune trial, on a real local Ray."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -74,3 +75,33 @@ def test_an_error_that_only_the_rank_that_scores_meets_ends_every_rank(
     )
     cluster.run_jobs([job], 2, "pretrain")
     assert "logits that are not finite" in (tmp_path / "pretrain" / spec.FAILURE).read_text()
+
+
+def test_what_a_lost_controller_held_is_given_back(cluster: Cluster) -> None:
+    cpus = cluster.connect()["CPU"]
+
+    @ray.remote(num_cpus=0)
+    class Controller:
+        def take(self) -> None:
+            self.group = ray.util.placement_group([{"CPU": cpus}])
+            ray.get(self.group.ready())
+
+    controller = Controller.remote()
+    ray.get(controller.take.remote())
+    assert cluster.watch(2) == ""
+    assert free_cpus() == 0
+    ray.kill(controller)
+    end = time.monotonic() + 60
+    while free_cpus() < cpus and time.monotonic() < end:
+        cluster.watch(2)
+        time.sleep(0.2)
+    assert free_cpus() == cpus
+
+
+def free_cpus() -> float:
+    return ray.available_resources().get("CPU", 0.0)
+
+
+def test_a_training_that_no_living_nodes_can_hold_is_named(cluster: Cluster) -> None:
+    cpus = int(cluster.connect()["CPU"])
+    assert cluster.watch(cpus + 1) == f"{cpus + 1} worker(s) of 1 CPU; the cluster has room for {cpus} now"
