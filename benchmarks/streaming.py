@@ -3,6 +3,7 @@
 Each variant has a process of its own, which trains on one thread and decodes in one task. Only by name.
 """
 
+import contextlib
 import multiprocessing
 import tempfile
 import time
@@ -32,9 +33,9 @@ TRAINED_STEPS = 12
 MEGABYTE = 1 << 20
 
 
-class Cost(NamedTuple):
-    """Peak memory of an epoch of batches, proportional to what processes share, of the process that takes them and of
-    Ray's processes beside it, in MB; images a second of that epoch, and of training steps."""
+class Rates(NamedTuple):
+    """An epoch of batches without training: CPU milliseconds an image of the process that takes them and of Ray's
+    processes beside it, and images a second; images a second of training steps."""
 
     trainer: float
     ray: float
@@ -52,10 +53,11 @@ def run(settings: Settings) -> Report:
             _write(place, settings, count)
             rows += [(count, "in memory", *_cost(place, settings, False))]
             rows += [(count, "streamed", *_cost(place, settings, True))]
-    columns = ("images", "", "MB, trainer", "MB, Ray beside it", "images/s, batches alone", "images/s, training")
+    columns = ("images", "", "MB", "MB, Ray", "CPU ms/image", "CPU ms/image, Ray", "images/s", "images/s, training")
     note = (
         f"JPEG files of {ON_DISK} pixels, brought to {SIZE}; batches of {settings.batch_size}, one thread that trains "
-        "in bf16 and one task that decodes. Memory is the peak of an epoch of batches, shared pages in proportion."
+        "in bf16 and one task that decodes. Peak memory (shared pages in proportion), CPU and rate are of an epoch of "
+        "batches without training; Ray is all of its processes beside the trainer."
     )
     return Report([Table("Streamed images and images in memory", columns, rows, (note,))])
 
@@ -80,7 +82,8 @@ def _write(place: Path, settings: Settings, count: int) -> None:
     np.save(place / "targets.npy", found.labels)
 
 
-def _cost(place: Path, settings: Settings, streamed: bool) -> Cost:
+def _cost(place: Path, settings: Settings, streamed: bool) -> tuple[float, ...]:
+    """Peak MB of the trainer and of Ray beside it while it takes an epoch of batches, and its `Rates`."""
     context = multiprocessing.get_context("spawn")
     answers, begin = context.SimpleQueue(), context.Event()
     process = context.Process(target=_serve, args=(place, settings, streamed, begin, answers))
@@ -89,45 +92,53 @@ def _cost(place: Path, settings: Settings, streamed: bool) -> Cost:
     while answers.empty():
         if not process.is_alive():
             raise RuntimeError("a benchmark process ended early; its error stands above")
-        if not begin.wait(0.2):
-            continue
-        own, beside = _memory(process.pid or 0)
-        trainer, ray = max(trainer, own), max(ray, beside)
-        time.sleep(0.2)
+        if begin.wait(0.2):
+            time.sleep(0.2)
+            own, beside = _memory(process.pid or 0)
+            trainer, ray = max(trainer, own), max(ray, beside)
     batches, training = answers.get(), answers.get()
     process.join()
-    return Cost(trainer, ray, batches, training)
+    return (trainer, ray, *Rates(*batches, training))
 
 
 def _memory(pid: int) -> tuple[float, float]:
-    """MB of a process and of those that it started."""
+    """MB of a process and of those that it started, what they share in proportion."""
     process = psutil.Process(pid)
     beside = 0.0
     for child in process.children(recursive=True):
-        try:
+        with contextlib.suppress(psutil.Error):  # it has just ended
             beside += child.memory_full_info().pss / MEGABYTE
-        except psutil.Error:  # it has just ended
-            continue
     return process.memory_full_info().pss / MEGABYTE, beside
 
 
 def _serve(place: Path, settings: Settings, streamed: bool, begin: Any, answers: Any) -> None:
     """Take an epoch of batches, then train on some, in this process."""
     torch.set_num_threads(1)
-    sized = Settings(settings.quick, settings.device)
     source: np.ndarray | ImageSource = np.load(place / "images.npy", mmap_mode="r")
     if streamed:
         Cluster(ClusterConfig(), place).connect()
         source = RayImages(StoredImages.load(place, "train", SIZE), tasks=1)
-    batches = training_batches(sized, Labelled(source, np.load(place / "targets.npy")))
+    batches = training_batches(settings, Labelled(source, np.load(place / "targets.npy")))
     list(islice(batches.epoch(0), 2))  # starts what decodes
     begin.set()
-    answers.put(_rate(batches.epoch(1), settings.batch_size))
-    step = our_step(sized, bf16=True)
+    before, count = _cpu_seconds(), batches.steps_per_epoch * settings.batch_size
+    rate = _rate(batches.epoch(1), settings.batch_size)
+    own, beside = (1000 * (after - start) / count for after, start in zip(_cpu_seconds(), before, strict=True))
+    answers.put((own, beside, rate))
+    step = our_step(settings, bf16=True)
     training = batches.epoch(2)
     for batch in islice(training, 2):
         step(batch)
     answers.put(_rate((step(batch) for batch in islice(training, TRAINED_STEPS)), settings.batch_size))
+
+
+def _cpu_seconds() -> tuple[float, float]:
+    """Of this process, and of those that it started and that live."""
+    beside = 0.0
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            beside += sum(child.cpu_times()[:2])
+    return time.process_time(), beside
 
 
 def _rate(batches: Iterator[Any], batch_size: int) -> float:

@@ -62,7 +62,7 @@ def read(
 def unpack(shards: list[Path], folder: Path) -> None:
     """Write the encoded images of each shard one after another into `folder`, and where each begins.
 
-    Memory holds a few rows at a time. Raises DataError for a damaged file, or where the disk is full.
+    Memory does not grow with the file. Raises DataError for a damaged file, or where the disk is full.
     """
     try:
         for shard in shards:

@@ -106,7 +106,7 @@ def test_a_streamed_training_equals_one_in_memory(tasks: dict, name: str, kind: 
 
 
 def run_trials(jobs: list[spec.Job], workers: int, storage: Path) -> None:
-    Cluster(recipe_of("folder", True, workers).cluster, storage).run_trials(jobs, storage.name)
+    Cluster(recipe_of("folder", True, workers).cluster, storage).run_jobs(jobs, workers, storage.name)
 
 
 def test_two_trials_that_stream_at_a_time_equal_one_in_memory(tasks: dict, tmp_path: Path) -> None:
@@ -147,7 +147,10 @@ def test_parquet_files_are_unpacked_once_for_all_splits_and_again_where_they_are
         recipe = replace(recipe, data=replace(recipe.data, split_index=split_index))
         store.ran.clear()
         context = SimpleNamespace(
-            store=store, data_dir=data_dir, data_inputs=prepare_inputs(recipe, data_dir), finetunes=[recipe.finetune]
+            store=store,
+            data_dir=data_dir,
+            data_inputs={split_index: prepare_inputs(recipe, data_dir)},
+            finetunes=[recipe.finetune],
         )
         artefact = dag.prepared(recipe, context)  # type: ignore[arg-type]
         return set(store.ran), artefact
