@@ -48,11 +48,21 @@ def run(
     """
     started = time.monotonic()
     recipe = with_absolute_path(recipe)
+    check_storage(recipe, storage)
     console.print(f"{recipe.name}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
     with opened(storage, console, f"proser run {recipe.name}") as store, outages_named():
         cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file), mirror=mirror_of(store))
         context = _open_context(recipe, data_dir, store, cluster, pretrained_file, console)
         return finish(recipe, context, started)
+
+
+def check_storage(recipe: Recipe, storage: Path | str) -> None:
+    """Raises ConfigError where images are to be streamed and the storage does not take them to other machines."""
+    if recipe.data.streaming and isinstance(storage, str):
+        raise ConfigError(
+            f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "
+            "machines share no folder; give a folder that all of them see, or set data.streaming to false"
+        )
 
 
 @contextmanager

@@ -12,7 +12,16 @@ from rich.table import Table
 from pipelines.cluster import Cluster
 from pipelines.context import RunContext, Search
 from pipelines.remote.mirror import mirror_of, shown
-from pipelines.run import close, common_params, data_sizes, execute, exit_code, opened, with_absolute_path
+from pipelines.run import (
+    check_storage,
+    close,
+    common_params,
+    data_sizes,
+    execute,
+    exit_code,
+    opened,
+    with_absolute_path,
+)
 from pipelines.scaling import largest_cluster
 from pipelines.tracking.server import connect, outages_named, tracking_uri
 from proser_core.config import FinetuneConfig, Recipe, decisive_fields, digest_of
@@ -88,6 +97,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
     """
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
+    check_storage(request.recipe, request.storage)
     where = f"storage {request.storage}, tracking {tracking_uri()}"
     console.print(f"{request.title}: {where}", highlight=False, soft_wrap=True)
     points, data = _points(request), _data(request)

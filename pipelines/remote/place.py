@@ -15,7 +15,6 @@ from proser_core.jobs.files import write_atomically
 from proser_core.jobs.lock import LOCK
 from proser_core.jobs.spec import EPOCHS, FAILURE, STATE, Job
 from proser_core.jobs.store import MANIFEST
-from proser_core.learning.mixup import current_world
 
 
 class Place:
@@ -74,12 +73,12 @@ class MirroredPlace(Place):
             self._end(FAILURE)
             raise
         finally:
-            if current_world()[0] == 0:
+            if _writes():
                 _clear(self.folder)  # whatever was reported is on the storage
 
     def publish(self) -> None:
         """The checkpoint last, as on disk."""
-        if current_world()[0] == 0:
+        if _writes():
             for file in (EPOCHS, SCORES, STATE):
                 if (self.folder / file).is_file():
                     self._objects.upload(self.folder / file, f"{self._name}/{file}")
@@ -98,7 +97,7 @@ class MirroredPlace(Place):
 
     def _end(self, file: str) -> None:
         """Put the outcome there: a finished folder, or the message of what a user can mend."""
-        if current_world()[0] != 0 or not (self.folder / file).is_file():
+        if not _writes() or not (self.folder / file).is_file():
             return
         if file == MANIFEST:
             push(self._objects, self.folder, self._name)
@@ -147,6 +146,13 @@ class MirroredPlace(Place):
 
     def _name_of(self, path: str) -> str:
         return Path(path).relative_to(self._store).as_posix()
+
+
+def _writes() -> bool:
+    """Whether this is the process of the job that writes."""
+    from proser_core.learning.mixup import current_world  # with torch, which a driver that only refuses does not need
+
+    return current_world()[0] == 0
 
 
 def _clear(folder: Path) -> None:

@@ -92,6 +92,10 @@ LINES = {
     "storage that cannot be written": ([*DIGITS, "--storage", "file/storage"], "cannot be written"),
     "a drawing of no known kind": ([*DIGITS, "--draw", "graph.bmp"], "dot, svg"),
     "storage behind a URI of no known kind": ([*DIGITS, "--storage", "foo://bar"], "Unrecognized filesystem type"),
+    "streaming and a storage behind a URI": (
+        [*DIGITS, "--data.streaming", "--storage", "s3://bucket/x"],
+        "give a folder that all of them see",
+    ),
     "a URI where a folder is needed": (["clean", "--storage", "s3://bucket/prefix"], "give a folder here"),
     "missing checkpoint": ([*DIGITS, "--pretrained", "nowhere.pt"], "there is no checkpoint"),
     "checkpoint of other shapes": (

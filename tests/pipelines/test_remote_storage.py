@@ -484,6 +484,8 @@ def test_a_sweep_is_found_finished_by_a_machine_that_has_nothing(
     assert "every stage was found finished" in text
     assert "nothing to train" in text
     assert again == trained
-    folders = {name.rpartition("/")[0] for name in on_s3.objects.listing("")}
-    assert all(f"{folder}/{MANIFEST}" in on_s3.objects.listing("") for folder in folders if folder)
+    there = on_s3.objects.listing("")
+    folders = {"/".join(name.split("/")[:2]) for name in there}
+    assert {folder.split("/")[0] for folder in folders} == {"prepare", "pretrain", "trials", "sweep", "report"}
+    assert all(f"{folder}/{MANIFEST}" in there for folder in folders)
     assert on_s3.objects.read(REMOTE_LOCK) is None
