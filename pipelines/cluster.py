@@ -1,5 +1,6 @@
 """The Ray cluster: connecting, checking what it has, and starting jobs on it."""
 
+import json
 import logging
 import math
 import os
@@ -213,8 +214,12 @@ class Cluster:
         folder = self.storage / RAY_FOLDER
         shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed
         tuner = tune.Tuner(
-            tune.with_resources(trainable, resources),
-            param_space={**self._handed_out(jobs[0]), "job": tune.grid_search([job.to_json() for job in jobs])},
+            tune.with_resources(_with_job_as_text(trainable), resources),
+            # as text: for each trial Tune copies the whole grid, value by value
+            param_space={
+                **self._handed_out(jobs[0]),
+                "job": tune.grid_search([json.dumps(job.to_json()) for job in jobs]),
+            },
             tune_config=tune.TuneConfig(
                 max_concurrent_trials=self.concurrent_jobs(workers),
                 reuse_actors=workers == 1,
@@ -235,7 +240,7 @@ class Cluster:
             if FULL_DISK in (result.metrics or {}):
                 raise StorageError(result.metrics[FULL_DISK])
             if result.error is not None:
-                place_of(result.config).leave(last_line(result.error))
+                place_of(_job_read(result.config)).leave(last_line(result.error))
 
     def _distributed_trial(self, workers: int) -> Callable[[dict[str, Any]], None]:
         resources, storage = self._worker_resources(), self.storage / RAY_FOLDER
@@ -257,6 +262,17 @@ class Cluster:
     def _worker_resources(self) -> dict[str, float]:
         gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}
         return {"CPU": float(self.config.cpus_per_worker), **gpus}
+
+
+def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    def trial(config: dict[str, Any]) -> None:
+        trainable(_job_read(config))
+
+    return trial
+
+
+def _job_read(config: dict[str, Any]) -> dict[str, Any]:
+    return {**config, "job": json.loads(config["job"])}
 
 
 def _release_lost() -> None:
