@@ -1,0 +1,111 @@
+"""A sweep of 26 short fine-tunes against a bare pool of two processes that runs the same ones. Only by name."""
+
+import multiprocessing
+import shutil
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from benchmarks.driven import REAL
+from benchmarks.held_once import held_once
+from benchmarks.settings import Settings
+from benchmarks.sweeps import MEGABYTE, Sweep, SweepFolder, mapped
+from benchmarks.tables import Cell, Report, Table, Target
+from benchmarks.timing import spread
+from proser_core.jobs.spec import PREPARE, TRIALS, Job
+
+ROUNDS, AT_ONCE = 2, 2
+BOUND = 1.15
+DIGITS = ("--data.image-size", "32", "--finetune.epochs", "24")  # some 20 s on one core
+CIFAR100 = ("--finetune.epochs", "1", "--pretrain.epochs", "1")
+QUICK = ("--data.image-size", "8", "--finetune.epochs", "1", "--pretrain.epochs", "1")
+SPACE, QUICK_SPACE = "trade_off", "mixup_alpha"
+
+
+@dataclass
+class _Images:
+    """The most that a sweep's processes held of the prepared images, in MB, and how many of them did."""
+
+    folder: Path
+    held: float = 0.0
+    processes: int = 0
+
+    def look(self, driver: int) -> None:
+        """Sum over the processes below a driver."""
+        each = [mapped(child.pid, self.folder) for child in psutil.Process(driver).children(recursive=True)]
+        self.held = max(self.held, sum(each))
+        self.processes = max(self.processes, sum(megabytes > 0 for megabytes in each))
+
+
+def run(settings: Settings) -> Report:
+    """Sweep and pool in turn, each from the same pretrained network."""
+    rows: list[tuple[Cell, ...]] = []
+    ratios: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        sweeps = SweepFolder(place / "sweep", REAL, _arguments(settings))
+        images = _Images(sweeps.storage / PREPARE)
+        for number in range(ROUNDS):
+            _forget(sweeps)
+            swept = sweeps.sweep(images.look)
+            jobs, durable = sweeps.jobs(), sweeps.finished()[-1] - swept.parts["trained"][0]
+            pooled = _pool(jobs, place / f"pool-{number}")
+            tracked = swept.seconds("trained", "tracked")
+            ratios.append(tracked / pooled)
+            rows.append((number + 1, len(jobs), pooled, durable, tracked, ratios[-1], swept.wall, _rest(swept)))
+        on_disk = sum(path.stat().st_size for path in images.folder.glob("*/*_images.npy")) / MEGABYTE
+        held, memory_targets = held_once(settings, place)
+    columns = ("round", "trials", "s, pool", "s, sweep, durable", "s, sweep, tracked", "times the pool")
+    columns += ("s, whole command", "s of it before and after")
+    note = (
+        f"{' '.join(sweeps.arguments)}; {AT_ONCE} at a time, one thread each. Pool: from its start to its last "
+        "manifest; sweep: from the hand-over to Tune to the last manifest, and to the end of scoring and tracking, "
+        "which the ratio takes. Whole command: with the start of Ray and of the database, preparing and pretraining "
+        "(in the first round alone), and the report."
+    )
+    seen = (
+        f"Of {on_disk:.1f} MB of prepared images, {images.processes} processes of the sweep held "
+        f"{images.held:.1f} MB in all, shared pages in proportion."
+    )
+    target = Target("a sweep of some 25 trials of 20 s against a bare pool", spread(ratios)[0], BOUND, False)
+    return Report([Table("Sweep and bare pool", columns, rows, (note, seen)), held], [target, *memory_targets])
+
+
+def _arguments(settings: Settings) -> tuple[str, ...]:
+    limit = ("--cluster.max-concurrent", str(AT_ONCE))
+    if settings.quick:
+        return ("digits", QUICK_SPACE, *QUICK, *limit)
+    if settings.data_dir is None:
+        return ("digits", SPACE, *DIGITS, *limit)
+    return ("cifar100-cpu-paper", SPACE, *CIFAR100, "--data-dir", str(settings.data_dir.absolute()), *limit)
+
+
+def _forget(sweeps: SweepFolder) -> None:
+    """Leave of an earlier sweep what was prepared and pretrained."""
+    for name in (TRIALS, "sweep", "report"):
+        shutil.rmtree(sweeps.storage / name, ignore_errors=True)
+    sweeps.database.unlink(missing_ok=True)
+    shutil.rmtree(sweeps.place / "mlruns", ignore_errors=True)
+
+
+def _rest(swept: Sweep) -> float:
+    return swept.wall - swept.seconds("trained", "tracked")
+
+
+def _pool(jobs: list[Job], place: Path) -> float:
+    """Seconds of a pool that runs the same jobs into a folder of its own."""
+    own = [replace(job, folder=str(place / Path(job.folder).name)) for job in jobs]
+    start = time.perf_counter()
+    with ProcessPoolExecutor(AT_ONCE, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(_train, own))
+    return time.perf_counter() - start
+
+
+def _train(job: Job) -> None:
+    from proser_core.jobs.worker import run_job
+
+    run_job(job, lambda metrics: None)
