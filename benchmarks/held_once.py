@@ -1,7 +1,6 @@
 """What processes that train on one prepared task hold of its images: in common, and each for itself."""
 
 import multiprocessing
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -56,35 +55,35 @@ def _save(folder: Path, size: int, counts: tuple[int, ...]) -> None:
 def _held(settings: Settings, task: Path, workers: int) -> tuple[float, float, float]:
     """MB of mapped images, of tables of crops, and in all, summed over so many processes."""
     context = multiprocessing.get_context("spawn")
-    ready, go_on = context.Semaphore(0), context.Semaphore(0)
+    ready, draw, end = context.Semaphore(0), context.Event(), context.Event()
     processes = [
-        context.Process(target=_serve, args=(settings, task, ready, go_on), daemon=True) for _ in range(workers)
+        context.Process(target=_serve, args=(settings, task, ready, draw, end), daemon=True) for _ in range(workers)
     ]
     for process in processes:
         process.start()
-    before, images, after = 0.0, 0.0, 0.0
-    for stage in ("read", "drawn"):
-        for _ in processes:
-            if not ready.acquire(timeout=120):
-                raise RuntimeError("a benchmark process ended early; its error stands above")
-        total = sum(memory(_pid(process))[1] for process in processes)
-        if stage == "read":
-            before, images = total, sum(mapped(_pid(process), task) for process in processes)
-        else:
-            after = total
-        for _ in processes:
-            go_on.release()
+    pids = [process.pid for process in processes if process.pid is not None]
+    _wait_for(ready, workers)
+    before, images = _total(pids), sum(mapped(pid, task) for pid in pids)
+    draw.set()
+    _wait_for(ready, workers)
+    after = _total(pids)
+    end.set()
     for process in processes:
         process.join()
     return images, after - before, after
 
 
-def _pid(process: BaseProcess) -> int:
-    assert process.pid is not None
-    return process.pid
+def _wait_for(ready: Any, workers: int) -> None:
+    for _ in range(workers):
+        if not ready.acquire(timeout=120):
+            raise RuntimeError("a benchmark process ended early; its error stands above")
 
 
-def _serve(settings: Settings, folder: Path, ready: Any, go_on: Any) -> None:
+def _total(pids: list[int]) -> float:
+    return sum(memory(pid)[1] for pid in pids)
+
+
+def _serve(settings: Settings, folder: Path, ready: Any, draw: Any, end: Any) -> None:
     """Read every image, and wait; then draw a batch as a training does, and wait."""
     torch.set_num_threads(1)
     task = OpenSetTask.load(folder)
@@ -93,8 +92,8 @@ def _serve(settings: Settings, folder: Path, ready: Any, go_on: Any) -> None:
         for start in range(0, len(images), 256):
             images[start : start + 256].sum()
     ready.release()
-    go_on.acquire()
+    draw.wait()
     batches = training_batches(settings, task.train)
     next(batches.epoch(0))
     ready.release()
-    go_on.acquire()
+    end.wait()

@@ -4,6 +4,8 @@ The first trial of a process scores its images; the logits of those that follow 
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,18 @@ def simulated_trial(config: dict[str, Any]) -> None:
     """In the place of `run_single_trial`; a pretraining is trained."""
     from pipelines.attempts import run_single_trial
 
-    real = worker.fit, worker.compute_logits
-    if config["job"]["kind"] == "finetune":
-        worker.fit, worker.compute_logits = _fit, _compute_logits  # type: ignore[assignment]
-    try:
+    with simulated() if config["job"]["kind"] == "finetune" else nullcontext():
         run_single_trial(config)
-    finally:  # the actor is used again
+
+
+@contextmanager
+def simulated() -> Iterator[None]:
+    """Let the worker of this process only seem to train and to score."""
+    real = worker.fit, worker.compute_logits
+    worker.fit, worker.compute_logits = _fit, _compute_logits  # type: ignore[assignment]
+    try:
+        yield
+    finally:
         worker.fit, worker.compute_logits = real
 
 

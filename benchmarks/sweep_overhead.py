@@ -1,26 +1,24 @@
 """A sweep of 26 short fine-tunes against a bare pool of two processes that runs the same ones. Only by name."""
 
-import multiprocessing
 import shutil
 import tempfile
-import time
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from benchmarks.driven import REAL
 from benchmarks.held_once import held_once
+from benchmarks.pools import NICENESS, pool_seconds
 from benchmarks.settings import Settings
 from benchmarks.sweeps import MEGABYTE, Sweep, SweepFolder, mapped
 from benchmarks.tables import Cell, Report, Table, Target
 from benchmarks.timing import spread
-from proser_core.jobs.spec import PREPARE, TRIALS, Job
+from proser_core.jobs.spec import PREPARE, TRIALS
 
 ROUNDS, AT_ONCE = 2, 2
 BOUND = 1.15
-DIGITS = ("--data.image-size", "32", "--finetune.epochs", "24")  # some 20 s on one core
+DIGITS = ("--data.image-size", "32", "--finetune.epochs", "5")  # some 20 s on a busy core
 CIFAR100 = ("--finetune.epochs", "1", "--pretrain.epochs", "1")
 QUICK = ("--data.image-size", "8", "--finetune.epochs", "1", "--pretrain.epochs", "1")
 SPACE, QUICK_SPACE = "trade_off", "mixup_alpha"
@@ -53,19 +51,28 @@ def run(settings: Settings) -> Report:
             _forget(sweeps)
             swept = sweeps.sweep(images.look)
             jobs, durable = sweeps.jobs(), sweeps.finished()[-1] - swept.parts["trained"][0]
-            pooled = _pool(jobs, place / f"pool-{number}")
+            pooled = pool_seconds(jobs, place / f"pool-{number}", AT_ONCE)
             tracked = swept.seconds("trained", "tracked")
             ratios.append(tracked / pooled)
-            rows.append((number + 1, len(jobs), pooled, durable, tracked, ratios[-1], swept.wall, _rest(swept)))
+            each = AT_ONCE * pooled / len(jobs)
+            rows.append((number + 1, len(jobs), each, pooled, durable, tracked, ratios[-1], swept.wall, _rest(swept)))
         on_disk = sum(path.stat().st_size for path in images.folder.glob("*/*_images.npy")) / MEGABYTE
         held, memory_targets = held_once(settings, place)
-    columns = ("round", "trials", "s, pool", "s, sweep, durable", "s, sweep, tracked", "times the pool")
+    columns = (
+        "round",
+        "trials",
+        "s, a training",
+        "s, pool",
+        "s, sweep, durable",
+        "s, sweep, tracked",
+        "times the pool",
+    )
     columns += ("s, whole command", "s of it before and after")
     note = (
-        f"{' '.join(sweeps.arguments)}; {AT_ONCE} at a time, one thread each. Pool: from its start to its last "
-        "manifest; sweep: from the hand-over to Tune to the last manifest, and to the end of scoring and tracking, "
-        "which the ratio takes. Whole command: with the start of Ray and of the database, preparing and pretraining "
-        "(in the first round alone), and the report."
+        f"{' '.join(sweeps.arguments)}; {AT_ONCE} at a time, one thread each, at niceness {NICENESS}. Pool: from its "
+        "start to its last manifest. Sweep: from the hand-over to Tune to the last manifest, and to the end of scoring "
+        "and tracking, which the ratio takes. Whole command: with the start of Ray and of the database, preparing and "
+        "pretraining (in the first round alone), and the report."
     )
     seen = (
         f"Of {on_disk:.1f} MB of prepared images, {images.processes} processes of the sweep held "
@@ -94,18 +101,3 @@ def _forget(sweeps: SweepFolder) -> None:
 
 def _rest(swept: Sweep) -> float:
     return swept.wall - swept.seconds("trained", "tracked")
-
-
-def _pool(jobs: list[Job], place: Path) -> float:
-    """Seconds of a pool that runs the same jobs into a folder of its own."""
-    own = [replace(job, folder=str(place / Path(job.folder).name)) for job in jobs]
-    start = time.perf_counter()
-    with ProcessPoolExecutor(AT_ONCE, multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(_train, own))
-    return time.perf_counter() - start
-
-
-def _train(job: Job) -> None:
-    from proser_core.jobs.worker import run_job
-
-    run_job(job, lambda metrics: None)
