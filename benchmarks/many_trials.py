@@ -5,18 +5,27 @@ All but the steps is real: driver, Tune, checkpoints, manifests, tracking to SQL
 
 import math
 import shutil
+import sqlite3
+import statistics
 import tempfile
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.driven import SIMULATED
 from benchmarks.settings import Settings
-from benchmarks.simulated import EPOCH_SECONDS
+from benchmarks.simulated import EPOCH_SECONDS, simulated
 from benchmarks.sweeps import MEGABYTE, Sweep, SweepFolder
 from benchmarks.tables import Cell, Report, Table, Target
+from proser_core.jobs.spec import TRIALS, Job
+from proser_core.jobs.store import MANIFEST
+from proser_core.jobs.worker import run_job
 
 GRIDS = {100: (5, 5, 4), 500: (10, 10, 5), 2000: (20, 10, 10)}
 QUICK_GRIDS = {4: (2, 2, 1), 8: (2, 2, 2)}
-EPOCHS, SLOTS = 2, 2
+EPOCHS, SLOTS, SAMPLE = 2, 2, 20
+SLEEP = 1000 * EPOCHS * EPOCH_SECONDS
 FLAT = 1.25  # a further trial of the largest sweep against one of the smallest
 SPACE = '''"""{} points."""
 from ray import tune
@@ -28,50 +37,95 @@ def param_space():
 '''
 
 
+@dataclass
+class _Half:
+    """What a driver that was killed when half of its trials were durable would have left."""
+
+    sweeps: SweepFolder
+    count: int
+    finished: frozenset[str] = frozenset()
+
+    @property
+    def _copy(self) -> Path:
+        return self.sweeps.place / "half.db"
+
+    def look(self, driver: int) -> None:
+        """Keep the database and the names of the durable trials, once there are enough of them."""
+        if self.finished or len(self.sweeps.finished()) < self.count:
+            return
+        with closing(sqlite3.connect(self.sweeps.database)) as live, closing(sqlite3.connect(self._copy)) as copy:
+            live.backup(copy)
+        # after the database: what that calls finished is in the storage
+        self.finished = frozenset(path.parent.name for path in self._trials().glob(f"*/{MANIFEST}"))
+
+    def restore(self) -> None:
+        """Take away what came later."""
+        self._copy.replace(self.sweeps.database)
+        for path in self._trials().iterdir():
+            if path.name not in self.finished:
+                shutil.rmtree(path)
+        for name in ("sweep", "report"):
+            shutil.rmtree(self.sweeps.storage / name)
+
+    def _trials(self) -> Path:
+        return self.sweeps.storage / TRIALS
+
+
 def run(settings: Settings) -> Report:
-    """Each size from nothing, again when all is done, and again after an interrupt at half."""
+    """Each size from nothing, again when all is done, and again from what there was at half."""
     grids = QUICK_GRIDS if settings.quick else GRIDS
     firsts: list[Sweep] = []
     rows: list[tuple[Cell, ...]] = []
     going_on: list[tuple[Cell, ...]] = []
     for points, grid in grids.items():
         with tempfile.TemporaryDirectory() as folder:
-            whole = _folder(Path(folder) / "whole", points, grid)
-            first = whole.sweep()
-            trials, megabytes = len(whole.finished()), whole.database.stat().st_size / MEGABYTE
-            again = whole.sweep()
-            shutil.rmtree(whole.place)
-            halves = _folder(Path(folder) / "halves", points, grid)
-            halves.sweep(stop_after=trials // 2)
-            found = len(halves.finished())
-            second = halves.sweep()
-            if len(halves.finished()) != trials:
-                raise RuntimeError(f"{len(halves.finished())} of {trials} trials after the sweep went on")
-        swept = first.seconds("trained", "tracked")
-        each = 1000 * SLOTS * swept / trials - 1000 * EPOCHS * EPOCH_SECONDS
+            sweeps = _folder(Path(folder) / "sweep", points, grid)
+            half = _Half(sweeps, points // 2)
+            first = sweeps.sweep(half.look)
+            trials, megabytes = len(sweeps.finished()), sweeps.database.stat().st_size / MEGABYTE
+            alone = _alone(sweeps.jobs()[:SAMPLE], Path(folder) / "alone")
+            again = sweeps.sweep()
+            half.restore()
+            second = sweeps.sweep()
+            if len(sweeps.finished()) != trials:
+                raise RuntimeError(f"{len(sweeps.finished())} of {trials} trials after the sweep went on")
+        swept, left = first.seconds("trained", "tracked"), trials - len(half.finished)
+        each = 1000 * SLOTS * swept / trials - SLEEP
         reported = first.seconds("reported", "reported")
-        rows.append((trials, first.wall, swept, each, reported, first.resident, first.proportional, megabytes))
-        left = trials - found
-        going_on.append(
-            (trials, again.wall, again.resident, found, second.wall, second.seconds("trained", "tracked") / left)
+        rows.append(
+            (trials, first.wall, swept, each, alone - SLEEP, reported, first.resident, first.proportional, megabytes)
         )
+        others = second.seconds("trained", "tracked")
+        going_on.append((trials, again.wall, again.resident, left, second.wall, 1000 * SLOTS * others / left - SLEEP))
         firsts.append(first)
-    columns = ("trials", "s, command", "s, trials", "ms/trial beside training", "s, report")
+    columns = ("trials", "s, command", "s, trials", "ms/trial beside training", "the worker's own", "s, report")
     columns += ("driver MB, resident", "driver MB, shared in proportion", "MLflow MB")
     note = (
         f"{SLOTS} trials at a time, each {EPOCHS} epochs of {1000 * EPOCH_SECONDS:.0f} ms of sleep with checkpoints "
         "of full size, and logits and weights of a real network. Trials: from the hand-over to Tune to the last "
-        f"trial that is durable, scored and tracked; a trial's cost is {SLOTS} times that, without the sleep. "
-        "Command: all of it, with preparing, pretraining, the start of Ray and of the database, and the report."
+        f"trial that is durable, scored and tracked; what a trial costs is {SLOTS} times that, without the sleep. The "
+        "worker's own: the same trial in a process without Ray, median. Command: all of it, with preparing, "
+        "pretraining, the start of Ray and of the database, and the report."
     )
-    resumed = ("trials", "s, all done", "driver MB, resident", "done before", "s, the others", "s/trial of them")
+    resumed = ("trials", "s, all done", "driver MB, resident", "trials left", "s, command", "ms/trial beside training")
     return Report(
         [
             Table("Sweeps of simulated trials", columns, rows, (note,)),
-            Table("The same command again: when all is done, and after an interrupt", resumed, going_on),
+            Table("The same command again: when all is done, and when half is", resumed, going_on),
         ],
         _targets(list(grids), firsts),
     )
+
+
+def _alone(jobs: list[Job], place: Path) -> float:
+    """Median milliseconds of simulated trainings one after another in this process."""
+    seconds = []
+    with simulated():
+        for job in jobs:
+            start = time.perf_counter()
+            run_job(replace(job, folder=str(place / Path(job.folder).name)), lambda metrics: None)
+            seconds.append(time.perf_counter() - start)
+    return 1000 * statistics.median(seconds)
 
 
 def _targets(points: list[int], firsts: list[Sweep]) -> list[Target]:

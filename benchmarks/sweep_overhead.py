@@ -2,23 +2,25 @@
 
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
 from benchmarks.driven import REAL
 from benchmarks.held_once import held_once
-from benchmarks.pools import NICENESS, pool_seconds
+from benchmarks.pools import NICENESS, cost_in_pool, pool_seconds
 from benchmarks.settings import Settings
 from benchmarks.sweeps import MEGABYTE, Sweep, SweepFolder, mapped
 from benchmarks.tables import Cell, Report, Table, Target
 from benchmarks.timing import spread
+from pipelines.recipes import digits
 from proser_core.jobs.spec import PREPARE, TRIALS
 
 ROUNDS, AT_ONCE = 2, 2
 BOUND = 1.15
-DIGITS = ("--data.image-size", "32", "--finetune.epochs", "5")  # some 20 s on a busy core
+SECONDS, SIZE = 20.0, 32  # of a training, pixels
+STEPS, SCORED = 15, 718  # of an epoch of the digits, images
 CIFAR100 = ("--finetune.epochs", "1", "--pretrain.epochs", "1")
 QUICK = ("--data.image-size", "8", "--finetune.epochs", "1", "--pretrain.epochs", "1")
 SPACE, QUICK_SPACE = "trade_off", "mixup_alpha"
@@ -87,7 +89,10 @@ def _arguments(settings: Settings) -> tuple[str, ...]:
     if settings.quick:
         return ("digits", QUICK_SPACE, *QUICK, *limit)
     if settings.data_dir is None:
-        return ("digits", SPACE, *DIGITS, *limit)
+        cost = cost_in_pool(replace(digits(), data=replace(digits().data, image_size=SIZE)), AT_ONCE)
+        epochs = max(1, round((SECONDS - SCORED / cost.scored_per_second) / (STEPS * cost.step_seconds)))
+        options = ("--data.image-size", str(SIZE), "--finetune.epochs", str(epochs), "--pretrain.epochs", "1")
+        return ("digits", SPACE, *options, *limit)
     return ("cifar100-cpu-paper", SPACE, *CIFAR100, "--data-dir", str(settings.data_dir.absolute()), *limit)
 
 
