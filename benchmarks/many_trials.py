@@ -11,7 +11,9 @@ import tempfile
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.driven import SIMULATED
 from benchmarks.settings import Settings
@@ -71,35 +73,57 @@ class _Half:
         return self.sweeps.storage / TRIALS
 
 
+class Measured(NamedTuple):
+    """One size: trials, those that were left at half, the three commands, milliseconds of a trial alone, MB of
+    MLflow's database."""
+
+    trials: int
+    left: int
+    first: Sweep
+    again: Sweep
+    going_on: Sweep
+    alone: float
+    database: float
+
+    @property
+    def swept(self) -> float:
+        """Seconds from the hand-over to the last trial that is tracked."""
+        return self.first.seconds("trained", "tracked")
+
+
 def run(settings: Settings) -> Report:
     """Each size from nothing, again when all is done, and again from what there was at half."""
     grids = QUICK_GRIDS if settings.quick else GRIDS
-    firsts: list[Sweep] = []
+    return report([measure(points, grid) for points, grid in grids.items()])
+
+
+def measure(points: int, grid: tuple[int, ...]) -> Measured:
+    """Three commands over one grid."""
+    with tempfile.TemporaryDirectory() as folder:
+        sweeps = _folder(Path(folder) / "sweep", points, grid)
+        half = _Half(sweeps, points // 2)
+        first = sweeps.sweep(half.look)
+        trials, megabytes = len(sweeps.finished()), sweeps.database.stat().st_size / MEGABYTE
+        alone = _alone(sweeps.jobs()[:SAMPLE], Path(folder) / "alone")
+        again = sweeps.sweep()
+        half.restore()
+        going_on = sweeps.sweep()
+        if len(sweeps.finished()) != trials:
+            raise RuntimeError(f"{len(sweeps.finished())} of {trials} trials after the sweep went on")
+    return Measured(trials, trials - len(half.finished), first, again, going_on, alone, megabytes)
+
+
+def report(sizes: list[Measured]) -> Report:
+    """Tables over sizes, and whether it is flat."""
     rows: list[tuple[Cell, ...]] = []
-    going_on: list[tuple[Cell, ...]] = []
-    for points, grid in grids.items():
-        with tempfile.TemporaryDirectory() as folder:
-            sweeps = _folder(Path(folder) / "sweep", points, grid)
-            half = _Half(sweeps, points // 2)
-            first = sweeps.sweep(half.look)
-            trials, megabytes = len(sweeps.finished()), sweeps.database.stat().st_size / MEGABYTE
-            alone = _alone(sweeps.jobs()[:SAMPLE], Path(folder) / "alone")
-            again = sweeps.sweep()
-            half.restore()
-            second = sweeps.sweep()
-            if len(sweeps.finished()) != trials:
-                raise RuntimeError(f"{len(sweeps.finished())} of {trials} trials after the sweep went on")
-        swept, left = first.seconds("trained", "tracked"), trials - len(half.finished)
-        each = 1000 * SLOTS * swept / trials - SLEEP
-        reported = first.seconds("reported", "reported")
-        rows.append(
-            (trials, first.wall, swept, each, alone - SLEEP, reported, first.resident, first.proportional, megabytes)
-        )
-        others = second.seconds("trained", "tracked")
-        going_on.append((trials, again.wall, again.resident, left, second.wall, 1000 * SLOTS * others / left - SLEEP))
-        firsts.append(first)
-    columns = ("trials", "s, command", "s, trials", "ms/trial beside training", "the worker's own", "s, report")
-    columns += ("driver MB, resident", "driver MB, shared in proportion", "MLflow MB")
+    resumed: list[tuple[Cell, ...]] = []
+    for size in sizes:
+        first = size.first
+        each, alone = _beside(size.swept, size.trials), size.alone - SLEEP
+        seconds = (first.wall, size.swept, each, alone, first.seconds("reported", "reported"))
+        rows.append((size.trials, *seconds, first.resident, first.proportional, size.database))
+        others = _beside(size.going_on.seconds("trained", "tracked"), size.left)
+        resumed.append((size.trials, size.again.wall, size.again.resident, size.left, size.going_on.wall, others))
     note = (
         f"{SLOTS} trials at a time, each {EPOCHS} epochs of {1000 * EPOCH_SECONDS:.0f} ms of sleep with checkpoints "
         "of full size, and logits and weights of a real network. Trials: from the hand-over to Tune to the last "
@@ -107,14 +131,31 @@ def run(settings: Settings) -> Report:
         "worker's own: the same trial in a process without Ray, median. Command: all of it, with preparing, "
         "pretraining, the start of Ray and of the database, and the report."
     )
-    resumed = ("trials", "s, all done", "driver MB, resident", "trials left", "s, command", "ms/trial beside training")
-    return Report(
-        [
-            Table("Sweeps of simulated trials", columns, rows, (note,)),
-            Table("The same command again: when all is done, and when half is", resumed, going_on),
-        ],
-        _targets(list(grids), firsts),
-    )
+    columns = ("trials", "s, command", "s, trials", "ms/trial beside training", "the worker's own", "s, report")
+    columns += ("driver MB, resident", "driver MB, shared in proportion", "MLflow MB")
+    later = ("trials", "s, all done", "driver MB, resident", "trials left", "s, command", "ms/trial beside training")
+    tables = [
+        Table("Sweeps of simulated trials", columns, rows, (note,)),
+        Table("The same command again: when all is done, and when half is", later, resumed),
+    ]
+    return Report(tables, _targets(sizes))
+
+
+def _beside(seconds: float, trials: int) -> float:
+    """Milliseconds of a place on the machine that a trial took, without its sleep."""
+    return 1000 * SLOTS * seconds / trials - SLEEP
+
+
+def _targets(sizes: list[Measured]) -> list[Target]:
+    """A further trial, from the differences between the sizes, so that what every sweep pays once is left out."""
+    further = [(b.swept - a.swept) / (b.trials - a.trials) for a, b in pairwise(sizes)]
+    least, most = sizes[0], sizes[-1]
+    grown = 1000 * (most.first.resident - least.first.resident) / (most.trials - least.trials)
+    flat = further[-1] / further[0] if len(further) > 1 else None
+    return [
+        Target("a further trial among the most against one among the fewest", flat, FLAT, False),
+        Target("MB that the driver grows by with 1,000 trials", grown, 200, False, "MB"),
+    ]
 
 
 def _alone(jobs: list[Job], place: Path) -> float:
@@ -126,21 +167,6 @@ def _alone(jobs: list[Job], place: Path) -> float:
             run_job(replace(job, folder=str(place / Path(job.folder).name)), lambda metrics: None)
             seconds.append(time.perf_counter() - start)
     return 1000 * statistics.median(seconds)
-
-
-def _targets(points: list[int], firsts: list[Sweep]) -> list[Target]:
-    """A further trial, from the differences between the sizes, so that what every sweep pays once is left out."""
-    seconds = [first.seconds("trained", "tracked") for first in firsts]
-    further = [(b - a) / (q - p) for a, b, p, q in zip(seconds, seconds[1:], points, points[1:], strict=False)]
-    grown = (firsts[-1].resident - firsts[0].resident) / (points[-1] - points[0])
-    return [
-        Target("a further trial among the most against one among the fewest", _last_to_first(further), FLAT, False),
-        Target("MB that the driver grows by with 1,000 trials", 1000 * grown, 200, False, "MB"),
-    ]
-
-
-def _last_to_first(further: list[float]) -> float | None:
-    return further[-1] / further[0] if len(further) > 1 else None
 
 
 def _folder(place: Path, points: int, grid: tuple[int, ...]) -> SweepFolder:
