@@ -1,5 +1,7 @@
 """What a fault cost: how a sweep that it struck differs from one that nothing struck."""
 
+import itertools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,23 +40,23 @@ class Outcome:
 
 
 def begun_again(diary: Diary, strikes: Sequence[Strike], epochs: dict[str, int]) -> list[int]:
-    """Epochs that were trained twice, or once and a part, for each strike and training that it cost any.
+    """Epochs that were trained twice, or once and a part, for each strike and training that it struck.
 
-    A training in progress had begun the epoch after its last one, unless that was all of them.
+    A training in progress had begun the epoch after its last one, unless that was all of them. Raises BrokenError
+    for an epoch that was trained twice though nothing had struck its training.
     """
     costs = []
-    bounds = [*(strike.at for strike in strikes[1:]), float("inf")]
-    for strike, end in zip(strikes, bounds, strict=True):
-        for training, count in epochs.items():
-            mine = [epoch for epoch in diary.epochs if epoch.training == training]
-            numbers = [epoch.number for epoch in mine]
-            cost = sum(
-                epoch.number in numbers[:place] for place, epoch in enumerate(mine) if strike.at < epoch.at <= end
-            )
-            if training in strike.struck and sum(epoch.at <= strike.at for epoch in mine) < count:
-                cost = max(cost, 1)
-            if cost:
-                costs.append(cost)
+    for training, count in epochs.items():
+        mine = [epoch for epoch in diary.epochs if epoch.training == training]
+        numbers = [epoch.number for epoch in mine]
+        repeated = [epoch.at for place, epoch in enumerate(mine) if epoch.number in numbers[:place]]
+        struck = [strike.at for strike in strikes if training in strike.struck]
+        bounds = [*struck, math.inf]
+        require(not any(at < bounds[0] for at in repeated), f"{training} repeats epochs, and nothing struck it")
+        for start, end in itertools.pairwise(bounds):
+            whole = sum(start <= at < end for at in repeated)
+            in_part = sum(epoch.at < start for epoch in mine) < count
+            costs.append(max(whole, int(in_part)))
     return costs
 
 

@@ -15,7 +15,7 @@ PROJECT = str(Path(__file__).parents[2])
 
 
 def lost(lab: Lab) -> Loss:
-    """The second of two nodes is killed while each trains; the sweep ends on the first."""
+    """The second of two nodes is killed while each of them trains; the sweep ends on the first."""
     undisturbed = lab.undisturbed()
     with head_node(PYTHONPATH=PROJECT) as head, ExitStack() as second:
         joins = f"--address={head.address}"

@@ -6,7 +6,7 @@ from sweeps import require
 
 
 def refused(lab: Lab) -> Loss:
-    """The second one is told who is first; the first one does not notice."""
+    """A second run on the same storage is told who is first, who does not notice."""
     undisturbed = lab.undisturbed()
     with lab.sweep() as first:
         first.begin()

@@ -45,7 +45,7 @@ def _server(folder: Path) -> Iterator[tuple[Server, dict[str, str]]]:
 
 
 def for_a_minute(lab: Lab) -> Loss:
-    """The sweep goes on without it, and logs the rest when it is back."""
+    """The MLflow server is killed and comes back; the sweep goes on without it, and logs the rest at its end."""
     undisturbed, seconds = lab.undisturbed(), QUICKLY if lab.quick else AWAY
     with _server(lab.root / "minute") as (server, environment):
         with lab.sweep(environment=environment) as sweep:
@@ -61,7 +61,7 @@ def for_a_minute(lab: Lab) -> Loss:
 
 
 def for_good(lab: Lab) -> Loss:
-    """The sweep ends with exit code 1; the same command logs the rest, and trains nothing, once it is back."""
+    """The MLflow server stays away and the sweep ends with code 1; the same command logs the rest later."""
     undisturbed = lab.undisturbed()
     with _server(lab.root / "for_good") as (server, environment):
         with lab.sweep(environment=environment) as sweep:

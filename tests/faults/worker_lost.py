@@ -14,7 +14,7 @@ TWO_WORKERS = ("--cluster.num-workers", "2")
 
 
 def one_worker(lab: Lab) -> Loss:
-    """Workers killed with `kill -9` in the pretraining and in two trials."""
+    """A worker is killed with `kill -9` in the pretraining and in two trials."""
     undisturbed = lab.undisturbed()
     with lab.sweep() as sweep:
         sweep.begin()
