@@ -1,5 +1,6 @@
 """The Ray cluster: connecting, checking what it has, and starting jobs on it."""
 
+import json
 import logging
 import math
 import os
@@ -213,12 +214,16 @@ class Cluster:
         folder, by_name = self.storage / RAY_FOLDER, {Path(job.folder).name: job for job in jobs}
         shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed
         tuner = tune.Tuner(
-            tune.with_resources(trainable, resources),
-            param_space={**self._handed_out(jobs[0]), "job": tune.grid_search([job.to_json() for job in jobs])},
+            tune.with_resources(_with_job_as_text(trainable), resources),
+            # as text: for each trial Tune copies the whole grid, value by value
+            param_space={
+                **self._handed_out(jobs[0]),
+                "job": tune.grid_search([json.dumps(job.to_json()) for job in jobs]),
+            },
             tune_config=tune.TuneConfig(
                 max_concurrent_trials=self.concurrent_jobs(workers),
                 reuse_actors=workers == 1,
-                trial_dirname_creator=lambda trial: Path(trial.config["job"]["folder"]).name,
+                trial_dirname_creator=lambda trial: Path(json.loads(trial.config["job"])["folder"]).name,
                 time_budget_s=max_seconds or None,
                 scheduler=early_stopping(jobs) if stop_early else None,
             ),
@@ -259,6 +264,13 @@ class Cluster:
     def _worker_resources(self) -> dict[str, float]:
         gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}
         return {"CPU": float(self.config.cpus_per_worker), **gpus}
+
+
+def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    def trial(config: dict[str, Any]) -> None:
+        trainable({**config, "job": json.loads(config["job"])})
+
+    return trial
 
 
 def _release_lost() -> None:

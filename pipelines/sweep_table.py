@@ -3,6 +3,7 @@
 Everything that people see of a sweep (figures, tables, `trials.parquet`) is made from a `SweepTable`.
 """
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -124,7 +125,7 @@ class Space:
         """The space's name; of a file of the user's own, that without folder and ending."""
         return Path(self.name).stem if self.name.endswith(".py") else self.name
 
-    @property
+    @functools.cached_property
     def selected(self) -> Point | None:
         """The point with the best mean of development macro-F1; test metrics play no part.
 

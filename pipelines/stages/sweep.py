@@ -102,7 +102,7 @@ def sweep(bases: Sequence[Base], context: RunContext, folder: Path) -> Built:
 
 def _train(missing: Sequence[tuple[Base, Trial]], context: RunContext, name: str) -> bool:
     """Train: what is never stopped early first, then what is searched. Whether the time ran out."""
-    started, limit = time.monotonic(), context.search.max_seconds
+    started, limit, searched = time.monotonic(), context.search.max_seconds, frozenset(context.search.points)
     workers = missing[0][0].recipe.cluster.num_workers
     for stop_early in (False, True):
         left = limit - (time.monotonic() - started)
@@ -111,7 +111,7 @@ def _train(missing: Sequence[tuple[Base, Trial]], context: RunContext, name: str
         jobs = [
             trial.job(base.task, base.pretrained, context.bf16)
             for base, trial in missing
-            if (trial.recipe.finetune in context.search.points) == stop_early
+            if (trial.recipe.finetune in searched) == stop_early
         ]
         if jobs:
             context.cluster.run_jobs(
@@ -135,63 +135,69 @@ class SweepWatch:
     def __init__(self, context: RunContext, trials: list[Trial], tasks: dict[int, Artefact]) -> None:
         self._context, self._trials = context, trials
         self._tasks = {split_index: OpenSetTask.load(task.path) for split_index, task in tasks.items()}
+        self._spaces = {name: frozenset(points) for name, points in context.spaces.items()}
+        self._searched = frozenset(context.search.points)
         self._rows: dict[str, dict[str, Any]] = {}
-        self._tracked: set[str] = set()
+        self._tracked: dict[str, int] = {}  # epochs of trials whose folders need no more look
         total = sum(trial.recipe.finetune.epochs for trial in trials)
         self._progress = Tracker(context.console, "sweep", total, "epochs")
 
     def poll(self) -> None:
-        """Report what is on disk now, and a cluster that lost its room."""
+        """Report what is on disk now, and a cluster that lost its room.
+
+        A look costs what runs, not what the sweep has: it comes every second, and thousands of folders may wait.
+        """
         watch(self._context.store, [trial.folder for trial in self._trials])
         self._context.watch_cluster(self._trials[0].recipe.cluster.num_workers)
+        begun = {path.name for path in self._trials[0].folder.parent.glob("*")}
+        trials = [trial for trial in self._trials if trial.key in begun and trial.key not in self._tracked]
         # before the epochs are read: of a trial that has ended, all of them are on disk by then
-        ended = {trial.key for trial in self._trials if (trial.folder / MANIFEST).is_file()}
-        epochs = {trial.key: spec.read_epochs(trial.folder) for trial in self._trials}
-        self._progress.update(sum(map(len, epochs.values())), f"{len(ended)}/{len(self._trials)} trials")
+        ended = {trial.key for trial in trials if (trial.folder / MANIFEST).is_file()}
+        epochs = {trial.key: spec.read_epochs(trial.folder) for trial in trials}
+        done = sum(self._tracked.values()) + sum(map(len, epochs.values()))
+        self._progress.update(done, f"{len(self._tracked) + len(ended)}/{len(self._trials)} trials")
         parent = self._context.parent
-        for trial in self._trials:
-            if not epochs[trial.key] or trial.key in self._tracked:
+        for trial in trials:
+            if not epochs[trial.key]:
                 continue
             if trial.key in ended and self.row(trial)["status"] == "finished":
                 parent.track_trial(self.row(trial), epochs[trial.key])
-                self._tracked.add(trial.key)
+                self._tracked[trial.key] = len(epochs[trial.key])
             else:
                 parent.track_epochs(trial.key, trial.name, trial.params(), epochs[trial.key])
 
     def row(self, trial: Trial) -> dict[str, Any]:
-        """The trial's parameters, status and metrics."""
+        """The trial's parameters, status, the reason where it is not finished, and metrics."""
         if trial.key not in self._rows:
-            row = _row(trial, self._tasks[trial.recipe.data.split_index], self._context)
+            row = self._row(trial)
             if row["status"] != "finished":
                 return row
             self._rows[trial.key] = row
         return self._rows[trial.key]
 
+    def _row(self, trial: Trial) -> Row:
+        tuned, split_index = trial.recipe.finetune, trial.recipe.data.split_index
+        about = {
+            "key": trial.key,
+            "name": trial.name,
+            "objective": tuned.objective,
+            "split_index": split_index,
+            "spaces": [name for name, points in self._spaces.items() if tuned in points],
+            "params": trial.params(),
+        }
+        if find(trial.folder) is None:
+            may_stop = bool(self._context.search.max_seconds) or tuned in self._searched
+            return {**about, **_unfinished(trial, may_stop)}
+        logits = load_logits(trial.folder / spec.LOGITS)
+        try:
+            report = evaluate(logits, trial.margin, self._tasks[split_index], trial.recipe.calibration.target_rate)
+        except ProserError as error:
+            return {**about, "status": "failed", "reason": str(error), "metrics": {}}
+        return {**about, "status": "finished", "reason": "", "metrics": report.flat()}
+
     def close(self) -> None:
         """Take the progress bar away."""
         self._progress.close()
-
-
-def _row(trial: Trial, task: OpenSetTask, context: RunContext) -> Row:
-    """A trial's row: parameters, status, the reason where it is not finished, and metrics."""
-    tuned = trial.recipe.finetune
-    may_stop = bool(context.search.max_seconds) or tuned in context.search.points
-    about = {
-        "key": trial.key,
-        "name": trial.name,
-        "objective": tuned.objective,
-        "split_index": trial.recipe.data.split_index,
-        "spaces": [name for name, points in context.spaces.items() if tuned in points],
-        "params": trial.params(),
-    }
-    if find(trial.folder) is None:
-        return {**about, **_unfinished(trial, may_stop)}
-    logits = load_logits(trial.folder / spec.LOGITS)
-    try:
-        report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
-    except ProserError as error:
-        return {**about, "status": "failed", "reason": str(error), "metrics": {}}
-    return {**about, "status": "finished", "reason": "", "metrics": report.flat()}
 
 
 def _unfinished(trial: Trial, may_stop: bool) -> Row:

@@ -7,7 +7,7 @@ read again after it.
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,21 +74,13 @@ class ParentRun:
         yield
         self._doubtful = False
 
-    def _child(self, trial_key: str, name: str, params: dict[str, Any]) -> "ChildRun":
+    def _child(self, trial_key: str, name: str) -> "ChildRun":
         """The run of a trial: found by its key, else created."""
         if trial_key not in self._children:
             tags = {PARENT_TAG: self.run_id, TRIAL_KEY: trial_key}
             run = self.client.create_run(self.experiment_id, run_name=_shortened(name), tags=tags)
             self._children[trial_key] = ChildRun.of(self.client, run)
-            self._describe(self._children[trial_key], params, [])
         return self._children[trial_key]
-
-    def _describe(self, child: "ChildRun", params: dict[str, Any], spaces: list[str]) -> None:
-        """A trial's parameters and spaces; its numeric fields as metrics too, once."""
-        numeric = [] if child.described else [_metric(*each, 0) for each in views.point_metrics(params).items()]
-        tags = [RunTag(SPACES, ", ".join(spaces))] if spaces else []
-        self.client.log_batch(child.run_id, params=_params(params), metrics=numeric, tags=tags)
-        child.described = True
 
     def save_view(self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[int]) -> None:
         """Save the UI's view of this sweep, with the fields that vary over its trials as columns."""
@@ -109,26 +101,25 @@ class ParentRun:
             if counter not in self._logged:
                 self._logged[counter] = int(self.client.get_run(self.run_id).data.metrics.get(counter, -1)) + 1
             for row in epochs[self._logged[counter] :]:
-                _log(self.client, self.run_id, _epoch_metrics(row, f"{prefix}/"))
+                self.client.log_batch(self.run_id, metrics=_epoch_metrics(row, f"{prefix}/"))
                 self._logged[counter] = int(row["epoch"]) + 1
 
     def track_epochs(self, key: str, name: str, params: dict[str, Any], epochs: list[dict[str, float]]) -> None:
         """Log the epochs of a trial in progress that are not logged yet."""
         with self._certain():
-            self._child(key, name, params).log_epochs(epochs)
+            self._child(key, name).bring(params, epochs)
 
     def track_trial(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> None:
         """Bring a trial's run up to date with its row of the sweep; a finished one is left alone."""
         with self._certain():
-            child = self._child(row["key"], row["name"], row["params"])
+            child = self._child(row["key"], row["name"])
             if child.ended:
                 return
-            self._describe(child, row["params"], row.get("spaces", []))  # again where a crash came in between
-            child.log_epochs(epochs)
+            child.bring(row["params"], epochs, row["metrics"], row.get("spaces", []))
             if row["status"] == "finished":
-                child.finish(row["metrics"])
+                child.finish()
             else:
-                child.leave(row["reason"], row["metrics"], failed=row["status"] == "failed")
+                child.leave(row["reason"], failed=row["status"] == "failed")
 
     def results(self, report: Artefact, evaluation: dict[str, Any]) -> None:
         """The selected trial's metrics, the controls' under their names, and the report's files, once."""
@@ -139,7 +130,8 @@ class ParentRun:
             prefix = "" if name == PROSER else f"controls/{_slug(name)}/"
             metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
         metrics = _missing(metrics, self.client.get_run(self.run_id).data.metrics)
-        _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in metrics.items()])
+        for batch in _batches([_metrics(metrics)]):
+            self.client.log_batch(self.run_id, metrics=batch)
         self.client.set_tag(self.run_id, "proser.selected", evaluation["selected"]["name"])
         self.report(report)
 
@@ -192,30 +184,46 @@ class ChildRun:
         """Whether the trial has finished, with all that there is to log."""
         return self.status == "FINISHED"
 
-    def log_epochs(self, epochs: list[dict[str, float]]) -> None:
-        """Log the epochs that are not logged yet; a run that was cut off goes on."""
+    def bring(
+        self,
+        params: dict[str, Any],
+        epochs: list[dict[str, float]],
+        metrics: Mapping[str, float] | None = None,
+        spaces: Sequence[str] = (),
+    ) -> None:
+        """Log what is not logged yet; a run that was cut off goes on.
+
+        Numeric fields and final metrics stand at step 0: the UI draws bars of what has no later step. All of it goes
+        in one request where it fits: a sweep may have thousands of trials, and each request is a few transactions.
+        """
         fresh = epochs[self.logged_epochs :]
         if fresh and self.status == "KILLED":
             self.client.update_run(self.run_id, status="RUNNING")
             self.status = "RUNNING"
-        for row in fresh:
-            _log(self.client, self.run_id, _epoch_metrics(row, ""))
-            self.logged_epochs = int(row["epoch"]) + 1
+        described = [] if self.described else [_metrics(views.point_metrics(params))]
+        groups = [
+            *described,
+            *(_epoch_metrics(row, "") for row in fresh),
+            _metrics(_missing(metrics or {}, self.logged)),
+        ]
+        words = [] if self.described else _params(params)
+        tags = [RunTag(SPACES, ", ".join(spaces))] if spaces else []
+        for batch in _batches(groups, always=bool(words or tags)):
+            self.client.log_batch(self.run_id, metrics=batch, params=words, tags=tags)
+            words, tags = [], []
+        self.described = True
+        if fresh:
+            self.logged_epochs = int(fresh[-1]["epoch"]) + 1
 
-    def finish(self, metrics: dict[str, float]) -> None:
-        """Final metrics, once, at step 0: the UI draws bars of what has no later step."""
-        if not self.ended:
-            fresh = _missing(metrics, self.logged)
-            _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in fresh.items()])
-            if self.left:
-                self.client.delete_tag(self.run_id, NOTE)
-            self.client.set_terminated(self.run_id, "FINISHED")
-            self.status = "FINISHED"
+    def finish(self) -> None:
+        """Mark the trial as finished, with all that there is to log."""
+        if self.left:
+            self.client.delete_tag(self.run_id, NOTE)
+        self.client.set_terminated(self.run_id, "FINISHED")
+        self.status = "FINISHED"
 
-    def leave(self, reason: str, metrics: dict[str, float], *, failed: bool) -> None:
+    def leave(self, reason: str, *, failed: bool) -> None:
         """Mark the trial as failed or as stopped early, with the reason where the UI shows it."""
-        fresh = _missing(metrics, self.logged)
-        _log(self.client, self.run_id, [_metric(name, value, 0) for name, value in fresh.items()])
         self.client.set_tag(self.run_id, NOTE, reason)
         self.status = "FAILED" if failed else "KILLED"
         self.client.set_terminated(self.run_id, self.status)
@@ -243,6 +251,11 @@ def _params(values: dict[str, Any]) -> list[Param]:
     return [Param(name, str(value)) for name, value in values.items()]
 
 
+def _metrics(values: Mapping[str, float]) -> list[Metric]:
+    """Values that have no epoch."""
+    return [_metric(name, value, 0) for name, value in values.items()]
+
+
 def _epoch_metrics(row: dict[str, float], prefix: str) -> list[Metric]:
     step = int(row["epoch"])
     return [_metric(f"{prefix}{name}", value, step) for name, value in row.items()]
@@ -257,6 +270,19 @@ def _missing(metrics: Mapping[str, float], logged: Mapping[str, float]) -> dict[
     return {name: value for name, value in metrics.items() if logged.get(name) != value}
 
 
-def _log(client: MlflowClient, run_id: str, metrics: list[Metric]) -> None:
-    for start in range(0, len(metrics), BATCH):
-        client.log_batch(run_id, metrics=metrics[start : start + BATCH])
+def _batches(groups: Iterable[list[Metric]], *, always: bool = False) -> Iterator[list[Metric]]:
+    """Metrics of several groups in as few requests as hold them; with `always`, one at least.
+
+    What a request holds arrives whole, so that an epoch is in one request: from its metric `epoch` follows that the
+    others are there.
+    """
+    batch: list[Metric] = []
+    for group in groups:
+        for start in range(0, len(group), BATCH):
+            part = group[start : start + BATCH]
+            if len(batch) + len(part) > BATCH:
+                yield batch
+                batch = []
+            batch = batch + part
+    if batch or always:
+        yield batch

@@ -1,0 +1,58 @@
+"""`python -m benchmarks.driven NOTES real|simulated ARGUMENT ...`: a command of `proser` that takes notes.
+
+Below the folder NOTES, `parts.jsonl` gets a line for each part of a sweep, with when it began and ended, and
+`jobs.json` the trainings that were handed over.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+REAL, SIMULATED = "real", "simulated"
+PARTS, JOBS = "parts.jsonl", "jobs.json"
+
+
+def main() -> int:
+    """Run the command; its exit code."""
+    notes, kind = Path(sys.argv[1]), sys.argv[2]
+    sys.argv = ["proser", *sys.argv[3:]]
+    import pipelines.cluster
+    import pipelines.stages.sweep
+    import pipelines.stages.sweep_report
+    from pipelines.cli import main
+
+    if kind == SIMULATED:
+        from benchmarks.simulated import simulated_trial
+
+        pipelines.cluster.run_single_trial = simulated_trial
+    run_jobs = pipelines.cluster.Cluster.run_jobs
+
+    def handed_over(cluster: Any, jobs: Any, *arguments: Any, **more: Any) -> None:
+        if jobs[0].kind == "pretrain":
+            return run_jobs(cluster, jobs, *arguments, **more)
+        (notes / JOBS).write_text(json.dumps([job.to_json() for job in jobs]))
+        return _noted(notes, "trained", run_jobs)(cluster, jobs, *arguments, **more)
+
+    pipelines.cluster.Cluster.run_jobs = handed_over  # type: ignore[method-assign]
+    pipelines.stages.sweep.record = _noted(notes, "tracked", pipelines.stages.sweep.record)
+    pipelines.stages.sweep_report.report = _noted(notes, "reported", pipelines.stages.sweep_report.report)
+    return main()
+
+
+def _noted(notes: Path, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def noting(*arguments: Any, **more: Any) -> Any:
+        began = time.time()
+        try:
+            return function(*arguments, **more)
+        finally:
+            with (notes / PARTS).open("a") as file:
+                file.write(json.dumps([name, began, time.time()]) + "\n")
+
+    return noting
+
+
+if __name__ == "__main__":
+    sys.exit(main())

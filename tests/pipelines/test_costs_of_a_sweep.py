@@ -1,0 +1,130 @@
+"""What a sweep asks of its parts, counted: thousands of trials must not cost more each than a few do."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from pipeline_runs import tiny_recipe
+from ray import tune
+from sweep_tables import GRID, by_weights, table
+
+from pipelines.cluster import Cluster
+from pipelines.stages import sweep_report
+from pipelines.stages.sweep import Base, SweepWatch
+from pipelines.sweep_table import Space
+from pipelines.tracking.runs import ParentRun
+from proser_core.jobs import spec
+from proser_core.jobs.store import Artefact, Store
+
+
+class Counting:
+    """A client that counts its requests."""
+
+    def __init__(self, client: MlflowClient) -> None:
+        self._client, self.requests = client, Counter[str]()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        self.requests[name] += 1
+        return getattr(self._client, name)
+
+
+@pytest.fixture
+def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParentRun:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    return ParentRun.open("sweep", "key", {"seed": 0}, {})
+
+
+def row(key: str) -> dict[str, Any]:
+    return {"key": key, "name": key, "params": {"beta": 1}, "status": "finished", "metrics": {"dev/f1": 0.5}}
+
+
+def test_a_finished_trial_is_tracked_in_three_requests(parent: ParentRun) -> None:
+    client = Counting(parent.client)
+    parent.client = client  # type: ignore[assignment]
+    epochs = [{"epoch": number, "loss": 1.0 / (number + 1)} for number in range(20)]
+    parent.track_trial({**row("one"), "spaces": ["trade_off"]}, epochs)
+    assert client.requests == {"create_run": 1, "log_batch": 1, "set_terminated": 1}
+
+
+def test_an_epoch_is_never_cut_in_two_requests(parent: ParentRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[set[int]] = []
+    log_batch = MlflowClient.log_batch
+
+    def note(client: MlflowClient, run_id: str, metrics: Any = (), **others: Any) -> None:
+        batches.append({metric.step for metric in metrics})
+        log_batch(client, run_id, metrics=metrics, **others)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", note)
+    epochs = [{"epoch": step, **{f"loss/{part}": 0.1 for part in range(399)}} for step in range(1, 6)]
+    parent.track_trial(row("one"), epochs)
+    assert batches == [{0, 1, 2}, {3, 4}, {0, 5}]
+
+
+def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_tracked(
+    task: Artefact, closed_set_weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from proser_core.jobs.worker import run_job
+
+    recipe, store = tiny_recipe(), Store(tmp_path)
+    base = Base(recipe, task, Artefact(closed_set_weights.parent, ""))
+    trials = base.trials([replace(recipe.finetune, beta=float(beta)) for beta in range(5)], store, bf16=False)
+    run_job(trials[0].job(task, base.pretrained, bf16=False), lambda metrics: None)
+    trials[1].folder.mkdir()
+    silent = lambda *_: None  # noqa: E731
+    parent = SimpleNamespace(track_trial=silent, track_epochs=silent)
+    context = SimpleNamespace(
+        store=store,
+        parent=parent,
+        spaces={},
+        search=SimpleNamespace(points=(), max_seconds=0.0),
+        console=SimpleNamespace(is_terminal=False),
+        watch_cluster=silent,
+    )
+    watch = SweepWatch(context, trials, {0: task})  # type: ignore[arg-type]
+    seen: list[Path] = []
+    read = spec.read_epochs
+    monkeypatch.setattr(spec, "read_epochs", lambda folder: seen.append(folder) or read(folder))
+    watch.poll()
+    assert seen == [trials[0].folder, trials[1].folder]
+    watch.poll()
+    assert seen[2:] == [trials[1].folder]
+
+
+def test_a_report_chooses_the_best_point_once_for_each_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[int] = Counter()
+    for count in (10, 25):
+        ranked = Space.ranked
+
+        def counted(space: Space, count: int = count, ranked: Any = ranked) -> Any:
+            calls[count] += 1
+            return ranked(space)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Space, "ranked", counted)
+            sweep_report.report(table("trade_off", GRID[:count], [0], by_weights), tmp_path / str(count))
+    assert calls[25] == calls[10]
+
+
+def test_tune_is_given_jobs_that_it_copies_as_one_value_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    class Tuner:
+        def __init__(self, trainable: Any, param_space: Any, **_: Any) -> None:
+            given.append((trainable, param_space))
+
+        def fit(self) -> list[Any]:
+            return []
+
+    monkeypatch.setattr(tune, "Tuner", Tuner)
+    cluster = Cluster(tiny_recipe().cluster, tmp_path, _resources={"CPU": 2.0})
+    jobs = [spec.Job("finetune", {"seed": seed}, "task", str(tmp_path / str(seed))) for seed in range(3)]
+    cluster.run_jobs(jobs, 1, "sweep")
+    ((_, space),) = given
+    assert [type(value) for value in space["job"]["grid_search"]] == [str, str, str]
+    assert [json.loads(value) for value in space["job"]["grid_search"]] == [job.to_json() for job in jobs]
