@@ -1,0 +1,85 @@
+"""Predictions as a file, written part by part: Parquet, CSV or JSON lines; one row an image.
+
+Columns: image, label, unknown, unknown_score, p_CLASS ..., p_unknown, and error, which is the reason where an image
+was left out, and empty otherwise.
+"""
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipelines.answers import Answer
+from proser_core.errors import ConfigError
+from proser_core.recognition.open_set_classifier import UNKNOWN
+
+Write = Callable[[Answer], None]
+
+
+@contextmanager
+def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write]:
+    """What takes the answers; the file is there once all of them are written, and not before.
+
+    Raises ConfigError for an ending other than those of FORMATS, or a folder that cannot be written.
+    """
+    if path is None:
+        yield lambda part: None
+        return
+    if path.suffix not in FORMATS or not path.parent.is_dir():
+        raise ConfigError(f"--output got {path}; need a file in a folder that exists, ending in {', '.join(FORMATS)}")
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with FORMATS[path.suffix](beside, list(class_names)) as write:
+            yield write
+        beside.replace(path)
+    except PermissionError as error:
+        raise ConfigError(
+            f"--output got {path}, which cannot be written ({error.strerror}); give another file"
+        ) from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _rows(part: Answer, class_names: list[str]) -> Iterator[dict[str, Any]]:
+    columns = part.predictions.columns(class_names)
+    plain = {name: list(getattr(values, "tolist", lambda values=values: values)()) for name, values in columns.items()}
+    for row, name in enumerate(part.names):
+        yield {"image": name, **{column: values[row] for column, values in plain.items()}, "error": ""}
+    for failure in part.failures:
+        yield {"image": failure.name, **dict.fromkeys(plain), "error": failure.reason}
+
+
+@contextmanager
+def _csv(path: Path, class_names: list[str]) -> Iterator[Write]:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, _columns(class_names))
+        writer.writeheader()
+        yield lambda part: writer.writerows(_rows(part, class_names))
+
+
+@contextmanager
+def _jsonl(path: Path, class_names: list[str]) -> Iterator[Write]:
+    with path.open("w") as file:
+        yield lambda part: file.writelines(f"{json.dumps(row)}\n" for row in _rows(part, class_names))
+
+
+@contextmanager
+def _parquet(path: Path, class_names: list[str]) -> Iterator[Write]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    kinds = {"image": pa.string(), "label": pa.string(), "unknown": pa.bool_(), "error": pa.string()}
+    schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in _columns(class_names)])
+    with parquet.ParquetWriter(path, schema) as writer:
+        yield lambda part: writer.write_table(pa.Table.from_pylist(list(_rows(part, class_names)), schema))
+
+
+def _columns(class_names: list[str]) -> list[str]:
+    probabilities = [f"p_{name}" for name in (*class_names, UNKNOWN)]
+    return ["image", "label", "unknown", "unknown_score", *probabilities, "error"]
+
+
+FORMATS = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
