@@ -14,7 +14,7 @@ from typing import Annotated
 
 import tyro
 
-from pipelines.cli_models import predict_command
+from pipelines.cli_models import models_command, predict_command, promote_command, rollback_command
 from pipelines.console import console
 from pipelines.recipes import PRETRAINING, RECIPES, headline
 from proser_core.config import Recipe
@@ -33,6 +33,9 @@ USAGE = """usage: proser COMMAND ...
   import OUT   take what such a machine trained into storage, tracking and registry
   predict MODEL PATH ...
                name the class of each image, or say that it is unknown
+  models       the versions of a registered model
+  promote      make a version the champion, where it is not worse than the one there is
+  rollback     make the champion before it the champion again
   clean        list, and with --yes remove, what a storage holds in vain
   ui           browse runs, figures and models in the MLflow UI
 
@@ -296,6 +299,9 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "import": import_command,
     "clean": clean_command,
     "predict": predict_command,
+    "models": models_command,
+    "promote": promote_command,
+    "rollback": rollback_command,
     "ui": ui_command,
 }
 

@@ -38,3 +38,65 @@ def predict_command(arguments: list[str]) -> int:
     from pipelines.predicting import PredictRequest, predict
 
     return predict(PredictRequest(**vars(parsed)), console())
+
+
+@dataclass(frozen=True)
+class PromoteArguments:
+    """Make a version the champion, where it is not worse than the one there is: macro-F1, AUC and closed-set
+    accuracy on the same validation images and development unknowns, by the paired bootstrap, and its known rate.
+    Exit code 1: it was refused. Every decision is a run in MLflow."""
+
+    version: str = ""
+    """Version to promote; without it, the one with the alias `candidate`."""
+    alias: str = "champion"
+    """Alias that it is to have."""
+    tolerance: float = 0.02
+    """How much of a metric, a fraction, the candidate may lose: the lower end of the 95 % interval decides."""
+    force: bool = False
+    """Promote it against objections, or without a comparison; recorded as such."""
+    model_name: str = "proser"
+    """Registered model."""
+
+
+@dataclass(frozen=True)
+class RollbackArguments:
+    """Give the alias back to the version that had it before the last promotion."""
+
+    alias: str = "champion"
+    """Alias that goes back."""
+    model_name: str = "proser"
+    """Registered model."""
+
+
+@dataclass(frozen=True)
+class ModelsArguments:
+    """List the versions of a registered model: aliases, metrics on validation and development images, age."""
+
+    model_name: str = "proser"
+    """Registered model."""
+
+
+def promote_command(arguments: list[str]) -> int:
+    """`proser promote`."""
+    parsed = tyro.cli(PromoteArguments, prog="proser promote", args=arguments)
+    from pipelines.promotion import PromoteRequest, promote
+
+    request = PromoteRequest(parsed.model_name, parsed.version, parsed.alias, parsed.tolerance, parsed.force)
+    return promote(request, console())
+
+
+def rollback_command(arguments: list[str]) -> int:
+    """`proser rollback`."""
+    parsed = tyro.cli(RollbackArguments, prog="proser rollback", args=arguments)
+    from pipelines.promotion import rollback
+
+    return rollback(parsed.model_name, parsed.alias, console())
+
+
+def models_command(arguments: list[str]) -> int:
+    """`proser models`."""
+    parsed = tyro.cli(ModelsArguments, prog="proser models", args=arguments)
+    from pipelines.model_list import print_models
+
+    print_models(parsed.model_name, console())
+    return 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.tracking.registry import CLASSIFIER
 from pipelines.tracking.server import connect, tracking_uri
 from proser_core.errors import TrackingError, first_line
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -15,7 +16,22 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 URI = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))")
-CLASSIFIER = "artifacts/classifier"  # in a model's folder, where MLflow keeps what it was logged with
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a registered model; `created` in seconds since 1970."""
+
+    name: str
+    number: str
+    tags: dict[str, str]
+    run_id: str
+    created: float
+
+    @classmethod
+    def of(cls, found: "ModelVersion") -> "Version":
+        """MLflow gives the number as text or as a number."""
+        return cls(found.name, str(found.version), found.tags, found.run_id or "", found.creation_timestamp / 1000)
 
 
 @dataclass(frozen=True)
@@ -24,12 +40,12 @@ class Model:
 
     uri: str
     classifier: OpenSetClassifier
-    version: "ModelVersion | None"
+    version: Version | None
 
     @property
     def title(self) -> str:
         """For people: the name and version, or the folder."""
-        return self.uri if self.version is None else f"{self.version.name} version {self.version.version}"
+        return self.uri if self.version is None else f"{self.version.name} version {self.version.number}"
 
 
 def load(uri: str) -> Model:
@@ -45,7 +61,7 @@ def load(uri: str) -> Model:
     return Model(uri, _fetch(found), found)
 
 
-def find(client: "MlflowClient", uri: str) -> "ModelVersion":
+def find(client: "MlflowClient", uri: str) -> Version:
     """The version that a models:/ URI means. Raises TrackingError with what there is."""
     from mlflow.exceptions import MlflowException
 
@@ -61,18 +77,18 @@ def find(client: "MlflowClient", uri: str) -> "ModelVersion":
         )
     try:
         if parts["alias"]:
-            return client.get_model_version_by_alias(name, parts["alias"])
-        return client.get_model_version(name, parts["version"])
+            return Version.of(client.get_model_version_by_alias(name, parts["alias"]))
+        return Version.of(client.get_model_version(name, parts["version"]))
     except MlflowException:
         aliases = ", ".join(f"@{alias}" for alias in sorted(client.get_registered_model(name).aliases))
-        numbers = ", ".join(version.version for version in versions)
+        numbers = ", ".join(version.number for version in versions)
         raise TrackingError(
             f"the model {name!r} has no {'alias' if parts['alias'] else 'version'} "
             f"{parts['alias'] or parts['version']!r}; it has versions {numbers} and aliases {aliases or 'none'}"
         ) from None
 
 
-def versions_of(client: "MlflowClient", name: str) -> "list[ModelVersion]":
+def versions_of(client: "MlflowClient", name: str) -> list[Version]:
     """All versions of a model, newest first; none where there is no such model."""
     from mlflow.exceptions import MlflowException
 
@@ -80,17 +96,17 @@ def versions_of(client: "MlflowClient", name: str) -> "list[ModelVersion]":
         client.get_registered_model(name)
     except MlflowException:
         return []
-    found: list[ModelVersion] = []
+    found: list[Version] = []
     token = None
     while True:
         page = client.search_model_versions(f"name = '{name}'", max_results=500, page_token=token)
-        found += page
+        found += map(Version.of, page)
         token = page.token
         if not token:
-            return sorted(found, key=lambda version: -int(version.version))
+            return sorted(found, key=lambda version: -int(version.number))
 
 
-def _fetch(version: "ModelVersion") -> OpenSetClassifier:
+def _fetch(version: Version) -> OpenSetClassifier:
     """Raises TrackingError where the version's files are gone."""
     import mlflow
     from mlflow.exceptions import MlflowException
@@ -98,11 +114,11 @@ def _fetch(version: "ModelVersion") -> OpenSetClassifier:
     with tempfile.TemporaryDirectory() as folder:
         try:
             place = mlflow.artifacts.download_artifacts(
-                f"models:/{version.name}/{version.version}/{CLASSIFIER}", dst_path=folder
+                f"models:/{version.name}/{version.number}/artifacts/{CLASSIFIER}", dst_path=folder
             )
         except (MlflowException, OSError) as error:
             raise TrackingError(
-                f"version {version.version} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "
+                f"version {version.number} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "
                 "artefacts, or register it again with the same `proser run`"
             ) from error
         return OpenSetClassifier.load(place)

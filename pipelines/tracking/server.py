@@ -39,9 +39,10 @@ def connect() -> "MlflowClient":
     """A client of a server that answers. Raises TrackingError where it does not."""
     os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     warnings.filterwarnings("ignore", module="mlflow")
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.ERROR)
     import mlflow
+
+    for name in ("mlflow", "alembic"):  # after the import, which sets them too
+        logging.getLogger(name).setLevel(logging.ERROR)
 
     uri = tracking_uri()
     try:

@@ -82,6 +82,9 @@ def pieces(paths: Iterable[str], found: Found | None = None, length: int = PIECE
     pictures: list[str] = []
     for path, named in itertools.chain.from_iterable(_files(path) for path in paths):
         if path.lower().endswith(".parquet"):
+            if pictures:  # in the order in which they were found
+                yield Piece(tuple(pictures))
+                pictures = []
             yield Piece((path,), is_parquet=True)
         elif named or path.lower().endswith(ENDINGS):
             pictures.append(path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from proser_core.errors import DataError
 
@@ -93,4 +93,7 @@ def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
                 )
             return to_rgb_square(image, size)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"{name}: the image cannot be decoded ({error}); mend or remove it") from error
+        reason: object = error
+        if isinstance(error, UnidentifiedImageError):  # its own words name the buffer
+            reason = "it is no image that Pillow knows" if encoded else "it is empty"
+        raise DataError(f"{name}: the image cannot be decoded ({reason}); mend or remove it") from error

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ NEEDED = {
     "margin",
     "calibration",
     "recipe",
+    "results",
 }
 
 
@@ -71,7 +72,8 @@ class Predictions:
 class OpenSetClassifier:
     """Names the known class of an image, or says that it is unknown.
 
-    `holdout` is what it says of the validation images and development unknowns of its training, where these are known.
+    `results` are its metrics by name, as tracking has them, measured with the calibration that it was trained with;
+    `holdout` is what it says of validation images and development unknowns. Both may be missing.
     """
 
     net: PlaceholderNet
@@ -83,6 +85,7 @@ class OpenSetClassifier:
     margin: PlaceholderMargin
     calibration: Calibration
     recipe: dict[str, Any]
+    results: dict[str, float] = field(default_factory=dict)
     holdout: Holdout | None = None
 
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:
@@ -142,6 +145,7 @@ class OpenSetClassifier:
             "margin": to_json(self.margin),
             "calibration": to_json(self.calibration),
             "recipe": self.recipe,
+            "results": self.results,
         }
         card["card_sha256"] = _digest(card)
         (folder / CARD).write_text(json.dumps(card, indent=1))
@@ -185,6 +189,7 @@ class OpenSetClassifier:
             margin=margin,
             calibration=calibration,
             recipe=card["recipe"],
+            results=card["results"],
             holdout=Holdout.load(folder / HOLDOUT) if HOLDOUT in card["sha256"] else None,
         )
 
