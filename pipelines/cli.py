@@ -14,7 +14,7 @@ from typing import Annotated
 
 import tyro
 
-from pipelines.cli_models import models_command, predict_command, promote_command, rollback_command
+from pipelines import cli_models
 from pipelines.console import console
 from pipelines.recipes import PRETRAINING, RECIPES, headline
 from proser_core.config import Recipe
@@ -36,6 +36,9 @@ USAGE = """usage: proser COMMAND ...
   models       the versions of a registered model
   promote      make a version the champion, where it is not worse than the one there is
   rollback     make the champion before it the champion again
+  calibrate    a new version with a bias of your own known images, without training
+  evaluate     all metrics on labelled images of your own
+  drift        whether new images still look like those of the calibration
   clean        list, and with --yes remove, what a storage holds in vain
   ui           browse runs, figures and models in the MLflow UI
 
@@ -298,10 +301,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "job": job_command,
     "import": import_command,
     "clean": clean_command,
-    "predict": predict_command,
-    "models": models_command,
-    "promote": promote_command,
-    "rollback": rollback_command,
+    **cli_models.COMMANDS,
     "ui": ui_command,
 }
 

@@ -1,5 +1,6 @@
 """Commands on models that are there: the command line's second half (`proser COMMAND --help`)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -100,3 +101,82 @@ def models_command(arguments: list[str]) -> int:
 
     print_models(parsed.model_name, console())
     return 0
+
+
+@dataclass(frozen=True)
+class CalibrateArguments:
+    """Fit a new bias to known images of your own, and register it as a new version; nothing is trained."""
+
+    model: tyro.conf.Positional[str]
+    """models:/NAME@ALIAS or models:/NAME/VERSION."""
+    data: Path
+    """Folder of images of known classes: DATA/CLASS/*, or DATA/* where nothing is said of their classes."""
+    target_rate: float = 0.95
+    """Share of them that is to stay known."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the network runs."""
+
+
+@dataclass(frozen=True)
+class EvaluateArguments:
+    """All metrics of a model on labelled images: DATA/CLASS/*. Folders that are not named after a class that the
+    model knows are counted as unknown."""
+
+    model: tyro.conf.Positional[str]
+    """models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier."""
+    data: Path
+    """Folder with a folder of images for each class."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """File (.json) for the metrics."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the network runs."""
+
+
+@dataclass(frozen=True)
+class DriftArguments:
+    """Compare new, unlabelled images with those that a model was calibrated on: the share that it calls unknown, and
+    the distribution of their margins."""
+
+    model: tyro.conf.Positional[str]
+    """models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier."""
+    paths: tyro.conf.Positional[tuple[str, ...]]
+    """Images: files, folders, patterns, Parquet files."""
+    figure: Path | None = None
+    """File for both distributions as a picture (.png, .pdf, .svg)."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the network runs."""
+
+
+def calibrate_command(arguments: list[str]) -> int:
+    """`proser calibrate MODEL --data DIR`."""
+    parsed = tyro.cli(CalibrateArguments, prog="proser calibrate", args=arguments)
+    from pipelines.recalibration import CalibrateRequest, calibrate_model
+
+    return calibrate_model(CalibrateRequest(**vars(parsed)), console())
+
+
+def evaluate_command(arguments: list[str]) -> int:
+    """`proser evaluate MODEL --data DIR`."""
+    parsed = tyro.cli(EvaluateArguments, prog="proser evaluate", args=arguments)
+    from pipelines.evaluating import evaluate_model
+
+    return evaluate_model(parsed.model, parsed.data, parsed.output, parsed.device, console())
+
+
+def drift_command(arguments: list[str]) -> int:
+    """`proser drift MODEL PATH...`."""
+    parsed = tyro.cli(DriftArguments, prog="proser drift", args=arguments)
+    from pipelines.drift import drift
+
+    return drift(parsed.model, parsed.paths, parsed.figure, parsed.device, console())
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "predict": predict_command,
+    "models": models_command,
+    "promote": promote_command,
+    "rollback": rollback_command,
+    "calibrate": calibrate_command,
+    "evaluate": evaluate_command,
+    "drift": drift_command,
+}

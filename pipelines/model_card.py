@@ -18,9 +18,11 @@ def model_card(classifier: OpenSetClassifier, others: Mapping[str, Results]) -> 
 
 def recalibrated_card(classifier: OpenSetClassifier, before: str, source: str) -> str:
     """The card of a classifier with a new bias: the results stay those of the model that it was made of."""
-    results = before[before.index("## Results") : before.index("## Limits")].rstrip()
+    results = before.partition("## Results")[2].partition("## Limits")[0].rstrip()
     note = f"Measured with the calibration of {source}, on the images of its training; the new bias was not evaluated."
-    return "\n".join([*_knows(classifier), "", *_decides(classifier), "", results, "", note, "", *_limits(classifier)])
+    return "\n".join(
+        [*_knows(classifier), "", *_decides(classifier), "", f"## Results{results}", "", note, "", *_limits(classifier)]
+    )
 
 
 def _knows(classifier: OpenSetClassifier) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.model_card import MODEL_CARD
 from pipelines.tracking.registry import CLASSIFIER
 from pipelines.tracking.server import connect, tracking_uri
 from proser_core.errors import TrackingError, first_line
@@ -41,6 +42,8 @@ class Model:
     uri: str
     classifier: OpenSetClassifier
     version: Version | None
+    card: str = ""
+    """Its model card, in Markdown."""
 
     @property
     def title(self) -> str:
@@ -58,7 +61,7 @@ def load(uri: str) -> Model:
         return Model(uri, OpenSetClassifier.load(Path(uri)), None)
     client = connect()
     found = find(client, uri)
-    return Model(uri, _fetch(found), found)
+    return _fetch(uri, found)
 
 
 def find(client: "MlflowClient", uri: str) -> Version:
@@ -106,7 +109,7 @@ def versions_of(client: "MlflowClient", name: str) -> list[Version]:
             return sorted(found, key=lambda version: -int(version.number))
 
 
-def _fetch(version: Version) -> OpenSetClassifier:
+def _fetch(uri: str, version: Version) -> Model:
     """Raises TrackingError where the version's files are gone."""
     import mlflow
     from mlflow.exceptions import MlflowException
@@ -121,4 +124,6 @@ def _fetch(version: Version) -> OpenSetClassifier:
                 f"version {version.number} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "
                 "artefacts, or register it again with the same `proser run`"
             ) from error
-        return OpenSetClassifier.load(place)
+        card = Path(place) / MODEL_CARD
+        text = card.read_text() if card.is_file() else ""
+        return Model(uri, OpenSetClassifier.load(place), version, text)

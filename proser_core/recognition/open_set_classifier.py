@@ -21,7 +21,7 @@ from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_clo
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.holdout import Holdout
-from proser_core.recognition.logits import compute_logits
+from proser_core.recognition.logits import LogitTable, compute_logits
 from proser_core.recognition.scoring import PlaceholderMargin, score, unknown_probabilities
 
 FORMAT = 3
@@ -93,7 +93,7 @@ class OpenSetClassifier:
 
         Raises DataError for images of another type or shape.
         """
-        logits = compute_logits(self.net, self._fit_size(images), self.normalisation, torch.device(device))
+        logits = self.logits(images, device)
         scores = score(logits, self.margin, self.calibration)
         names = (*self.class_names, UNKNOWN)
         return Predictions(
@@ -102,6 +102,10 @@ class OpenSetClassifier:
             unknown_scores=scores.unknown_scores,
             probabilities=unknown_probabilities(logits, self.margin, self.calibration.bias),
         )
+
+    def logits(self, images: np.ndarray, device: str = "cpu") -> LogitTable:
+        """What `predict` decides by, of the same images."""
+        return compute_logits(self.net, self._fit_size(images), self.normalisation, torch.device(device))
 
     def no_predictions(self) -> Predictions:
         """What `predict` would give for no image."""
