@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from pipelines.console import console
+from proser_core.errors import ConfigError
 
 MODEL = "models:/proser@champion"
 
@@ -49,6 +50,12 @@ class PromoteArguments:
 
     version: str = ""
     """Version to promote; without it, the one with the alias `candidate`."""
+    best_of: str = ""
+    """Name or id of a sweep's run: its best trial on development data is registered, and is the version to promote."""
+    split_index: int | None = None
+    """Class split of that trial; without it, the sweep's first."""
+    storage: Path = Path("proser-storage")
+    """Storage of that sweep."""
     alias: str = "champion"
     """Alias that it is to have."""
     tolerance: float = 0.02
@@ -82,7 +89,14 @@ def promote_command(arguments: list[str]) -> int:
     parsed = tyro.cli(PromoteArguments, prog="proser promote", args=arguments)
     from pipelines.promotion import PromoteRequest, promote
 
-    request = PromoteRequest(parsed.model_name, parsed.version, parsed.alias, parsed.tolerance, parsed.force)
+    version = parsed.version
+    if parsed.best_of:
+        if version:
+            raise ConfigError("--version and --best-of name two candidates; give one of them")
+        from pipelines.best_of import register_best
+
+        version = register_best(parsed.best_of, parsed.storage, parsed.split_index, parsed.model_name).version
+    request = PromoteRequest(parsed.model_name, version, parsed.alias, parsed.tolerance, parsed.force)
     return promote(request, console())
 
 
