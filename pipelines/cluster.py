@@ -220,7 +220,7 @@ class Cluster:
             trainable, resources = self._distributed_trial(workers), {DRIVER_RESOURCE: 1.0}
             if DRIVER_RESOURCE not in self.connect():
                 resources = {"memory": 1.0}  # a share of a CPU could be the one that a worker waits for
-        folder = self.storage / RAY_FOLDER
+        folder, by_name = self.storage / RAY_FOLDER, {Path(job.folder).name: job for job in jobs}
         shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed
         tuner = tune.Tuner(
             tune.with_resources(trainable, resources),
@@ -228,7 +228,7 @@ class Cluster:
             tune_config=tune.TuneConfig(
                 max_concurrent_trials=self.concurrent_jobs(workers),
                 reuse_actors=workers == 1,
-                trial_dirname_creator=lambda trial: trial.trial_id,
+                trial_dirname_creator=lambda trial: Path(trial.config["job"]["folder"]).name,
                 time_budget_s=max_seconds or None,
                 scheduler=early_stopping(jobs) if stop_early else None,
             ),
@@ -245,7 +245,9 @@ class Cluster:
             if FULL_DISK in (result.metrics or {}):
                 raise StorageError(result.metrics[FULL_DISK])
             if result.error is not None:
-                place_of(result.config).leave(last_line(result.error))
+                # by its folder: a trial that failed before its first report has no config in its result
+                job = by_name[Path(result.path).name]
+                place_of(self._handed_out(job)).leave(last_line(result.error))
 
     def _distributed_trial(self, workers: int) -> Callable[[dict[str, Any]], None]:
         resources, storage = self._worker_resources(), self.storage / RAY_FOLDER
@@ -283,7 +285,8 @@ def _release_lost() -> None:
     for entry in ray._private.state.state._connect_and_get_accessor().get_placement_group_table():
         group = PlacementGroupTableData.FromString(entry)
         removed = group.state == PlacementGroupTableData.REMOVED
-        if group.creator_actor_dead and not removed and group.creator_job_id.hex() == job:
+        by_driver = ray.ActorID(group.creator_actor_id).is_nil()  # Tune's own; Ray calls no creator a dead one
+        if group.creator_actor_dead and not (removed or by_driver) and group.creator_job_id.hex() == job:
             remove_placement_group(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
 
 
