@@ -22,8 +22,9 @@ def print_models(name: str, console: Console) -> None:
     versions = versions_of(client, name)
     if not versions:
         find(client, f"models:/{name}/1")  # says what there is
-    title = f"{name} in {tracking_uri()}; validation and development images, in percent"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    console.print(f"{name} in {tracking_uri()}", highlight=False, soft_wrap=True)
+    caption = "on validation and development images, in percent"
+    table = Table(caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
     for head in ("version", "aliases", "recipe", *HEADS, "age"):
         table.add_column(head, justify="left" if head in ("aliases", "recipe") else "right")
     aliases = client.get_registered_model(name).aliases

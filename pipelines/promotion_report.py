@@ -9,11 +9,10 @@ from pipelines.summary import percent
 from pipelines.tracking.decisions import Decision
 from pipelines.tracking.models import Model
 from proser_core.recognition.comparison import Comparison, Difference
+from proser_core.recognition.holdout import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-TITLES = {"macro_f1": "macro-F1", "auroc": "AUC", "closed_set_accuracy": "closed-set accuracy"}
 
 
 def comparison_table(comparison: Comparison, candidate: Model, champion: Model) -> Table:
@@ -45,7 +44,7 @@ def comparison_figure(comparison: Comparison, candidate: str, champion: str) -> 
         axes.plot(100 * each.difference, place, "o" if each.holds(comparison.tolerance) else "X", color=colour)
     axes.axvline(0, color="0.6", linewidth=0.8)
     axes.axvline(-100 * comparison.tolerance, color="0.3", linestyle="--", linewidth=1)
-    axes.set_yticks(range(len(names)), [TITLES[name] for name in reversed(names)])
+    axes.set_yticks(range(len(names)), [METRICS[name] for name in reversed(names)])
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.set_xlabel("points, candidate minus champion; dashed: what may be lost")
     axes.set_title(f"{candidate} against {champion}", fontsize=10)
@@ -95,7 +94,7 @@ def _title(comparison: Comparison) -> str:
 
 
 def _deciding(comparison: Comparison) -> list[list[str]]:
-    return [[TITLES[name], *_cells(each, comparison.tolerance)] for name, each in comparison.differences.items()]
+    return [[METRICS[name], *_cells(each, comparison.tolerance)] for name, each in comparison.differences.items()]
 
 
 def _cells(each: Difference, tolerance: float) -> list[str]:

@@ -13,7 +13,8 @@ from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.metrics import auroc, open_set_macro_f1
 from proser_core.recognition.scoring import Margin
 
-METRICS = ("macro_f1", "auroc", "closed_set_accuracy")
+METRICS = {"macro_f1": "macro-F1", "auroc": "AUC", "closed_set_accuracy": "closed-set accuracy"}
+"""By which classifiers are compared, with their names for people."""
 ARRAYS = ("margins", "known_predictions", "targets")
 CHUNK = 256  # images that are decoded at a time
 

@@ -61,7 +61,7 @@ def test_a_better_one_has_no_objection_and_the_other_way_round_every_metric_obje
     better, worse = holdout(2.0, noise=1), holdout(0.8, noise=2)
     assert against(better, worse).objections == []
     objections = against(worse, better).objections
-    assert [objection.split(":")[0] for objection in objections] == list(METRICS)
+    assert [objection.split(":")[0] for objection in objections] == list(METRICS.values())
     assert "2 may be lost" in objections[0]
 
 

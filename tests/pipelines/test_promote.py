@@ -69,7 +69,7 @@ def test_a_better_candidate_takes_the_champions_place_and_a_worse_one_is_refused
     registry.add(replace(bad, recipe={**bad.recipe, "seed": 7}))
     code, text = promoted(registry)
     assert (code, registry.champion) == (1, "2")
-    assert "objection: macro_f1:" in text
+    assert "objection: macro-F1:" in text
     assert f"refused: {registry.name} version 2 stays the champion" in text
     code, text = promoted(registry, force=True)
     assert (code, registry.champion) == (0, "3")
