@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.tracking.limits import LONGEST_TAG, fitting, shortened
+from pipelines.tracking.runs import NOTE
 from pipelines.tracking.server import experiment_id
 from proser_core.errors import TrackingError
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 KIND, MODEL, ALIAS, VERSION, BEFORE = (f"proser.decision{part}" for part in ("", ".model", ".alias", ".to", ".from"))
 PROMOTED, FORCED, REFUSED, ROLLED_BACK = "promoted", "promoted by force", "refused", "rolled back"
-NOTE = "mlflow.note.content"
+NOTE_FILE = "decision.md"
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,13 @@ def record(
         ALIAS: decision.alias,
         VERSION: decision.version,
         BEFORE: decision.before,
-        NOTE: note,
+        NOTE: fitting(note, LONGEST_TAG, NOTE_FILE),
     }
-    run_id = str(client.create_run(experiment_id(client), run_name=decision.title, tags=tags).info.run_id)
+    run_id = str(client.create_run(experiment_id(client), run_name=shortened(decision.title), tags=tags).info.run_id)
     for name, value in metrics.items():
         client.log_metric(run_id, name, value)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "decision.md").write_text(note)
+        (Path(folder) / NOTE_FILE).write_text(note)
         if figure is not None:
             figure.savefig(Path(folder) / "comparison.png", dpi=150)
         client.log_artifacts(run_id, folder)

@@ -17,6 +17,7 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from pipelines.model_card import MODEL_CARD
+from pipelines.tracking.limits import LONGEST_DESCRIPTION, fitting
 
 if TYPE_CHECKING:
     from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -73,7 +74,7 @@ def _make_version(client: MlflowClient, run_id: str, name: str, classifier_folde
         made = mlflow.register_model(model_uri, name, tags={**_figures(classifier), **tags})
     card = classifier_folder / MODEL_CARD
     if card.is_file():
-        client.update_model_version(name, made.version, card.read_text())
+        client.update_model_version(name, made.version, fitting(card.read_text(), LONGEST_DESCRIPTION, MODEL_CARD))
     return str(made.version)
 
 

@@ -45,8 +45,8 @@ class Comparison:
     def objections(self) -> list[str]:
         """Why the candidate is not to be promoted; empty where it may be."""
         found = [
-            f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)}; {100 * self.tolerance:g} may "
-            "be lost"
+            f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)}; "
+            f"{100 * self.tolerance:g} may be lost"
             for name, each in self.differences.items()
             if not each.holds(self.tolerance)
         ]
