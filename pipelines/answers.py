@@ -7,7 +7,7 @@ import numpy as np
 from proser_core.data.image_files import Decoded, Failure
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
-LOOKED_AT = 40  # most unknown images of a part, of which a contact sheet may show some
+LOOKED_AT = 40  # most unknown images that a contact sheet shows
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Answer:
     pixels: np.ndarray
 
 
-def answer(classifier: OpenSetClassifier, part: Decoded, device: str) -> Answer:
-    """Classify what was decoded."""
+def answer(classifier: OpenSetClassifier, part: Decoded, device: str, looked_at: int) -> Answer:
+    """Classify what was decoded; `looked_at` of the most unknown images go with the answer."""
     predictions = classifier.predict(part.images, device) if part.names else classifier.no_predictions()
-    outliers = np.argsort(-predictions.unknown_scores, kind="stable")[:LOOKED_AT]
+    outliers = np.argsort(-predictions.unknown_scores, kind="stable")[:looked_at]
     return Answer(part.names, predictions, part.failures, outliers, part.images[outliers])

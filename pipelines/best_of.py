@@ -8,8 +8,9 @@ from typing import Any
 from pipelines.stages.evaluate import save_classifier
 from pipelines.stages.sweep_report import RECIPE
 from pipelines.sweep_table import CHOOSES, TABLE, SweepTable, read_table
+from pipelines.tracking.limits import shortened
 from pipelines.tracking.registry import Registered, register
-from pipelines.tracking.server import connect
+from pipelines.tracking.server import connect, experiment_id
 from pipelines.tracking.sweep_runs import fetch_report, find_run
 from proser_core.baselines import BASELINES
 from proser_core.config import Recipe, from_json
@@ -39,7 +40,11 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
         recipe = replace(recipe, data=replace(recipe.data, split_index=row["split_index"]))
         folder = _classifier(table, recipe, row, storage, Path(place))
         tags = {"proser.recipe": recipe.name, "proser.sweep": run.info.run_id, "proser.trial_key": row["key"]}
-        return register(client, run.info.run_id, model, folder, sha256_of(folder / CARD), tags)
+        name = shortened(f"best of {run.info.run_name}")
+        made = client.create_run(experiment_id(client), run_name=name, tags={"proser.sweep": run.info.run_id})
+        registered = register(client, made.info.run_id, model, folder, sha256_of(folder / CARD), tags)
+        client.set_terminated(made.info.run_id)
+        return registered
 
 
 def best_row(table: SweepTable, split_index: int | None) -> dict[str, Any]:
@@ -71,7 +76,7 @@ def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage:
 def _task_of(trial: Artefact, storage: Path) -> Artefact:
     """The prepared images that a trial was trained on, by their digest in its manifest."""
     wanted = read_json(trial.path / MANIFEST)["inputs"]["task"]
-    tasks = (find(folder) for folder in sorted((storage / spec.PREPARE).iterdir()))
+    tasks = (find(folder) for folder in sorted((storage / spec.PREPARE).glob("*")))
     found = next((task for task in tasks if task is not None and task.digest == wanted), None)
     if found is None:
         raise ConfigError(f"{storage} does not hold the images of trial {trial.path.name}; give the same sweep again")

@@ -18,7 +18,7 @@ from pipelines import cli_models
 from pipelines.console import console
 from pipelines.recipes import PRETRAINING, RECIPES, headline
 from proser_core.config import Recipe
-from proser_core.errors import ConfigError, exit_code_of
+from proser_core.errors import GOES_ON, ConfigError, exit_code_of
 from proser_core.naming import look_up
 from tune_spaces import check_name, space_names
 
@@ -312,7 +312,8 @@ def main() -> int:
     if not arguments or arguments[0] in ("--help", "-h"):
         print(USAGE.format(recipes=", ".join(RECIPES)))
         return 0 if arguments else 2
-    return exit_code_of(lambda: look_up("command", arguments[0], COMMANDS)(arguments[1:]))
+    goes_on = GOES_ON if arguments[0] in ("run", "sweep", "import") else ""
+    return exit_code_of(lambda: look_up("command", arguments[0], COMMANDS)(arguments[1:]), goes_on)
 
 
 def _ask_for_recipe(command: str, arguments: list[str], more: str = "") -> int:

@@ -10,7 +10,7 @@ import tyro
 from pipelines.console import console
 from proser_core.errors import ConfigError
 
-MODEL = "models:/proser@champion"
+Command = Callable[[list[str]], int]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PromoteArguments:
     split_index: int | None = None
     """Class split of that trial; without it, the sweep's first."""
     storage: Path = Path("proser-storage")
-    """Storage of that sweep."""
+    """Storage of that sweep, a folder."""
     alias: str = "champion"
     """Alias that it is to have."""
     tolerance: float = 0.02
@@ -90,6 +90,7 @@ def promote_command(arguments: list[str]) -> int:
     from pipelines.promotion import PromoteRequest, promote
 
     version = parsed.version
+    PromoteRequest(parsed.model_name, version, parsed.alias, parsed.tolerance, parsed.force).check()
     if parsed.best_of:
         if version:
             raise ConfigError("--version and --best-of name two candidates; give one of them")
@@ -148,8 +149,8 @@ class EvaluateArguments:
 
 @dataclass(frozen=True)
 class DriftArguments:
-    """Compare new, unlabelled images with those that a model was calibrated on: the share that it calls unknown, and
-    the distribution of their margins."""
+    """Compare new, unlabelled images with the validation images of a model's training: the share that it calls
+    unknown, and the distribution of their margins."""
 
     model: tyro.conf.Positional[str]
     """models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier."""
@@ -185,12 +186,24 @@ def drift_command(arguments: list[str]) -> int:
     return drift(parsed.model, parsed.paths, parsed.figure, parsed.device, console())
 
 
-COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "predict": predict_command,
-    "models": models_command,
-    "promote": promote_command,
-    "rollback": rollback_command,
-    "calibrate": calibrate_command,
-    "evaluate": evaluate_command,
-    "drift": drift_command,
+def _tracked(command: Command) -> Command:
+    """With MLflow's own errors as one line."""
+
+    def run(arguments: list[str]) -> int:
+        from pipelines.tracking.server import outages_named
+
+        with outages_named("what was decided or registered before is kept, `proser models` shows it"):
+            return command(arguments)
+
+    return run
+
+
+COMMANDS: dict[str, Command] = {
+    "predict": _tracked(predict_command),
+    "models": _tracked(models_command),
+    "promote": _tracked(promote_command),
+    "rollback": _tracked(rollback_command),
+    "calibrate": _tracked(calibrate_command),
+    "evaluate": _tracked(evaluate_command),
+    "drift": _tracked(drift_command),
 }

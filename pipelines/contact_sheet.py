@@ -13,17 +13,16 @@ COLUMNS = 8
 ENDINGS = (".png", ".pdf", ".svg", ".jpg")
 
 
-class ContactSheet:
-    """Keeps the LOOKED_AT most unknown images that it is shown; does nothing without a path.
+def check_picture(path: Path | None, option: str) -> None:
+    """Raises ConfigError for a path that no picture can be written to."""
+    if path is not None and (path.suffix not in ENDINGS or not path.parent.is_dir() or path.is_dir()):
+        raise ConfigError(f"{option} got {path}; need a file in a folder that exists, ending in {', '.join(ENDINGS)}")
 
-    Raises ConfigError for a path that no picture can be written to.
-    """
+
+class ContactSheet:
+    """Keeps the LOOKED_AT most unknown images that it is shown; does nothing without a path."""
 
     def __init__(self, path: Path | None) -> None:
-        if path is not None and (path.suffix not in ENDINGS or not path.parent.is_dir()):
-            raise ConfigError(
-                f"--contact-sheet got {path}; need a file in a folder that exists, ending in {', '.join(ENDINGS)}"
-            )
         self._path, self._number = path, itertools.count()
         self._kept: list[tuple[float, int, str, np.ndarray]] = []
 
@@ -47,10 +46,12 @@ class ContactSheet:
         figure.suptitle("most unknown first; below each image its unknown score, in logits")
         axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
         for axis in axes:
-            axis.set_axis_off()
+            axis.set_xticks([])
+            axis.set_yticks([])
+            axis.set_frame_on(False)
         for axis, (score, _, name, pixels) in zip(axes, kept, strict=False):
             axis.imshow(pixels, interpolation="nearest")
-            axis.set_title(f"{_short(name)}\n{score:.1f}", fontsize=7, y=-0.34)
+            axis.set_xlabel(f"{_short(name)}\n{score:.1f}", fontsize=7)
         figure.savefig(self._path, dpi=150)
 
 

@@ -1,4 +1,4 @@
-"""`proser drift`: whether new, unlabelled images still look to a model like those that it was calibrated on."""
+"""`proser drift`: whether new, unlabelled images still look to a model like the validation images of its training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +9,15 @@ import numpy as np
 from rich.console import Console
 from scipy.stats import binomtest, ks_2samp
 
-from pipelines.own_images import told
+from pipelines.console import say
+from pipelines.contact_sheet import check_picture
+from pipelines.own_images import check_device, told
 from pipelines.predicting import answers_here
 from pipelines.progress import Tracker
 from pipelines.summary import percent
 from pipelines.tracking.models import load
-from proser_core.data.image_files import Failure, Found, check_paths, count_images
-from proser_core.errors import ConfigError, DataError
+from proser_core.data.image_files import Failure, Found, absolute, check_paths, count_images
+from proser_core.errors import DataError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,17 +63,18 @@ def drift(model_uri: str, paths: Sequence[str], figure_path: Path | None, device
 
     Raises DataError where the model does not say what it made of its validation images.
     """
-    if figure_path is not None and not figure_path.parent.is_dir():
-        raise ConfigError(f"--figure got {figure_path}; need a file in a folder that exists")
-    check_paths(paths)
+    check_device(device)
+    check_picture(figure_path, "--figure")
+    found_images = Found(outputs=absolute(figure_path))
+    check_paths(paths, found_images)
     model = load(model_uri)
     holdout, bias = model.classifier.holdout, model.classifier.calibration.bias
     if holdout is None:
         raise DataError(f"{model.title} does not say what it made of its validation images; register it again")
     margins, failures = [], list[Failure]()
-    progress = Tracker(console, "drift", count_images(paths), "images")
+    progress = Tracker(console, "drift", count_images(paths, found_images), "images")
     try:
-        for part in answers_here(model.classifier, paths, Found(), device):
+        for part in answers_here(model.classifier, paths, found_images, device):
             margins.append(bias - part.predictions.unknown_scores)
             failures += part.failures
             progress.update(sum(map(len, margins)) + len(failures))
@@ -87,7 +90,7 @@ def drift(model_uri: str, paths: Sequence[str], figure_path: Path | None, device
         drift_figure(new, validation, bias, model.classifier.margin.formula).savefig(figure_path, dpi=150)
         lines.append(f"written: {figure_path}")
     for line in (*lines, *told(failures)):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(console, line)
     return 1 if failures else 0
 
 

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from pipelines.console import say
 from pipelines.own_images import Scored, class_folders, score_folder, told
 from pipelines.summary import percent
 from pipelines.tracking.models import load
+from proser_core.class_names import UNKNOWN
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.files import write_json
 from proser_core.recognition.metrics import KnownRanks, aupr, fpr_at_positive_rate, open_set_macro_f1
-from proser_core.recognition.open_set_classifier import UNKNOWN, OpenSetClassifier
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import score
 
 TITLES = {
@@ -56,7 +59,7 @@ def evaluate_model(model_uri: str, data: Path, output: Path | None, device: str,
         has = f"the folders {', '.join(folders)}" if folders else "no folder of a class"
         names = ", ".join(model.classifier.class_names)
         raise DataError(f"{data} has {has}; need one of a class that {model.title} knows: {names}")
-    scored = score_folder(model.classifier, data, device)
+    scored = score_folder(model.classifier, data, device).in_folders()
     found = own_metrics(model.classifier, scored)
     strangers = [name for name in folders if name not in known]
     for table in (_metrics(model.title, found), _classes(found, known)):
@@ -66,7 +69,7 @@ def evaluate_model(model_uri: str, data: Path, output: Path | None, device: str,
         write_json(output, {"model": model.title, "data": str(data), **asdict(found)})
         lines.append(f"written: {output}")
     for line in (*lines, *told(scored.failures)):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(console, line)
     return 1 if scored.failures else 0
 
 
@@ -116,7 +119,7 @@ def _by_folder(
 
 def _metrics(title: str, found: OwnMetrics) -> Table:
     head = f"{title}: {found.num_known} images of known classes, {found.num_unknown} of others, %"
-    table = Table(title=head, title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
+    table = Table(title=escape(head), title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
     for name, value in found.metrics.items():
         table.add_row(TITLES[name], "-" if value is None else percent(value))
     return table
@@ -128,6 +131,5 @@ def _classes(found: OwnMetrics, known: list[str]) -> Table:
         table.add_column(name, justify="right")
     for folder, each in found.classes.items():
         row: list[Any] = [f"{each['images']:,}", percent(each["stays_known"]), percent(each["right"])]
-        shown = folder or "(none)"
-        table.add_row(shown if folder in known else f"{shown} ({UNKNOWN})", *row)
+        table.add_row(escape(folder if folder in known else f"{folder} ({UNKNOWN})"), *row)
     return table

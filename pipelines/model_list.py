@@ -6,10 +6,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.console import say
 from pipelines.summary import percent
-from pipelines.tracking.models import find, versions_of
+from pipelines.tracking.models import existing_versions
 from pipelines.tracking.registry import FIGURE, SHOWN
-from pipelines.tracking.server import connect, tracking_uri
+from pipelines.tracking.server import connect, shown_uri
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 HEADS = ("macro-F1", "AUC", "accuracy", "known")
@@ -19,10 +20,8 @@ HEADS = ("macro-F1", "AUC", "accuracy", "known")
 def print_models(name: str, console: Console) -> None:
     """A row a version, newest first. Raises TrackingError where there is none."""
     client = connect()
-    versions = versions_of(client, name)
-    if not versions:
-        find(client, f"models:/{name}/1")  # says what there is
-    console.print(f"{name} in {tracking_uri()}", highlight=False, soft_wrap=True)
+    versions = existing_versions(client, name)
+    say(console, f"{name} in {shown_uri()}")
     caption = "on validation and development images, in percent"
     table = Table(caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
     for head in ("version", "aliases", "recipe", *HEADS, "age"):

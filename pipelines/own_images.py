@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.image_files import Failure, check_paths, decoded, pieces
-from proser_core.errors import DataError
+from proser_core.data.image_files import Failure, check_paths, count_images, decoded, pieces
+from proser_core.errors import ConfigError, DataError
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+SHOWN = 10  # images that were left out which the terminal names
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,14 @@ class Scored:
     logits: LogitTable
     folders: list[str]
     failures: list[Failure]
+
+    def in_folders(self) -> "Scored":
+        """Without the images that lie in no folder of a class, which are left out by number."""
+        rows = np.flatnonzero([bool(name) for name in self.folders])
+        logits = LogitTable(self.logits.known[rows], self.logits.dummies[rows])
+        stray = [Failure("", f"{len(self.folders) - len(rows)} images that lie in no folder of a class")]
+        failures = self.failures + (stray if len(rows) < len(self.folders) else [])
+        return Scored(logits, [self.folders[row] for row in rows], failures)
 
     def targets(self, class_names: tuple[str, ...]) -> np.ndarray:
         """int64[N]: the class that a folder is named after, or K, unknown, for any other folder."""
@@ -35,11 +45,13 @@ def class_folders(folder: Path) -> list[str]:
 
 
 def score_folder(classifier: OpenSetClassifier, folder: Path, device: str) -> Scored:
-    """Logits of all images below a folder, whose first level names their classes.
+    """Logits of all images below a folder, whose first level names their classes; "" for those right in it.
 
     Memory holds the logits, not the images. Raises DataError where there is no image that can be decoded.
     """
+    check_device(device)
     check_paths([str(folder)])
+    count_images([str(folder)])
     known, dummies, folders, failures = [], [], [], []
     with ThreadPoolExecutor() as pool:
         for piece in pieces([str(folder)]):
@@ -60,9 +72,18 @@ def _class_of(path: Path, folder: Path) -> str:
     return inside[0] if len(inside) > 1 else ""
 
 
-def told(failures: list[Failure], shown: int = 10) -> Iterator[str]:
-    """Lines on images that were left out."""
-    for failure in failures[:shown]:
+def told(failures: list[Failure], count: int | None = None) -> Iterator[str]:
+    """Lines on the first of `count` images that were left out."""
+    for failure in failures[:SHOWN]:
         yield f"left out: {failure.reason}"
-    if len(failures) > shown:
-        yield f"left out: {len(failures) - shown} more"
+    rest = (len(failures) if count is None else count) - SHOWN
+    if rest > 0:
+        yield f"left out: {rest} more"
+
+
+def check_device(device: str) -> None:
+    """Raises ConfigError for a GPU that is not here."""
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("--device got cuda, and torch finds no GPU here; leave the option out, or mend the driver")

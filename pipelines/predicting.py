@@ -10,18 +10,21 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from pipelines.answers import Answer, answer
-from pipelines.contact_sheet import ContactSheet
-from pipelines.prediction_files import open_output
+from pipelines.answers import LOOKED_AT, Answer, answer
+from pipelines.console import say
+from pipelines.contact_sheet import ContactSheet, check_picture
+from pipelines.own_images import SHOWN, check_device, told
+from pipelines.prediction_files import check_output, open_output
 from pipelines.progress import Tracker
 from pipelines.summary import percent
-from proser_core.data.image_files import Failure, Found, check_paths, count_images, decoded, pieces
+from proser_core.class_names import UNKNOWN
+from proser_core.data.image_files import Failure, Found, absolute, check_paths, count_images, decoded, pieces
+from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
-from proser_core.recognition.open_set_classifier import UNKNOWN, OpenSetClassifier
-
-SHOWN = 10  # images that were left out which the terminal names; the output has all
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,11 @@ class PredictRequest:
 
 @dataclass
 class Summary:
-    """What the predictions came to."""
+    """What the predictions came to; `failures` are the first images that were left out, of `left_out` in all."""
 
     labels: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
+    left_out: int = 0
 
     @property
     def classified(self) -> int:
@@ -55,12 +59,13 @@ class Summary:
     @property
     def done(self) -> int:
         """Images that were looked at."""
-        return self.classified + len(self.failures)
+        return self.classified + self.left_out
 
     def add(self, part: Answer) -> None:
         """Count another part."""
         self.labels.update(part.predictions.labels)
-        self.failures += part.failures
+        self.left_out += len(part.failures)
+        self.failures = (self.failures + part.failures)[:SHOWN]
 
 
 def predict(request: PredictRequest, console: Console) -> int:
@@ -70,10 +75,16 @@ def predict(request: PredictRequest, console: Console) -> int:
     """
     from pipelines.tracking.models import load
 
-    check_paths(request.paths)
+    if request.workers < 0:
+        raise ConfigError(f"--workers got {request.workers}; need 0 or more")
+    if not request.address:
+        check_device(request.device)
+    check_picture(request.contact_sheet, "--contact-sheet")
+    check_output(request.output)
+    found = Found(outputs=absolute(request.output, request.contact_sheet))
+    check_paths(request.paths, found)
     model = load(request.model)
-    classifier, summary, found = model.classifier, Summary(), Found()
-    total = count_images(request.paths)
+    classifier, summary, total = model.classifier, Summary(), count_images(request.paths, found)
     sheet = ContactSheet(request.contact_sheet)
     started = time.monotonic()
     progress = Tracker(console, "predict", total, "images")
@@ -93,29 +104,29 @@ def predict(request: PredictRequest, console: Console) -> int:
     sheet.save()
     console.print(_table(model.title, classifier, summary))
     rate = summary.classified / max(seconds, 1e-9)
-    console.print(f"{summary.classified:,} images in {duration(seconds)}, {rate:,.0f} a second", highlight=False)
+    say(console, f"{summary.classified:,} images in {duration(seconds)}, {rate:,.0f} a second")
     if found.others:
-        _say(console, f"left alone: {found.others} files that are no images by their ending, first {found.first_other}")
+        say(console, f"left alone: {found.others} files without images, first {found.first_other}")
     for path in filter(None, (request.output, request.contact_sheet)):
-        _say(console, f"written: {path}")
-    for failure in summary.failures[:SHOWN]:
-        _say(console, f"left out: {failure.reason}")
-    if len(summary.failures) > SHOWN:
-        rest = f"; {request.output} names all" if request.output else "; --output FILE names all"
-        _say(console, f"left out: {len(summary.failures) - SHOWN} more{rest}")
-    return 1 if summary.failures else 0
+        say(console, f"written: {path}")
+    for line in told(summary.failures, summary.left_out):
+        say(console, line)
+    if summary.left_out > SHOWN and request.output is None:
+        say(console, "--output FILE names all of them")
+    return 1 if summary.left_out else 0
 
 
 def _answers(request: PredictRequest, classifier: OpenSetClassifier, found: Found) -> Generator[Answer, None, None]:
     if request.address:
         from pipelines.predicting_on_ray import answers_on_cluster
 
-        return answers_on_cluster(classifier, request.paths, found, request.address, request.workers, request.device)
-    return answers_here(classifier, request.paths, found, request.device)
+        return answers_on_cluster(classifier, request, found)
+    looked_at = 0 if request.contact_sheet is None else LOOKED_AT
+    return answers_here(classifier, request.paths, found, request.device, looked_at)
 
 
 def answers_here(
-    classifier: OpenSetClassifier, paths: Sequence[str], found: Found, device: str = "cpu"
+    classifier: OpenSetClassifier, paths: Sequence[str], found: Found, device: str = "cpu", looked_at: int = 0
 ) -> Generator[Answer, None, None]:
     """Answers in the order of the images; the next ones are decoded while these are classified."""
     with ThreadPoolExecutor() as decoders, ThreadPoolExecutor(1) as ahead:
@@ -123,18 +134,18 @@ def answers_here(
         coming = ahead.submit(next, parts, None)
         while (part := coming.result()) is not None:
             coming = ahead.submit(next, parts, None)
-            yield answer(classifier, part, device)
+            yield answer(classifier, part, device, looked_at)
 
 
 def _table(title: str, classifier: OpenSetClassifier, summary: Summary) -> Table:
     """Images by class, most frequent first, unknown last."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("class")
     table.add_column("images", justify="right")
     table.add_column("share, %", justify="right")
     known = [name for name in classifier.class_names if summary.labels[name]]
     for name in sorted(known, key=lambda name: -summary.labels[name]):
-        table.add_row(name, *_share(summary, name))
+        table.add_row(escape(name), *_share(summary, name))
     table.add_row(UNKNOWN, *_share(summary, UNKNOWN), style="bold")
     return table
 
@@ -142,7 +153,3 @@ def _table(title: str, classifier: OpenSetClassifier, summary: Summary) -> Table
 def _share(summary: Summary, name: str) -> tuple[str, str]:
     count = summary.labels[name]
     return f"{count:,}", percent(count / max(summary.classified, 1))
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)

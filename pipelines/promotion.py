@@ -2,25 +2,23 @@
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rich.console import Console
 
+from pipelines.console import say
 from pipelines.promotion_report import comparison_figure, comparison_table, decision_note, metrics_of
 from pipelines.tracking import decisions
-from pipelines.tracking.decisions import Decision, holder, move, record
-from pipelines.tracking.models import Model, load, versions_of
+from pipelines.tracking.decisions import Decision, carry_out, holder
+from pipelines.tracking.models import Model, existing_versions, load, versions_of
 from pipelines.tracking.registry import CANDIDATE, CHAMPION
-from pipelines.tracking.server import connect, tracking_uri
+from pipelines.tracking.server import connect, shown_uri, tracking_uri
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs.lock import alone_in
 from proser_core.recognition.comparison import Comparison, compare
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 TOLERANCE = 0.02
 LOCKS = Path("~/.cache/proser/locks")
@@ -40,6 +38,13 @@ class PromoteRequest:
     tolerance: float = TOLERANCE
     force: bool = False
 
+    def check(self) -> None:
+        """Raises ConfigError for a tolerance that is no fraction, or an alias that MLflow does not take."""
+        if not 0 <= self.tolerance < 1:
+            raise ConfigError(f"--tolerance got {self.tolerance:g}; need a fraction of 0 or more below 1, such as 0.02")
+        if not decisions.ALIASES.fullmatch(self.alias):
+            raise ConfigError(f"--alias got {self.alias!r}; need letters, digits, - or _, and not `latest` or `v3`")
+
 
 def promote(request: PromoteRequest, console: Console) -> int:
     """Compare, decide, record, and move the alias; the exit code is 1 where the candidate is refused.
@@ -47,15 +52,14 @@ def promote(request: PromoteRequest, console: Console) -> int:
     Raises TrackingError where there is no such version, where the two cannot be compared, or where another
     promotion comes in between.
     """
-    if not 0 <= request.tolerance < 1:
-        raise ConfigError(f"--tolerance got {request.tolerance:g}; need a fraction of 0 or more below 1, such as 0.02")
+    request.check()
     client = connect()
     candidate = load(f"models:/{request.model}" + (f"/{request.version}" if request.version else f"@{CANDIDATE}"))
     assert candidate.version is not None
     with _alone(request.model):
         before = holder(client, request.model, request.alias)
         if before == candidate.version.number:
-            _say(console, f"{candidate.title} is the {request.alias} already; nothing to do")
+            say(console, f"{candidate.title} is the {request.alias} already; nothing to do")
             return 0
         wanted = Decision(decisions.PROMOTED, request.model, request.alias, candidate.version.number, before)
         if not before:
@@ -71,8 +75,7 @@ def rollback(model: str, alias: str, console: Console) -> int:
     Raises TrackingError where no decision tells which, or that version is gone.
     """
     client = connect()
-    if not versions_of(client, model):
-        load(f"models:/{model}@{alias}")  # says what there is
+    existing_versions(client, model)
     with _alone(model):
         now = holder(client, model, alias)
         before = decisions.came_from(client, model, alias, now) if now else ""
@@ -84,18 +87,14 @@ def rollback(model: str, alias: str, console: Console) -> int:
         if before not in {version.number for version in versions_of(client, model)}:
             raise TrackingError(f"version {before} of {model!r}, the {alias} before, was deleted; promote another one")
         decision = Decision(decisions.ROLLED_BACK, model, alias, before, now)
-        record(client, decision, {}, f"# {decision.title}\n\nRolled back by hand.\n")
-        move(client, decision)
-    _say(console, f"{model} version {before} is the {alias} again, in the place of version {now}")
+        carry_out(client, decision, {}, f"# {decision.title}\n\nRolled back by hand.\n")
+    say(console, f"{model} version {before} is the {alias} again, in the place of version {now}")
     return 0
 
 
-def _first(client: "MlflowClient", decision: Decision, candidate: Model, console: Console) -> int:
-    record(
-        client, decision, {}, f"# {decision.title}\n\nNo version had the alias; there was nothing to compare with.\n"
-    )
-    move(client, decision)
-    _say(console, f"{candidate.title} is the {decision.alias} now; there was none before")
+def _first(client: Any, decision: Decision, candidate: Model, console: Console) -> int:
+    carry_out(client, decision, {}, f"# {decision.title}\n\nNo version had the alias before.\n")
+    say(console, f"{candidate.title} is the {decision.alias} now; there was none before")
     return 0
 
 
@@ -113,12 +112,12 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
         return None
     raise TrackingError(
         f"{candidate.title} and {champion.title} cannot be compared: {reason}. Train both on the same class split, "
-        "or promote it without a comparison with --force"
+        "images and seed, or promote it without a comparison with --force"
     )
 
 
 def _decide(
-    client: "MlflowClient",
+    client: Any,
     wanted: Decision,
     candidate: Model,
     champion: Model,
@@ -134,26 +133,29 @@ def _decide(
         console.print(comparison_table(comparison, candidate, champion))
         figure = comparison_figure(comparison, candidate.title, champion.title)
     note = decision_note(wanted, comparison, objections, candidate, champion)
-    run_id = record(client, wanted, {} if comparison is None else metrics_of(comparison), note, figure)
+    run_id = carry_out(client, wanted, {} if comparison is None else metrics_of(comparison), note, figure)
     for objection in objections:
-        _say(console, f"objection: {objection}")
+        say(console, f"objection: {objection}")
     if wanted.kind == decisions.REFUSED:
-        _say(console, f"refused: {champion.title} stays the {wanted.alias}; --force promotes all the same")
+        say(console, f"refused: {champion.title} stays the {wanted.alias}; --force promotes all the same")
     else:
-        move(client, wanted)
-        _say(console, f"{wanted.kind}: {candidate.title} is the {wanted.alias} now, in the place of {champion.title}")
-    _say(console, f"recorded as run {run_id} of {tracking_uri()}")
+        say(console, f"{wanted.kind}: {candidate.title} is the {wanted.alias} now, in the place of {champion.title}")
+    say(console, f"recorded as run {run_id} of {shown_uri()}")
     return 1 if wanted.kind == decisions.REFUSED else 0
 
 
 @contextmanager
 def _alone(model: str) -> Iterator[None]:
-    """One decision on a model at a time on this machine; over machines `move` looks once more before it writes."""
+    """One decision on a model at a time of this user on this machine; over others `carry_out` looks once more."""
     folder = LOCKS.expanduser() / hashlib.sha256(f"{tracking_uri()}\0{model}".encode()).hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    with alone_in(folder, f"a decision on the model {model!r}"):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a home that cannot be written
         yield
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+        return
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(alone_in(folder, f"a decision on the model {model!r}"))
+        except ConfigError as error:
+            raise TrackingError(f"another decision on the model {model!r} is being made here; wait for it") from error
+        yield

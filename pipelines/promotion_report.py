@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from pipelines.summary import percent
 from pipelines.tracking.decisions import Decision
 from pipelines.tracking.models import Model
+from pipelines.tracking.registry import CALIBRATED_FROM
 from proser_core.recognition.comparison import Comparison, Difference
 from proser_core.recognition.holdout import METRICS
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 def comparison_table(comparison: Comparison, candidate: Model, champion: Model) -> Table:
     """For the terminal; the metrics that decide first, test metrics below."""
     table = Table(title=_title(comparison), title_justify="left", box=box.SIMPLE_HEAD)
-    for name in ("", candidate.title, champion.title, "difference", "95 % interval", ""):
+    for name in ("", escape(candidate.title), escape(champion.title), "difference", "95 % interval", ""):
         table.add_column(name, justify="left" if not name else "right")
     for row in _deciding(comparison):
         table.add_row(*row)
@@ -107,6 +109,8 @@ def _shown(candidate: Model, champion: Model) -> list[list[str]]:
     ours, theirs = candidate.classifier.results, champion.classifier.results
     names = [name for name in ours if name.startswith("test/") and name in theirs]
     kept = [name for name in names if name.count("/") == 1 or name.endswith(("auroc", "macro_f1"))]
+    if any(model.version is not None and CALIBRATED_FROM in model.version.tags for model in (candidate, champion)):
+        kept = [name for name in kept if name.endswith(("auroc", "closed_set_accuracy"))]  # the others were of a bias
     return [
         [name, percent(ours[name]), percent(theirs[name]), f"{100 * (ours[name] - theirs[name]):+.1f}", "", ""]
         for name in kept

@@ -6,18 +6,18 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pipelines.console import say
 from pipelines.model_card import MODEL_CARD, recalibrated_card
 from pipelines.own_images import class_folders, score_folder, told
 from pipelines.summary import percent
+from pipelines.tracking.limits import shortened
 from pipelines.tracking.models import Model, load
-from pipelines.tracking.registry import Registered, register
+from pipelines.tracking.registry import CALIBRATED_FROM, Registered, register
 from pipelines.tracking.server import connect, experiment_id
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.jobs.files import sha256_of
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
-
-CALIBRATED_FROM = "proser.calibrated_from"
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def calibrate_model(request: CalibrateRequest, console: Console) -> int:
     calibration = calibrate(model.classifier.margin(scored.logits), request.target_rate)
     registered = _register(model, replace(model.classifier, calibration=calibration), request.data)
     for line in (*_summary(model, calibration), *told(scored.failures)):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    console.print(f"Model: models:/{registered.name}/{registered.version} (candidate)", highlight=False)
+        say(console, line)
+    say(console, f"Model: models:/{registered.name}/{registered.version} (candidate)")
     return 1 if scored.failures else 0
 
 
@@ -77,7 +77,8 @@ def _register(model: Model, classifier: OpenSetClassifier, data: Path) -> Regist
     version = model.version
     assert version is not None
     client = connect()
-    run = client.create_run(experiment_id(client), run_name=f"calibrate: {model.title} on {data.name}")
+    name = shortened(f"calibrate: {model.title} on {data.name}")
+    run = client.create_run(experiment_id(client), run_name=name)
     calibration = classifier.calibration
     client.log_metric(run.info.run_id, "calibration/bias", calibration.bias)
     client.log_metric(run.info.run_id, "calibration/known_rate", calibration.known_rate)

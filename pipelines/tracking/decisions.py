@@ -1,7 +1,9 @@
 """Which version holds an alias, and why: every decision is an MLflow run, and an alias moves in one place alone."""
 
+import re
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 KIND, MODEL, ALIAS, VERSION, BEFORE = (f"proser.decision{part}" for part in ("", ".model", ".alias", ".to", ".from"))
 PROMOTED, FORCED, REFUSED, ROLLED_BACK = "promoted", "promoted by force", "refused", "rolled back"
+OVERTAKEN = "without effect"  # what was decided, and could not be done
+ALIASES = re.compile(r"(?!(?i:latest|v\d+)$)[A-Za-z0-9_-]{1,255}")  # as MLflow takes them
 NOTE_FILE = "decision.md"
 
 
@@ -42,12 +46,12 @@ def holder(client: "MlflowClient", model: str, alias: str) -> str:
     return str(client.get_registered_model(model).aliases.get(alias, ""))
 
 
-def record(
+def carry_out(
     client: "MlflowClient", decision: Decision, metrics: Mapping[str, float], note: str, figure: "Figure | None" = None
 ) -> str:
-    """An MLflow run that says what was decided and on what grounds; the run's id.
+    """Write down what was decided and on what grounds, and move the alias unless it is refused; the run's id.
 
-    It is written before the alias moves: a decision that a crash left without effect is harmless, the alias shows it.
+    Raises TrackingError where the alias is not where the decision found it; the run then says that it had no effect.
     """
     tags = {
         KIND: decision.kind,
@@ -57,20 +61,28 @@ def record(
         BEFORE: decision.before,
         NOTE: fitting(note, LONGEST_TAG, NOTE_FILE),
     }
-    run_id = str(client.create_run(experiment_id(client), run_name=shortened(decision.title), tags=tags).info.run_id)
-    for name, value in metrics.items():
-        client.log_metric(run_id, name, value)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / NOTE_FILE).write_text(note)
-        if figure is not None:
-            figure.savefig(Path(folder) / "comparison.png", dpi=150)
-        client.log_artifacts(run_id, folder)
+    made = client.create_run(experiment_id(client), run_name=shortened(decision.title), tags=tags)
+    run_id = str(made.info.run_id)
+    try:
+        for name, value in metrics.items():
+            client.log_metric(run_id, name, value)
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / NOTE_FILE).write_text(note)
+            if figure is not None:
+                figure.savefig(Path(folder) / "comparison.png", dpi=150)
+            client.log_artifacts(run_id, folder)
+        if decision.kind != REFUSED:
+            _move(client, decision)
+    except BaseException:
+        with suppress(Exception):  # what went wrong matters more than its mark
+            client.set_tag(run_id, KIND, OVERTAKEN)
+            client.set_terminated(run_id, "FAILED")
+        raise
     client.set_terminated(run_id)
     return run_id
 
 
-def move(client: "MlflowClient", decision: Decision) -> None:
-    """Give the alias to the version. Raises TrackingError where it is not where the decision found it."""
+def _move(client: "MlflowClient", decision: Decision) -> None:
     now = holder(client, decision.model, decision.alias)
     if now != decision.before:
         raise TrackingError(
@@ -81,10 +93,12 @@ def move(client: "MlflowClient", decision: Decision) -> None:
 
 
 def came_from(client: "MlflowClient", model: str, alias: str, version: str) -> str:
-    """The version that had the alias before it last went to `version`; empty where no decision says so."""
+    """The version that had the alias before `version` was last promoted to it; empty where no decision says so.
+
+    Rollbacks are passed over: a second one leads further back, not forth again.
+    """
     wanted = {MODEL: model, ALIAS: alias, VERSION: version}
     query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in wanted.items())
-    for run in client.search_runs([experiment_id(client)], query, order_by=["start_time DESC"], max_results=100):
-        if run.data.tags[KIND] != REFUSED:
-            return run.data.tags[BEFORE]
-    return ""
+    query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, ROLLED_BACK, OVERTAKEN))
+    runs = client.search_runs([experiment_id(client)], query, order_by=["start_time DESC"], max_results=1)
+    return str(runs[0].data.tags[BEFORE]) if runs else ""

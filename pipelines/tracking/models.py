@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.model_card import MODEL_CARD
 from pipelines.tracking.registry import CLASSIFIER
-from pipelines.tracking.server import connect, tracking_uri
+from pipelines.tracking.server import connect, is_outage, shown_uri
 from proser_core.errors import TrackingError, first_line
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -72,17 +72,14 @@ def find(client: "MlflowClient", uri: str) -> Version:
     if parts is None:
         raise TrackingError(f"got {uri}; need models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier")
     name = parts["name"]
-    versions = versions_of(client, name)
-    if not versions:
-        names = ", ".join(sorted(model.name for model in client.search_registered_models())) or "none yet"
-        raise TrackingError(
-            f"{tracking_uri()} has no version of a model {name!r}; it has models: {names}. `proser run` registers one"
-        )
+    versions = existing_versions(client, name)
     try:
         if parts["alias"]:
             return Version.of(client.get_model_version_by_alias(name, parts["alias"]))
         return Version.of(client.get_model_version(name, parts["version"]))
-    except MlflowException:
+    except MlflowException as error:
+        if is_outage(error):
+            raise
         aliases = ", ".join(f"@{alias}" for alias in sorted(client.get_registered_model(name).aliases))
         numbers = ", ".join(version.number for version in versions)
         raise TrackingError(
@@ -91,13 +88,26 @@ def find(client: "MlflowClient", uri: str) -> Version:
         ) from None
 
 
+def existing_versions(client: "MlflowClient", name: str) -> list[Version]:
+    """As `versions_of`; raises TrackingError with the models that there are where there is none."""
+    versions = versions_of(client, name)
+    if not versions:
+        names = ", ".join(sorted(model.name for model in client.search_registered_models())) or "none yet"
+        raise TrackingError(
+            f"{shown_uri()} has no version of a model {name!r}; it has models: {names}. `proser run` registers one"
+        )
+    return versions
+
+
 def versions_of(client: "MlflowClient", name: str) -> list[Version]:
     """All versions of a model, newest first; none where there is no such model."""
     from mlflow.exceptions import MlflowException
 
     try:
         client.get_registered_model(name)
-    except MlflowException:
+    except MlflowException as error:
+        if is_outage(error):
+            raise
         return []
     found: list[Version] = []
     token = None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ARTEFACT_TAG = "proser.artefact"
 CLASSIFIER = "classifier"  # of a model's artefacts, the folder that OpenSetClassifier reads
+CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias was made of
 FIGURE = "proser.figure."  # of a version, before the name of a metric
 SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")
 CANDIDATE, CHAMPION = "candidate", "champion"
@@ -79,8 +80,13 @@ def _make_version(client: MlflowClient, run_id: str, name: str, classifier_folde
 
 
 def _figures(classifier: "OpenSetClassifier") -> dict[str, str]:
-    """What a list of versions shows, as tags."""
-    return {f"{FIGURE}{name}": f"{classifier.results[name]:.4f}" for name in SHOWN if name in classifier.results}
+    """What a list of versions shows, as tags: at the bias that the version has, which may be newer than its results."""
+    found = classifier.results
+    if classifier.holdout is not None:
+        bias = classifier.calibration.bias
+        found = {f"dev/{name}": value for name, value in classifier.holdout.metrics(bias).items()}
+        found["val/known_rate"] = classifier.holdout.known_rate(bias)
+    return {f"{FIGURE}{name}": f"{found[name]:.4f}" for name in SHOWN if name in found}
 
 
 def _log_model(run_id: str, classifier: "OpenSetClassifier", folder: Path) -> str:
@@ -104,7 +110,7 @@ def _log_model(run_id: str, classifier: "OpenSetClassifier", folder: Path) -> st
 
 def _signature(classifier: "OpenSetClassifier") -> ModelSignature:
     """Of the table that comes out. What goes in is a tensor or a table, which MLflow's schema cannot say."""
-    from proser_core.recognition.open_set_classifier import UNKNOWN
+    from proser_core.class_names import UNKNOWN
 
     columns: list[ColSpec | TensorSpec] = [
         ColSpec(DataType.string, "label"),

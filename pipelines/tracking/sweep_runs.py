@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.tracking.runs import PARENT_TAG
-from pipelines.tracking.server import experiment_id, tracking_uri
+from pipelines.tracking.server import experiment_id, shown_uri
 from proser_core.errors import TrackingError, first_line
 
 if TYPE_CHECKING:
@@ -23,13 +22,18 @@ def find_run(client: "MlflowClient", sweep: str) -> "Run":
         return client.get_run(sweep)
     except MlflowException:
         pass
-    runs = client.search_runs([experiment_id(client)], order_by=["start_time DESC"], max_results=1000)
-    parents = [run for run in runs if PARENT_TAG not in run.data.tags and "spaces" in run.data.params]
-    found = next((run for run in parents if run.info.run_name == sweep), None)
+    sweeps = "params.spaces != ''"  # a trial has no such parameter
+    named = f"{sweeps} and attributes.run_name = '{sweep}'"
+    found = next(iter(_newest(client, named, 1)), None) if "'" not in sweep else None
     if found is None:
-        names = "; ".join(dict.fromkeys(str(run.info.run_name) for run in parents[:LISTED])) or "none"
-        raise TrackingError(f"{tracking_uri()} has no sweep {sweep!r}; give the name or id of a run. Sweeps: {names}")
+        names = "; ".join(dict.fromkeys(str(run.info.run_name) for run in _newest(client, sweeps, LISTED))) or "none"
+        raise TrackingError(f"{shown_uri()} has no sweep {sweep!r}; give the name or id of a run. Sweeps: {names}")
     return found
+
+
+def _newest(client: "MlflowClient", query: str, count: int) -> "list[Run]":
+    found = client.search_runs([experiment_id(client)], query, order_by=["start_time DESC"], max_results=count)
+    return list(found)
 
 
 def fetch_report(client: "MlflowClient", run: "Run", names: Sequence[str], place: Path) -> Path:

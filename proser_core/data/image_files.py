@@ -9,14 +9,14 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.image_folders import ENDINGS
+from proser_core.data.image_folders import ENDINGS, files_below
 from proser_core.data.image_sets import decode_square
-from proser_core.data.parquet import count_rows, encoded_rows
+from proser_core.data.parquet import count_rows, encoded_rows, has_images
 from proser_core.errors import DataError
 
 PIECE = 256  # images that are read and classified at a time
@@ -50,8 +50,12 @@ class Decoded:
 
 @dataclass
 class Found:
-    """What a walk over paths came by that is no image, by its ending."""
+    """What a walk over paths came by that is no image, by its ending or its columns.
 
+    `outputs` are absolute paths that are about to be written, perhaps below the very folder that is read.
+    """
+
+    outputs: frozenset[str] = frozenset()
     others: int = 0
     first_other: str = ""
 
@@ -61,14 +65,19 @@ class Found:
         self.first_other = self.first_other or path
 
 
-def check_paths(paths: Sequence[str]) -> None:
+def absolute(*paths: Path | None) -> frozenset[str]:
+    """Those of the paths that were given, as `Found.outputs` has them."""
+    return frozenset(os.path.abspath(path) for path in paths if path is not None)
+
+
+def check_paths(paths: Sequence[str], found: Found | None = None) -> None:
     """Raises DataError for a path that is not there, a folder or a pattern without an image."""
     if not paths:
         raise DataError("no image was given; name files, folders, patterns such as 'photos/*.jpg', or Parquet files")
     for path in paths:
         if not Path(path).exists() and not any(sign in path for sign in PATTERN):
             raise DataError(f"{path} is not there; need a file, a folder, a pattern, or a Parquet file of images")
-        if next(pieces([path]), None) is None:
+        if next(pieces([path], replace(found or Found())), None) is None:
             kind = "holds" if Path(path).is_dir() else "matches"
             raise DataError(f"{path} {kind} no image ({', '.join(ENDINGS)}) and no Parquet file; give another path")
 
@@ -76,12 +85,17 @@ def check_paths(paths: Sequence[str]) -> None:
 def pieces(paths: Iterable[str], found: Found | None = None, length: int = PIECE) -> Iterator[Piece]:
     """All images below the paths, in the order of the paths and then of their names; `found` counts other files.
 
-    A file that is named itself is taken whatever its ending.
+    A file that is named itself is taken whatever its ending. Raises DataError for a folder that cannot be read.
     """
     found = found or Found()
     pictures: list[str] = []
     for path, named in itertools.chain.from_iterable(_files(path) for path in paths):
+        if os.path.abspath(path) in found.outputs:
+            continue
         if path.lower().endswith(".parquet"):
+            if not named and not has_images(Path(path)):
+                found.skip(path)
+                continue
             if pictures:  # in the order in which they were found
                 yield Piece(tuple(pictures))
                 pictures = []
@@ -114,32 +128,27 @@ def decoded(piece: Piece, size: int, pool: ThreadPoolExecutor, length: int = PIE
         yield Decoded(names, np.stack(images) if images else np.zeros((0, size, size, 3), np.uint8), failures)
 
 
-def count_images(paths: Iterable[str]) -> int:
-    """Images below the paths, those among them that cannot be decoded."""
-    return sum(count_rows(Path(piece.files[0])) if piece.is_parquet else len(piece.files) for piece in pieces(paths))
+def count_images(paths: Iterable[str], found: Found | None = None) -> int:
+    """Images below the paths, those too that cannot be decoded. Raises DataError where there is none."""
+    found = replace(found or Found())
+    every = pieces(paths, found)
+    count = sum(count_rows(Path(piece.files[0])) if piece.is_parquet else len(piece.files) for piece in every)
+    if not count:
+        raise DataError("the Parquet files that were given have no row; give files with images")
+    return count
 
 
 def _files(path: str) -> Iterator[tuple[str, bool]]:
     """Files below a path, and whether it is the path itself."""
     if Path(path).is_dir():
-        for file in _walk(path):
-            yield file, False
+        for entry in files_below(path):
+            yield entry.path, False
     elif Path(path).exists():
         yield path, True
     else:
         for match in sorted(glob.iglob(path, recursive=True)):
             if not Path(match).is_dir():
                 yield match, False
-
-
-def _walk(folder: str) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        listed = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
-    for entry in listed:
-        if entry.is_dir():
-            yield from _walk(entry.path)
-        else:
-            yield entry.path
 
 
 def _rows(piece: Piece) -> Iterator[tuple[str, bytes | Failure | None]]:

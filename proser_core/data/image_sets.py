@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MAX_PIXELS = 64 << 20
 """Pixels of the largest image that is decoded; a few bytes can claim more than memory holds."""
 warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such an image is refused by its size
+warnings.filterwarnings("ignore", "Corrupt EXIF data")  # what can be read of such an image is taken
 
 
 class ImageSource(Protocol):
@@ -92,7 +93,9 @@ def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
                     "make it smaller or remove it"
                 )
             return to_rgb_square(image, size)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except DataError:
+        raise
+    except Exception as error:  # whatever a damaged file makes of Pillow's readers: struct.error of EXIF, and others
         reason: object = error
         if isinstance(error, UnidentifiedImageError):  # its own words name the buffer
             reason = "it is no image that Pillow knows" if encoded else "it is empty"

@@ -125,6 +125,15 @@ def encoded_rows(shard: Path) -> Iterator[bytes | None]:
         raise DataError(_damaged(shard, error)) from error
 
 
+def has_images(shard: Path) -> bool:
+    """Whether a whole Parquet file has a column of images."""
+    try:
+        _image_column(_schema(shard), shard)
+    except DataError:
+        return False
+    return True
+
+
 def count_rows(shard: Path) -> int:
     """Rows of a file. Raises DataError for a damaged file, or one without images."""
     _image_column(_schema(shard), shard)

@@ -1,7 +1,7 @@
 """Whether a candidate may take a champion's place: the paired bootstrap difference on the same images."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import binomtest
@@ -57,10 +57,6 @@ class Comparison:
             )
         return found
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, with the objections."""
-        return {**asdict(self), "objections": self.objections}
-
 
 def compare(
     candidate: Holdout,
@@ -110,13 +106,11 @@ def _difference(candidate: Holdout, bias: float, champion: Holdout, champion_bia
     return [ours[name] - theirs[name] for name in METRICS]
 
 
-def _resamples(is_known: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
+def _resamples(is_known: np.ndarray, generator: np.random.Generator) -> Iterator[np.ndarray]:
     """As many known and unknown images as there are, drawn with replacement."""
     groups = [np.flatnonzero(is_known), np.flatnonzero(~is_known)]
-    return [
-        np.concatenate([group[generator.integers(len(group), size=len(group))] for group in groups])
-        for _ in range(RESAMPLES)
-    ]
+    for _ in range(RESAMPLES):
+        yield np.concatenate([group[generator.integers(len(group), size=len(group))] for group in groups])
 
 
 def _points(fraction: float) -> str:

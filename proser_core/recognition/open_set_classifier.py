@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from proser_core.class_names import UNKNOWN, check_class_names
 from proser_core.config import NetworkConfig, from_json, to_json
 from proser_core.data.batches import Normalisation
 from proser_core.data.image_sets import to_rgb_square
@@ -25,7 +26,6 @@ from proser_core.recognition.logits import LogitTable, compute_logits
 from proser_core.recognition.scoring import PlaceholderMargin, score, unknown_probabilities
 
 FORMAT = 3
-UNKNOWN = "unknown"
 CARD, WEIGHTS, HOLDOUT = "classifier.json", "weights.safetensors", "holdout.npz"
 NEEDED = {
     "sha256",
@@ -87,6 +87,9 @@ class OpenSetClassifier:
     recipe: dict[str, Any]
     results: dict[str, float] = field(default_factory=dict)
     holdout: Holdout | None = None
+
+    def __post_init__(self) -> None:
+        check_class_names(self.class_names)
 
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:
         """Classify uint8 images [N, H, W, 3] or [N, H, W]; another size is resampled.

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from proser_core.recognition.open_set_classifier import UNKNOWN, OpenSetClassifier
+from proser_core.class_names import UNKNOWN
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 PROGRAM, CLASSES = "program.pt2", "classes.json"
 

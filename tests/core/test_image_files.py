@@ -2,11 +2,14 @@
 
 import io
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 from pyarrow import parquet
 
@@ -88,6 +91,17 @@ class TestOneImage:
         assert len(bomb) < 100_000
         with pytest.raises(DataError, match=rf"bomb.png: the image has {side} x {side} pixels, more than 67,108,864"):
             decode_square(bomb, SIZE, "bomb.png")
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.data())
+    def test_of_any_damage_is_an_image_or_a_data_error(self, data: st.DataObject) -> None:
+        exif = Image.Exif()
+        exif[274], exif[36864] = 6, "0230"
+        content = bytearray(encode(Image.fromarray(PIXELS), "JPEG", exif=exif))
+        for _ in range(data.draw(st.integers(1, 12))):
+            content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+        with suppress(DataError):
+            assert decode_square(bytes(content), SIZE, "damaged.jpg").shape == (SIZE, SIZE, 3)
 
     @pytest.mark.parametrize(
         ("content", "reason"),
@@ -171,6 +185,35 @@ class TestPaths:
                 check_paths([path])
         with pytest.raises(DataError, match="no image was given"):
             check_paths([])
+
+    def test_a_link_to_a_folder_above_is_not_followed(self, tmp_path: Path) -> None:
+        write(tmp_path / "a" / "one.png")
+        (tmp_path / "a" / "up").symlink_to(tmp_path)
+        (tmp_path / "b").symlink_to(tmp_path / "a")  # no loop: its images count again
+        assert count_images([str(tmp_path)]) == 2
+
+    def test_a_folder_that_cannot_be_read_is_refused_by_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(folder: str) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        write(tmp_path / "one.png")
+        monkeypatch.setattr("os.scandir", refuse)
+        with pytest.raises(DataError, match=rf"{tmp_path} cannot be read \(Permission denied\)"):
+            count_images([str(tmp_path)])
+
+    def test_a_parquet_file_of_other_things_is_left_alone_in_a_folder(self, tmp_path: Path) -> None:
+        write(tmp_path / "one.png")
+        parquet.write_table(pa.table({"number": [1]}), tmp_path / "metadata.parquet")
+        found = Found()
+        assert len(list(pieces([str(tmp_path)], found))) == 1
+        assert found.first_other == str(tmp_path / "metadata.parquet")
+
+    def test_without_a_row_is_refused(self, tmp_path: Path) -> None:
+        parquet.write_table(pa.table({"image": pa.array([], pa.binary())}), tmp_path / "none.parquet")
+        with pytest.raises(DataError, match="have no row"):
+            count_images([str(tmp_path / "none.parquet")])
 
     def test_a_parquet_file_without_images_or_damaged_is_refused_by_name(self, tmp_path: Path) -> None:
         parquet.write_table(pa.table({"number": [1]}), tmp_path / "numbers.parquet")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +17,9 @@ from pipelines.drift import drift, measure_drift
 from pipelines.evaluating import evaluate_model
 from pipelines.own_images import score_folder
 from pipelines.promotion import PromoteRequest, promote
-from pipelines.recalibration import CALIBRATED_FROM, CalibrateRequest, calibrate_model
+from pipelines.recalibration import CalibrateRequest, calibrate_model
 from pipelines.tracking.models import load
+from pipelines.tracking.registry import CALIBRATED_FROM, FIGURE
 from proser_core.data import digits
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.jobs.store import Artefact
@@ -82,6 +84,9 @@ class TestCalibrating:
             np.testing.assert_array_equal(made.classifier.net.state_dict()[name].numpy(), weights.numpy())
         assert f"{100 * kept / len(margins):.1f} % of {len(margins)} images stay known (target 80 %)" in text.getvalue()
         assert f"models:/own/{made.version.number} (candidate)" in text.getvalue()
+        figures = {name: float(made.version.tags[f"{FIGURE}{name}"]) for name in ("dev/auroc", "val/known_rate")}
+        assert figures["dev/auroc"] == pytest.approx(classifier.results["dev/auroc"], abs=1e-3)
+        assert figures["val/known_rate"] < classifier.results["val/known_rate"] - 0.05
 
     def test_its_card_says_what_was_measured_with_what(self, registry: Registry, known: Path) -> None:
         console, _ = printed()
@@ -95,8 +100,10 @@ class TestCalibrating:
     def test_it_can_be_compared_with_the_model_that_it_was_made_of(self, registry: Registry, known: Path) -> None:
         console, text = printed()
         calibrate_model(CalibrateRequest("models:/own/1", known, 0.9), console)
-        assert promote(PromoteRequest("own", tolerance=0.3), console) in (0, 1)
-        assert "95 % interval" in text.getvalue()
+        assert promote(PromoteRequest("own", tolerance=0.3, force=True), console) == 0
+        assert "AUC" in text.getvalue()
+        assert "+0.0 to +0.0" in text.getvalue(), "the order of the scores is the same"
+        assert "test/known_rate" not in text.getvalue(), "it was measured with another bias"
 
     @pytest.mark.parametrize(("rate", "reason"), [(1.0, "--target-rate got 1; need"), (0.9999, "need 10000 at least")])
     def test_a_rate_that_cannot_be_told_is_refused(
@@ -136,6 +143,16 @@ class TestEvaluating:
         strangers = sorted(set(images.class_names) - set(classifier.class_names))
         assert f"counted as unknown: {', '.join(strangers)}" in text.getvalue()
 
+    def test_images_in_no_folder_of_a_class_are_left_out(
+        self, registry: Registry, known: Path, labelled: Path, tmp_path: Path
+    ) -> None:
+        shutil.copytree(known, tmp_path / "data")
+        Image.new("RGB", (8, 8)).save(tmp_path / "data" / "stray.png")
+        console, text = printed()
+        assert evaluate_model("models:/own/1", tmp_path / "data", None, "cpu", console) == 1
+        assert "left out: 1 images that lie in no folder of a class" in text.getvalue()
+        assert "0 of others" in text.getvalue()
+
     def test_without_unknown_images_it_says_what_can_be_said(self, registry: Registry, known: Path) -> None:
         console, text = printed()
         assert evaluate_model("models:/own/1", known, None, "cpu", console) == 0
@@ -156,6 +173,9 @@ class TestDrift:
         self, registry: Registry, known: Path, labelled: Path, classifier: OpenSetClassifier, tmp_path: Path
     ) -> None:
         console, text = printed()
+        same = [str(known / name) for name in classifier.class_names]
+        assert drift("models:/own/1", same, None, "cpu", console) == 0
+        assert "no difference beyond chance" in text.getvalue()
         strangers = [str(path) for path in labelled.iterdir() if path.name not in classifier.class_names]
         assert drift("models:/own/1", strangers, tmp_path / "drift.png", "cpu", console) == 0
         assert "the images differ from those" in text.getvalue()

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -99,7 +101,7 @@ def test_a_row_an_image_as_the_classifier_says_and_those_left_out_with_their_rea
     assert "cannot be decoded" in last["error"]
     assert not last["label"]
     assert f"left out: {images / '999.png'}" in text
-    assert "left alone: 1 files that are no images by their ending" in text
+    assert "left alone: 1 files without images, first" in text
     assert [path.name for path in tmp_path.iterdir()] == [output.name]
 
 
@@ -129,14 +131,14 @@ def test_a_cluster_answers_the_same_in_the_same_order(
     model: str, images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path
 ) -> None:
     output = tmp_path / "predictions.jsonl"
-    command = [sys.executable, "-m", "pipelines.cli", "predict", model, str(images), "-o", str(output)]
+    command = [sys.executable, "-m", "pipelines.cli", "predict", model, images.name, "-o", str(output)]
     with head_node() as head:
         done = subprocess.run(
             [*command, "--address", head.address, "--workers", "1"],
-            env=head.environment,
+            env={**head.environment, "PYTHONPATH": str(Path(__file__).parents[2])},
             capture_output=True,
             text=True,
-            cwd=Path(__file__).parents[2],
+            cwd=images.parent,
         )
     assert done.returncode == 1, done.stdout + done.stderr
     *rows, last = rows_of(output)
@@ -165,6 +167,8 @@ def test_a_registered_model_is_found_by_its_alias(
 @pytest.mark.parametrize(
     ("request_", "reason"),
     [
+        ({"device": "cuda"}, "--device got cuda, and torch finds no GPU here"),
+        ({"workers": -1}, "--workers got -1"),
         ({"output": Path("predictions.txt")}, r"--output got predictions\.txt; need a file in a folder that exists"),
         ({"output": Path("gone/predictions.csv")}, "need a file in a folder that exists, ending in .parquet, .csv"),
         ({"contact_sheet": Path("sheet.bmp")}, r"--contact-sheet got sheet\.bmp; need"),
@@ -182,12 +186,47 @@ def test_bad_input_is_refused_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_output_that_was_there_stays_until_the_new_one_is_whole(model: str, images: Path, tmp_path: Path) -> None:
+def test_what_is_written_into_the_folder_that_is_read_is_not_read(
+    model: str, images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path
+) -> None:
+    folder = tmp_path / "photos"
+    shutil.copytree(images, folder)
+    for _ in range(2):
+        code, text = predicted(
+            model=model,
+            paths=(str(folder),),
+            output=folder / "predictions.parquet",
+            contact_sheet=folder / "sheet.png",
+        )
+        assert code == 1
+        assert f"{COUNT} images in" in text
+        assert len(rows_of(folder / "predictions.parquet")) == COUNT + 1
+
+
+def test_names_that_are_not_utf8_are_written(model: str, pixels: np.ndarray, tmp_path: Path) -> None:
+    strange = os.fsencode(tmp_path) + b"/caf\xe9.png"
+    content = io.BytesIO()
+    Image.fromarray(pixels[0]).save(content, "PNG")
+    with open(strange, "wb") as file:
+        file.write(content.getvalue())
+    for ending in FORMATS:
+        output = tmp_path / f"out{ending}"
+        code, _ = predicted(model=model, paths=(f"{tmp_path}/*.png",), output=output)
+        assert code == 0
+        assert rows_of(output)[0]["image"].endswith("caf\\xe9.png")
+
+
+def test_an_output_that_was_there_stays_until_the_new_one_is_whole(
+    model: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     output = tmp_path / "predictions.csv"
     output.write_text("old")
-    damaged = tmp_path / "damaged.parquet"
-    damaged.write_bytes(b"PAR1")
-    with pytest.raises(DataError, match="not a whole Parquet file"):
-        predicted(model=model, paths=(f"{images}/0*.png", str(damaged)), output=output)
+
+    def fail(*arguments: object) -> None:
+        raise DataError("a file was damaged in the middle")
+
+    monkeypatch.setattr("pipelines.predicting.answer", fail)
+    with pytest.raises(DataError, match="in the middle"):
+        predicted(model=model, paths=(f"{images}/0*.png",), output=output)
     assert output.read_text() == "old"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["damaged.parquet", "predictions.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["predictions.csv"]

@@ -139,18 +139,20 @@ def test_without_a_champion_the_candidate_becomes_it(registry: Registry, good: O
     assert "is the champion already; nothing to do" in text
 
 
-def test_rollbacks_lead_back_through_the_promotions(
+def test_rollbacks_lead_further_back_and_never_forth(
     registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
 ) -> None:
-    registry.add(bad)
-    registry.add(good)
-    promoted(registry)
+    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
+        registry.add(classifier)
+    promoted(registry, version="2")
+    promoted(registry, version="3")
     console = Console(file=io.StringIO(), width=140)
-    assert rollback(registry.name, "champion", console) == 0
-    assert registry.champion == "1"
+    for version in ("2", "1"):
+        assert rollback(registry.name, "champion", console) == 0
+        assert registry.champion == version
     assert registry.decided()[-1].data.tags[decisions.KIND] == decisions.ROLLED_BACK
-    rollback(registry.name, "champion", console)
-    assert registry.champion == "2"
+    with pytest.raises(TrackingError, match=r"no decision tells which version of .* was champion before 1"):
+        rollback(registry.name, "champion", console)
 
 
 def test_a_rollback_without_a_decision_or_to_a_version_that_is_gone_is_refused(
@@ -175,16 +177,18 @@ def test_an_alias_that_moved_in_the_meantime_is_left_where_it_is(
 ) -> None:
     for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
         registry.add(classifier)
-    record = decisions.record
+    carry_out = decisions.carry_out
 
     def meanwhile(*arguments) -> str:
         registry.client.set_registered_model_alias(registry.name, "champion", "2")
-        return record(*arguments)
+        return carry_out(*arguments)
 
-    monkeypatch.setattr("pipelines.promotion.record", meanwhile)
+    monkeypatch.setattr("pipelines.promotion.carry_out", meanwhile)
     with pytest.raises(TrackingError, match="went from version 1 to 2 while this was decided"):
         promoted(registry, version="3")
     assert registry.champion == "2"
+    (run,) = registry.decided()
+    assert (run.info.status, run.data.tags[decisions.KIND]) == ("FAILED", decisions.OVERTAKEN)
 
 
 def promote_in_process(name: str, version: str, results: "multiprocessing.Queue[tuple[str, int | str]]") -> None:
@@ -214,7 +218,7 @@ def test_of_promotions_at_once_the_alias_is_where_the_last_decision_put_it(
     assert moves[0][decisions.BEFORE] == "1"
     assert [tags[decisions.BEFORE] for tags in moves[1:]] == [tags[decisions.VERSION] for tags in moves[:-1]]
     assert registry.champion == moves[-1][decisions.VERSION]
-    assert all(outcome == 0 or "another run works" in str(outcome) for outcome in outcomes.values())
+    assert all(outcome == 0 or "another decision on the model" in str(outcome) for outcome in outcomes.values())
 
 
 def test_the_list_has_every_version_with_its_aliases_and_figures(
@@ -268,6 +272,18 @@ def test_a_registered_model_that_was_changed_is_refused_by_name(registry: Regist
     card.unlink()
     with pytest.raises(CheckpointError, match=f"{CARD} is missing"):
         load(f"models:/{registry.name}@champion")
+
+
+@pytest.mark.parametrize("alias", ["latest", "v3", "prod.eu", ""])
+def test_an_alias_that_mlflow_does_not_take_is_refused_before_anything(registry: Registry, alias: str) -> None:
+    with pytest.raises(ConfigError, match=f"--alias got '{alias}'; need letters"):
+        promoted(registry, alias=alias)
+
+
+def test_another_alias_has_champions_of_its_own(registry: Registry, good: OpenSetClassifier) -> None:
+    registry.add(good)
+    assert promoted(registry, alias="prod-eu_1")[0] == 0
+    assert registry.client.get_model_version_by_alias(registry.name, "prod-eu_1").version in (1, "1")
 
 
 def test_a_tolerance_that_is_no_fraction_is_refused(registry: Registry) -> None:
