@@ -44,6 +44,38 @@ RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
 DRIVER_RESOURCE = "trial_driver"  # taken by the light process that waits for a trial's DDP workers
 
 
+def join(config: ClusterConfig, dashboard: bool = False) -> None:
+    """Connect to the cluster of `config.address`, or start Ray on this machine where that is empty.
+
+    Raises ClusterError where no cluster answers, or it does not let this process in.
+    """
+    os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
+    import ray
+
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        if config.address:
+            address = locate(config.address)
+            knock(address)
+            ray.init(address, ignore_reinit_error=True, **options)
+        elif not ray.is_initialized():
+            ray.init(
+                "local",
+                include_dashboard=dashboard,
+                dashboard_host="127.0.0.1",
+                resources={DRIVER_RESOURCE: 1000},
+                **options,
+            )
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        where = config.address or "this machine"
+        raise ClusterError(
+            f"no Ray cluster answers at {where} ({first_line(error)}); start one with `ray start --head`, "
+            "or leave cluster.address empty to start Ray on this machine"
+        ) from error
+    for name in ("ray.tune", "ray.train", "ray.data"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
 @dataclass
 class Cluster:
     """A Ray cluster that is joined, or started on this machine, when the first job needs it."""
@@ -62,31 +94,9 @@ class Cluster:
         """Resources of the cluster, at its full size, by Ray's names. Raises ClusterError where it does not answer."""
         if self._resources:
             return self._resources
-        os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
+        join(self.config, self.stops_trials)
         import ray
 
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-        try:
-            if self.config.address:
-                address = locate(self.config.address)
-                knock(address)
-                ray.init(address, ignore_reinit_error=True, **options)
-            elif not ray.is_initialized():
-                ray.init(
-                    "local",
-                    include_dashboard=self.stops_trials,
-                    dashboard_host="127.0.0.1",
-                    resources={DRIVER_RESOURCE: 1000},
-                    **options,
-                )
-        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            where = self.config.address or "this machine"
-            raise ClusterError(
-                f"no Ray cluster answers at {where} ({first_line(error)}); start one with `ray start --head`, "
-                "or leave cluster.address empty to start Ray on this machine"
-            ) from error
-        for name in ("ray.tune", "ray.train", "ray.data"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
         if self.config.address:
             check_shared(self.storage if self.mirror is None else self.mirror.objects.uri)
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
