@@ -16,7 +16,7 @@ from pipelines.cluster import Cluster
 from pipelines.context import RunContext
 from pipelines.run import finish, open_parent, opened
 from pipelines.stages.sweep import finetunes_of, points_of
-from pipelines.tracking.server import outages_named, tracking_uri
+from pipelines.tracking.server import outages_named, shown_uri
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
@@ -88,7 +88,7 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
     started = time.monotonic()
     job = read_job_file(out / JOB_FILE)
     folders = _check_all(out)
-    console.print(f"{out}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
+    console.print(f"{out}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
     with opened(storage, console, f"proser import {out}") as store:
         there = sum(find(store.root / folder.parent.name / folder.name) is not None for folder in folders)
         artefacts = {folder: adopt(folder, folder.parent.name, store) for folder in folders}

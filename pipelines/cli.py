@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
+from pipelines import cli_models
+from pipelines.console import console
 from pipelines.recipes import PRETRAINING, RECIPES, headline
 from proser_core.config import Recipe
-from proser_core.errors import ConfigError, exit_code_of
+from proser_core.errors import GOES_ON, ConfigError, exit_code_of
 from proser_core.naming import look_up
 from tune_spaces import check_name, space_names
 
@@ -30,6 +31,14 @@ USAGE = """usage: proser COMMAND ...
   list         the recipes, pretraining schedules, search spaces and data sets there are
   job RECIPE   write its trainings to a file, for a machine without Ray
   import OUT   take what such a machine trained into storage, tracking and registry
+  predict MODEL PATH ...
+               name the class of each image, or say that it is unknown
+  models       the versions of a registered model
+  promote      make a version the champion, where it is not worse than the one there is
+  rollback     make the champion before it the champion again
+  calibrate    a new version with a bias of your own known images, without training
+  evaluate     all metrics on labelled images of your own
+  drift        whether new images still look like those of the calibration
   clean        list, and with --yes remove, what a storage holds in vain
   ui           browse runs, figures and models in the MLflow UI
 
@@ -159,7 +168,7 @@ def run_command(arguments: list[str]) -> int:
         draw(parsed.recipe, parsed.draw)
         return 0
     return run(
-        parsed.recipe, parsed.data_dir, _place(parsed.storage), parsed.pretrained, _console(), parsed.cluster_file
+        parsed.recipe, parsed.data_dir, _place(parsed.storage), parsed.pretrained, console(), parsed.cluster_file
     )
 
 
@@ -198,7 +207,7 @@ def sweep_command(arguments: list[str]) -> int:
         parsed.resume,
         parsed.dry_run,
     )
-    return sweep(request, _console())
+    return sweep(request, console())
 
 
 def job_command(arguments: list[str]) -> int:
@@ -209,7 +218,7 @@ def job_command(arguments: list[str]) -> int:
     parsed = tyro.cli(JobArguments, prog=f"proser job {arguments[0]}", default=JobArguments(recipe), args=arguments[1:])
     from pipelines.carrying import write_job
 
-    write_job(parsed.recipe, parsed.data_dir, _folder(parsed.storage), parsed.output, parsed.with_task, _console())
+    write_job(parsed.recipe, parsed.data_dir, _folder(parsed.storage), parsed.output, parsed.with_task, console())
     return 0
 
 
@@ -218,7 +227,7 @@ def import_command(arguments: list[str]) -> int:
     parsed = tyro.cli(ImportArguments, prog="proser import", args=arguments)
     from pipelines.carrying import import_job
 
-    return import_job(parsed.out.resolve(), _folder(parsed.storage), _console())
+    return import_job(parsed.out.resolve(), _folder(parsed.storage), console())
 
 
 def _place(storage: str) -> Path | str:
@@ -248,7 +257,7 @@ def list_command(arguments: list[str]) -> int:
     parsed = tyro.cli(ListArguments, prog="proser list", args=arguments)
     from pipelines.listing import print_listing
 
-    print_listing(parsed.data_dir, _console())
+    print_listing(parsed.data_dir, console())
     return 0
 
 
@@ -259,7 +268,7 @@ def clean_command(arguments: list[str]) -> int:
         raise ConfigError(f"--storage got {parsed.storage}, which is no folder; give the storage of a run")
     from pipelines.cleaning import clean
 
-    return clean(parsed.storage, parsed.older_than, parsed.outdated, parsed.yes, _console())
+    return clean(parsed.storage, parsed.older_than, parsed.outdated, parsed.yes, console())
 
 
 def ui_command(arguments: list[str]) -> int:
@@ -292,6 +301,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "job": job_command,
     "import": import_command,
     "clean": clean_command,
+    **cli_models.COMMANDS,
     "ui": ui_command,
 }
 
@@ -302,7 +312,8 @@ def main() -> int:
     if not arguments or arguments[0] in ("--help", "-h"):
         print(USAGE.format(recipes=", ".join(RECIPES)))
         return 0 if arguments else 2
-    return exit_code_of(lambda: look_up("command", arguments[0], COMMANDS)(arguments[1:]))
+    goes_on = GOES_ON if arguments[0] in ("run", "sweep", "import") else ""
+    return exit_code_of(lambda: look_up("command", arguments[0], COMMANDS)(arguments[1:]), goes_on)
 
 
 def _ask_for_recipe(command: str, arguments: list[str], more: str = "") -> int:
@@ -310,11 +321,6 @@ def _ask_for_recipe(command: str, arguments: list[str], more: str = "") -> int:
     print(f"usage: proser {command} RECIPE{more or ' [options]'}\n\nRecipes:\n{names}\n")
     print(f"`proser {command} RECIPE --help` explains every field.")
     return 0 if arguments in (["--help"], ["-h"]) else 2
-
-
-def _console() -> Console:
-    """The terminal; a file or a pipe gets lines wide enough for the tables."""
-    return Console() if sys.stdout.isatty() else Console(width=120)
 
 
 if __name__ == "__main__":

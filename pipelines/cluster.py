@@ -44,6 +44,38 @@ RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
 DRIVER_RESOURCE = "trial_driver"  # taken by the light process that waits for a trial's DDP workers
 
 
+def join(config: ClusterConfig, dashboard: bool = False) -> None:
+    """Connect to the cluster of `config.address`, or start Ray on this machine where that is empty.
+
+    Raises ClusterError where no cluster answers, or it does not let this process in.
+    """
+    os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
+    import ray
+
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        if config.address:
+            address = locate(config.address)
+            knock(address)
+            ray.init(address, ignore_reinit_error=True, **options)
+        elif not ray.is_initialized():
+            ray.init(
+                "local",
+                include_dashboard=dashboard,
+                dashboard_host="127.0.0.1",
+                resources={DRIVER_RESOURCE: 1000},
+                **options,
+            )
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        where = config.address or "this machine"
+        raise ClusterError(
+            f"no Ray cluster answers at {where} ({first_line(error)}); start one with `ray start --head`, "
+            "or leave cluster.address empty to start Ray on this machine"
+        ) from error
+    for name in ("ray.tune", "ray.train", "ray.data"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
 @dataclass
 class Cluster:
     """A Ray cluster that is joined, or started on this machine, when the first job needs it."""
@@ -62,31 +94,9 @@ class Cluster:
         """Resources of the cluster, at its full size, by Ray's names. Raises ClusterError where it does not answer."""
         if self._resources:
             return self._resources
-        os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
+        join(self.config, self.stops_trials)
         import ray
 
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-        try:
-            if self.config.address:
-                address = locate(self.config.address)
-                knock(address)
-                ray.init(address, ignore_reinit_error=True, **options)
-            elif not ray.is_initialized():
-                ray.init(
-                    "local",
-                    include_dashboard=self.stops_trials,
-                    dashboard_host="127.0.0.1",
-                    resources={DRIVER_RESOURCE: 1000},
-                    **options,
-                )
-        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            where = self.config.address or "this machine"
-            raise ClusterError(
-                f"no Ray cluster answers at {where} ({first_line(error)}); start one with `ray start --head`, "
-                "or leave cluster.address empty to start Ray on this machine"
-            ) from error
-        for name in ("ray.tune", "ray.train", "ray.data"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
         if self.config.address:
             check_shared(self.storage if self.mirror is None else self.mirror.objects.uri)
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -211,7 +221,7 @@ class Cluster:
             trainable, resources = self._distributed_trial(workers), {DRIVER_RESOURCE: 1.0}
             if DRIVER_RESOURCE not in self.connect():
                 resources = {"memory": 1.0}  # a share of a CPU could be the one that a worker waits for
-        folder = self.storage / RAY_FOLDER
+        folder, by_name = self.storage / RAY_FOLDER, {Path(job.folder).name: job for job in jobs}
         shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed
         tuner = tune.Tuner(
             tune.with_resources(_with_job_as_text(trainable), resources),
@@ -223,7 +233,7 @@ class Cluster:
             tune_config=tune.TuneConfig(
                 max_concurrent_trials=self.concurrent_jobs(workers),
                 reuse_actors=workers == 1,
-                trial_dirname_creator=lambda trial: trial.trial_id,
+                trial_dirname_creator=lambda trial: Path(json.loads(trial.config["job"])["folder"]).name,
                 time_budget_s=max_seconds or None,
                 scheduler=early_stopping(jobs) if stop_early else None,
             ),
@@ -240,7 +250,9 @@ class Cluster:
             if FULL_DISK in (result.metrics or {}):
                 raise StorageError(result.metrics[FULL_DISK])
             if result.error is not None:
-                place_of(_job_read(result.config)).leave(last_line(result.error))
+                # by its folder: a trial that failed before its first report has no config in its result
+                job = by_name[Path(result.path).name]
+                place_of(self._handed_out(job)).leave(last_line(result.error))
 
     def _distributed_trial(self, workers: int) -> Callable[[dict[str, Any]], None]:
         resources, storage = self._worker_resources(), self.storage / RAY_FOLDER
@@ -266,13 +278,9 @@ class Cluster:
 
 def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
     def trial(config: dict[str, Any]) -> None:
-        trainable(_job_read(config))
+        trainable({**config, "job": json.loads(config["job"])})
 
     return trial
-
-
-def _job_read(config: dict[str, Any]) -> dict[str, Any]:
-    return {**config, "job": json.loads(config["job"])}
 
 
 def _release_lost() -> None:
@@ -289,7 +297,8 @@ def _release_lost() -> None:
     for entry in ray._private.state.state._connect_and_get_accessor().get_placement_group_table():
         group = PlacementGroupTableData.FromString(entry)
         removed = group.state == PlacementGroupTableData.REMOVED
-        if group.creator_actor_dead and not removed and group.creator_job_id.hex() == job:
+        by_driver = ray.ActorID(group.creator_actor_id).is_nil()  # Tune's own; Ray calls no creator a dead one
+        if group.creator_actor_dead and not (removed or by_driver) and group.creator_job_id.hex() == job:
             remove_placement_group(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
 
 

@@ -18,7 +18,7 @@ from pipelines.context import RunContext
 from pipelines.remote.mirror import mirror_of, mirrored, shown
 from pipelines.scaling import largest_cluster
 from pipelines.summary import terminal_tables
-from pipelines.tracking.server import outages_named, tracking_uri
+from pipelines.tracking.server import outages_named, shown_uri
 from proser_core.config import Recipe, decisive_fields, digest_of, from_json
 from proser_core.errors import ConfigError
 from proser_core.jobs.code_version import code_version
@@ -49,7 +49,7 @@ def run(
     started = time.monotonic()
     recipe = with_absolute_path(recipe)
     check_storage(recipe, storage)
-    console.print(f"{recipe.name}: storage {storage}, tracking {tracking_uri()}", highlight=False, soft_wrap=True)
+    console.print(f"{recipe.name}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
     with opened(storage, console, f"proser run {recipe.name}") as store, outages_named():
         cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file), mirror=mirror_of(store))
         context = _open_context(recipe, data_dir, store, cluster, pretrained_file, console)
@@ -231,7 +231,7 @@ def _close(recipe: Recipe, context: RunContext, results: dict[str, Any], seconds
 def close(context: RunContext, figures: Path, seconds: float) -> None:
     """Where everything is, what it took, and what went wrong."""
     context.say(f"Figures and tables: {figures}")
-    uri = tracking_uri()
+    uri = shown_uri()
     context.say(f"Runs: {uri}" if uri.startswith("http") else "Runs: type `proser ui`")
     ran = ", ".join(f"{stage} {duration(each)}" for stage, each in context.store.ran.items())
     context.say(f"Time: {duration(seconds)}" + (f" ({ran})" if ran else "; every stage was found finished"))

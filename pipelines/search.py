@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipelines.remote.artefacts import SCORES
 from proser_core.config import Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.files import write_atomically
-from proser_core.jobs.spec import STATE, Job
+from proser_core.jobs.spec import SCORES, STATE, Job
 from proser_core.learning.objectives import ProserObjective
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import calibrate

@@ -53,7 +53,7 @@ class RayImages:
             for batch in dataset.iter_batches(batch_size=batch_size, batch_format="numpy", prefetch_batches=1):
                 yield batch["image"]
         except RayError as error:
-            raise _as_data_error(error) from error
+            raise as_data_error(error, "images cannot be streamed") from error
 
     def _decoded(self, rows: np.ndarray, batch_size: int) -> Any:
         """A Ray Dataset of the decoded images, in this order."""
@@ -102,7 +102,7 @@ def _stored(folder: str, name: str, size: int) -> StoredImages:
     return StoredImages.load(Path(folder), name, size)
 
 
-def _as_data_error(error: Exception) -> DataError:
+def as_data_error(error: Exception, otherwise: str) -> DataError:
     """The reader's own words where a task has failed on an image, which Ray hands on as text, else Ray's."""
     found = re.search(rf"{DataError.__module__}\.{DataError.__name__}: (.+)", str(error))
-    return DataError(found[1] if found else f"images cannot be streamed: {first_line(error)}")
+    return DataError(found[1] if found else f"{otherwise}: {first_line(error)}")

@@ -60,7 +60,7 @@ def reported(
         from pipelines.stages.sweep_report import report
         from pipelines.stages.tabulate import tabulate
 
-        report(tabulate(bases, swept, context), folder)
+        report(tabulate(bases, swept, context), recipes[0], folder)
 
     artefact = context.store.run("report", inputs, build)
     context.track(lambda: context.parent.report(artefact))

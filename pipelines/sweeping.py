@@ -23,7 +23,7 @@ from pipelines.run import (
     with_absolute_path,
 )
 from pipelines.scaling import largest_cluster
-from pipelines.tracking.server import connect, outages_named, tracking_uri
+from pipelines.tracking.server import connect, outages_named, shown_uri, tracking_uri
 from proser_core.config import FinetuneConfig, Recipe, decisive_fields, digest_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.code_version import code_version
@@ -98,7 +98,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
     check_storage(request.recipe, request.storage)
-    where = f"storage {request.storage}, tracking {tracking_uri()}"
+    where = f"storage {request.storage}, tracking {shown_uri()}"
     console.print(f"{request.title}: {where}", highlight=False, soft_wrap=True)
     points, data = _points(request), _data(request)
     with opened(request.storage, console, f"proser sweep {request.title}") as store, outages_named():

@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Callable
 
+GOES_ON = "; the same command goes on from the last finished epoch"
+
 
 class ProserError(Exception):
     """Base of every error whose message is meant for the user; the command line exits with 2."""
@@ -46,7 +48,7 @@ def first_line(error: BaseException) -> str:
     return lines[0][:200] if lines else type(error).__name__
 
 
-def exit_code_of(command: Callable[[], int]) -> int:
+def exit_code_of(command: Callable[[], int], interrupted: str = GOES_ON) -> int:
     """What a command returns; an error is one line on stderr: 1 a training failed or the disk is full, 2 bad input,
     130 interrupted."""
     try:
@@ -55,5 +57,5 @@ def exit_code_of(command: Callable[[], int]) -> int:
         print(f"proser: {error}", file=sys.stderr)
         return 1 if isinstance(error, TrainingError | StorageError) else 2
     except KeyboardInterrupt:
-        print("\nproser: interrupted; the same command goes on from the last finished epoch", file=sys.stderr)
+        print(f"\nproser: interrupted{interrupted}", file=sys.stderr)
         return 130

@@ -13,7 +13,6 @@ from proser_core.jobs.files import sha256_of, write_atomically
 from proser_core.jobs.spec import FAILURE, STATE
 from proser_core.jobs.store import MANIFEST
 
-SCORES = "development.jsonl"  # of a search, beside a trial's checkpoint
 TRIES = 2  # downloads of a file before it counts as changed
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.remote.artefacts import SCORES, bring, pull, push, read_manifest
+from pipelines.remote.artefacts import bring, pull, push, read_manifest
 from pipelines.remote.lock import alone_at
 from pipelines.remote.objects import Objects, Stamp, answering, checked
 from proser_core.jobs.files import sha256_of, write_atomically
 from proser_core.jobs.lock import alone_in
-from proser_core.jobs.spec import EPOCHS, FAILURE, Job
+from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, Job
 from proser_core.jobs.store import MANIFEST, Artefact, Built, Store, find
 
 MIRROR_VARIABLE = "PROSER_MIRROR"

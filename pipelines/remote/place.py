@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.remote.artefacts import SCORES, bring, content_of, fetch, pull, push
+from pipelines.remote.artefacts import bring, content_of, fetch, pull, push
 from pipelines.remote.mirror import NODE, USER_FILES, mirror_folder
 from pipelines.remote.objects import Objects, answering
 from proser_core.errors import ProserError
 from proser_core.jobs.files import write_atomically
 from proser_core.jobs.lock import LOCK
-from proser_core.jobs.spec import EPOCHS, FAILURE, STATE, Job
+from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, STATE, Job
 from proser_core.jobs.store import MANIFEST
 
 

@@ -1,10 +1,12 @@
 """Stage evaluate: choose the point on development data, and set PROSER beside its controls."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pipelines.context import RunContext
+from pipelines.model_card import MODEL_CARD, model_card
 from pipelines.stages.sweep import read_trials
 from proser_core.baselines import BASELINES
 from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
@@ -15,8 +17,8 @@ from proser_core.jobs.store import Artefact
 from proser_core.jobs.trials import placeholder_scores
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
-from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
+from proser_core.recognition.holdout import Holdout
 from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import Margin, PlaceholderMargin
@@ -37,8 +39,7 @@ def evaluate_stage(
     tables = _tables(context, pretrained, trials, selected, recipe.finetune, margin)
     reports = {name: evaluate(logits, margin, images, rate) for name, (logits, margin) in tables.items()}
     write_json(folder / EVALUATION, _to_json(selected, reports))
-    trained = context.store.root / spec.TRIALS / selected["key"] / spec.WEIGHTS
-    _classifier(recipe, images, trained, selected, reports[spec.PROSER].calibration).save(folder / CLASSIFIER)
+    save_classifier(recipe, images, context.store.root / spec.TRIALS / selected["key"], selected, reports, folder)
 
 
 def select(trials: list[Row], default: FinetuneConfig) -> Row:
@@ -89,24 +90,34 @@ def _to_json(selected: Row, reports: dict[str, EvaluationReport]) -> dict[str, A
     }
 
 
-def _classifier(
-    recipe: Recipe, task: OpenSetTask, weights: Path, selected: Row, calibration: Calibration
-) -> OpenSetClassifier:
-    own = replace(recipe, finetune=from_json(FinetuneConfig, _finetune_fields(selected)))
+def save_classifier(
+    recipe: Recipe, task: OpenSetTask, trial: Path, row: Row, reports: Mapping[str, EvaluationReport], folder: Path
+) -> Path:
+    """A trial as a classifier with its model card, in a folder below `folder`; `reports` holds its evaluation as
+    PROSER, and those of its controls.
+    """
+    own = replace(recipe, finetune=from_json(FinetuneConfig, _finetune_fields(row)))
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
-    load_weights(net, weights)
-    return OpenSetClassifier(
+    load_weights(net, trial / spec.WEIGHTS)
+    margin = PlaceholderMargin(recipe.calibration.dummy_weight)
+    classifier = OpenSetClassifier(
         net=net,
         network=recipe.network,
         image_size=recipe.data.image_size,
         split=task.split,
         class_names=task.class_names,
         normalisation=(task.mean, task.std),
-        margin=PlaceholderMargin(recipe.calibration.dummy_weight),
-        calibration=calibration,
+        margin=margin,
+        calibration=reports[spec.PROSER].calibration,
         recipe=to_json(own),
+        results=reports[spec.PROSER].flat(),
+        holdout=Holdout.of(load_logits(trial / spec.LOGITS), margin, task),
     )
+    classifier.save(folder / CLASSIFIER)
+    others = {name: report.flat() for name, report in reports.items() if name != spec.PROSER}
+    (folder / CLASSIFIER / MODEL_CARD).write_text(model_card(classifier, others))
+    return folder / CLASSIFIER
 
 
 def _finetune_fields(row: Row) -> dict[str, Any]:

@@ -13,16 +13,21 @@ from pipelines.sweep_figures.parts import DEVELOPMENT, where
 from pipelines.sweep_parquet import write_parquet
 from pipelines.sweep_summary import markdown
 from pipelines.sweep_table import Space, SweepTable, spaces_of, write_table
+from proser_core.config import Recipe, to_json
+from proser_core.jobs.files import write_json
+
+RECIPE = "recipe.json"
 
 
-def report(table: SweepTable, folder: Path) -> None:
-    """Write results.md, trials.parquet, the table itself, and a folder of figures for each space."""
+def report(table: SweepTable, recipe: Recipe, folder: Path) -> None:
+    """Write results.md, trials.parquet, the table itself, the recipe, and a folder of figures for each space."""
     folder.mkdir(parents=True, exist_ok=True)
     for space in spaces_of(table):
         for name, figure in figures_of(table, space).items():
             save(figure, folder / re.sub(r"[^\w.-]+", "_", space.title) / name)
     write_parquet(table, folder / "trials.parquet")
     write_table(table, folder)
+    write_json(folder / RECIPE, to_json(recipe))
     (folder / "results.md").write_text(markdown(table))
 
 

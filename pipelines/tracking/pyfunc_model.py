@@ -1,17 +1,24 @@
 """The registered model as MLflow loads it (models-from-code: this file is the model, nothing is pickled).
 
-In: uint8 images [N, H, W, 3] of the size that the model was trained with. Out: one row an image
-with `label`, `unknown`, `unknown_score` and a probability for each class.
+In: uint8 images [N, H, W, 3] or grey [N, H, W] of any size, as an array; or a table with a column `image`, encoded
+files as bytes or as text in base64, or with a column `path`. Out: one row an image with `label`, `unknown`,
+`unknown_score` and a probability for each class.
 """
 
+import base64
+import binascii
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from mlflow.exceptions import MlflowException
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
-from proser_core.recognition.open_set_classifier import UNKNOWN, OpenSetClassifier
+from proser_core.data.image_sets import decode_square
+from proser_core.errors import DataError, ProserError
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
 class OpenSetModel(PythonModel):
@@ -20,20 +27,53 @@ class OpenSetModel(PythonModel):
     def load_context(self, context: PythonModelContext) -> None:
         self._classifier = OpenSetClassifier.load(context.artifacts["classifier"])
 
-    def predict(
-        self, context: PythonModelContext, model_input: np.ndarray, params: dict[str, Any] | None = None
-    ) -> pd.DataFrame:
-        predictions = self._classifier.predict(np.asarray(model_input))
-        names = [*self._classifier.class_names, UNKNOWN]
-        frame = pd.DataFrame(
-            {
-                "label": predictions.labels,
-                "unknown": predictions.indices == len(self._classifier.class_names),
-                "unknown_score": predictions.unknown_scores.astype(np.float64),
-            }
-        )
-        probabilities = pd.DataFrame(predictions.probabilities, columns=[f"p_{name}" for name in names])
-        return pd.concat([frame, probabilities], axis=1)
+    # a type at model_input would be taken for a schema of rows
+    def predict(self, context: PythonModelContext, model_input, params: dict[str, Any] | None = None) -> pd.DataFrame:  # type: ignore[no-untyped-def]
+        try:
+            images = self._images(model_input)
+            return pd.DataFrame(self._classifier.predict(images).columns(self._classifier.class_names))
+        except ProserError as error:
+            raise MlflowException.invalid_parameter_value(str(error)) from error
+
+    def _images(self, model_input: Any) -> np.ndarray:
+        if not isinstance(model_input, pd.DataFrame):
+            return _as_bytes(np.asarray(model_input))
+        size = self._classifier.image_size
+        if "image" in model_input:
+            encoded = [_decoded(value, row) for row, value in enumerate(model_input["image"])]
+        elif "path" in model_input:
+            encoded = [_read(str(path)) for path in model_input["path"]]
+        else:
+            columns = ", ".join(map(str, model_input.columns)) or "none"
+            raise DataError(f"got a table with the columns {columns}; need `image` (bytes or base64) or `path`")
+        if not encoded:
+            raise DataError("got a table without a row; need at least one image")
+        return np.stack([decode_square(content, size, f"row {row}") for row, content in enumerate(encoded)])
+
+
+def _as_bytes(images: np.ndarray) -> np.ndarray:
+    """Whole numbers from JSON as uint8; anything else is for the classifier to refuse."""
+    if np.issubdtype(images.dtype, np.integer) and images.size and images.min() >= 0 and images.max() <= 255:
+        return images.astype(np.uint8)
+    return images
+
+
+def _decoded(value: object, row: int) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)  # type: ignore[arg-type]
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise DataError(
+            f"row {row}: `image` is neither bytes nor base64 ({error}); encode the file's content"
+        ) from error
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); give a path that this machine sees") from error
 
 
 set_model(OpenSetModel())

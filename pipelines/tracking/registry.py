@@ -3,22 +3,30 @@
 import contextlib
 import importlib.util
 import io
+import shutil
+import tempfile
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import mlflow
-import numpy as np
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
+from pipelines.model_card import MODEL_CARD
+from pipelines.tracking.limits import LONGEST_DESCRIPTION, fitting
+
 if TYPE_CHECKING:
     from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 ARTEFACT_TAG = "proser.artefact"
+CLASSIFIER = "classifier"  # of a model's artefacts, the folder that OpenSetClassifier reads
+CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias was made of
+FIGURE = "proser.figure."  # of a version, before the name of a metric
+SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")
 CANDIDATE, CHAMPION = "candidate", "champion"
 NEEDED = ("torch", "torchvision", "numpy", "pandas", "pillow", "safetensors", "scikit-learn", "scipy", "pyarrow")
 
@@ -41,10 +49,7 @@ def register(
     """
     existing = _version_of(client, name, digest)
     if existing is None:
-        model_uri = _log_model(run_id, classifier_folder)
-        with contextlib.redirect_stderr(io.StringIO()):  # MLflow prints what the closing table says better
-            made = mlflow.register_model(model_uri, name, tags={ARTEFACT_TAG: digest, **tags})
-        existing = str(made.version)
+        existing = _make_version(client, run_id, name, classifier_folder, {ARTEFACT_TAG: digest, **tags})
     client.set_registered_model_alias(name, CANDIDATE, existing)
     has_champion = CHAMPION in client.get_registered_model(name).aliases
     if not has_champion and len(client.search_model_versions(f"name = '{name}'")) == 1:
@@ -58,38 +63,62 @@ def _version_of(client: MlflowClient, name: str, digest: str) -> str | None:
     except MlflowException:
         return None
     versions = client.search_model_versions(f"name = '{name}'")
-    return next((found.version for found in versions if found.tags.get(ARTEFACT_TAG) == digest), None)
+    return next((str(found.version) for found in versions if found.tags.get(ARTEFACT_TAG) == digest), None)
 
 
-def _log_model(run_id: str, classifier_folder: Path) -> str:
+def _make_version(client: MlflowClient, run_id: str, name: str, classifier_folder: Path, tags: dict[str, str]) -> str:
     from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
     classifier = OpenSetClassifier.load(classifier_folder)
-    size = classifier.image_size
-    with mlflow.start_run(run_id=run_id):
+    model_uri = _log_model(run_id, classifier, classifier_folder)
+    with contextlib.redirect_stderr(io.StringIO()):  # MLflow prints what the closing table says better
+        made = mlflow.register_model(model_uri, name, tags={**_figures(classifier), **tags})
+    card = classifier_folder / MODEL_CARD
+    if card.is_file():
+        client.update_model_version(name, made.version, fitting(card.read_text(), LONGEST_DESCRIPTION, MODEL_CARD))
+    return str(made.version)
+
+
+def _figures(classifier: "OpenSetClassifier") -> dict[str, str]:
+    """What a list of versions shows, as tags: at the bias that the version has, which may be newer than its results."""
+    found = classifier.results
+    if classifier.holdout is not None:
+        bias = classifier.calibration.bias
+        found = {f"dev/{name}": value for name, value in classifier.holdout.metrics(bias).items()}
+        found["val/known_rate"] = classifier.holdout.known_rate(bias)
+    return {f"{FIGURE}{name}": f"{found[name]:.4f}" for name in SHOWN if name in found}
+
+
+def _log_model(run_id: str, classifier: "OpenSetClassifier", folder: Path) -> str:
+    """The classifier's folder, and the same as a program that needs none of this code."""
+    from proser_core.recognition.program import PROGRAM, export_program
+
+    with tempfile.TemporaryDirectory() as place, mlflow.start_run(run_id=run_id):
+        program = Path(place) / PROGRAM
+        export_program(classifier, program)
+        named = shutil.copytree(folder, Path(place) / CLASSIFIER)  # MLflow keeps a folder under its own name
         info = mlflow.pyfunc.log_model(
-            name="classifier",
+            name=CLASSIFIER,
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
-            artifacts={"classifier": str(classifier_folder)},
+            artifacts={CLASSIFIER: str(named), "program": str(program)},
             code_paths=[str(_package_folder("proser_core"))],
             signature=_signature(classifier),
-            input_example=np.zeros((2, size, size, 3), dtype=np.uint8),
             pip_requirements=[f"{package}=={version(package)}" for package in ("mlflow", *NEEDED)],
         )
     return str(info.model_uri)
 
 
 def _signature(classifier: "OpenSetClassifier") -> ModelSignature:
-    from proser_core.recognition.open_set_classifier import UNKNOWN
+    """Of the table that comes out. What goes in is a tensor or a table, which MLflow's schema cannot say."""
+    from proser_core.class_names import UNKNOWN
 
-    size = classifier.image_size
     columns: list[ColSpec | TensorSpec] = [
         ColSpec(DataType.string, "label"),
         ColSpec(DataType.boolean, "unknown"),
         ColSpec(DataType.double, "unknown_score"),
         *(ColSpec(DataType.double, f"p_{name}") for name in (*classifier.class_names, UNKNOWN)),
     ]
-    return ModelSignature(inputs=Schema([TensorSpec(np.dtype(np.uint8), (-1, size, size, 3))]), outputs=Schema(columns))
+    return ModelSignature(outputs=Schema(columns))
 
 
 def _package_folder(package: str) -> Path:

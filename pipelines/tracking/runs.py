@@ -16,6 +16,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
 
 from pipelines.tracking import server, views
+from pipelines.tracking.limits import LONGEST_TAG, fitting, shortened
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.jobs.spec import PROSER
 from proser_core.jobs.store import Artefact
@@ -23,9 +24,8 @@ from proser_core.jobs.store import Artefact
 PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.reported"
 SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'
 NOTE = "mlflow.note.content"  # shown as the run's description
-LONGEST_TAG = 8000  # characters; MLflow cuts what is longer in mid-word
+RESULTS = "results.md"  # of a report, shown as the description of its run
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
-LONGEST_NAME = 250  # of a run, where the database is PostgreSQL; SQLite takes any
 
 
 @dataclass
@@ -46,7 +46,7 @@ class ParentRun:
         experiment_id = server.experiment_id(client)
         found = client.search_runs([experiment_id], f"tags.`{RUN_KEY}` = '{run_key}'", max_results=1)
         tags = {RUN_KEY: run_key, **tags}
-        run = found[0] if found else client.create_run(experiment_id, run_name=_shortened(name), tags=tags)
+        run = found[0] if found else client.create_run(experiment_id, run_name=shortened(name), tags=tags)
         client.log_batch(run.info.run_id, params=_params(params))  # again where a crash came in between
         parent = cls(client, experiment_id, run.info.run_id)
         parent._read_children()
@@ -78,7 +78,7 @@ class ParentRun:
         """The run of a trial: found by its key, else created."""
         if trial_key not in self._children:
             tags = {PARENT_TAG: self.run_id, TRIAL_KEY: trial_key}
-            run = self.client.create_run(self.experiment_id, run_name=_shortened(name), tags=tags)
+            run = self.client.create_run(self.experiment_id, run_name=shortened(name), tags=tags)
             self._children[trial_key] = ChildRun.of(self.client, run)
         return self._children[trial_key]
 
@@ -139,7 +139,7 @@ class ParentRun:
         """The report's files, and its results.md as the run's description, once."""
         if self._has(report):
             return
-        self.client.set_tag(self.run_id, NOTE, _fitting((report.path / "results.md").read_text()))
+        self.client.set_tag(self.run_id, NOTE, fitting((report.path / RESULTS).read_text(), LONGEST_TAG, RESULTS))
         self.client.log_artifacts(self.run_id, str(report.path))
         self.client.set_tag(self.run_id, f"{REPORTED}.{report.digest}", "yes")
 
@@ -228,19 +228,6 @@ class ChildRun:
         self.status = "FAILED" if failed else "KILLED"
         self.client.set_terminated(self.run_id, self.status)
         self.left = True
-
-
-def _fitting(text: str) -> str:
-    """A text that a tag can hold: whole sections of Markdown, and where the rest is."""
-    if len(text) <= LONGEST_TAG:
-        return text
-    rest = "\n\nThe other sections are in results.md, among the artifacts.\n"
-    room = text[: LONGEST_TAG - len(rest)]
-    return room[: max(room.rfind("\n## "), 0) or None].rstrip() + rest
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
 
 
 def _slug(name: str) -> str:

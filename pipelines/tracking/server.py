@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ SETTINGS = {
 }
 
 
+KEPT = "all that was trained is in the storage: start the server, then the same command again logs the rest"
 AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "IO_ERROR")
 """MLflow's error codes for a server, a database or a file store that does not answer now."""
 
@@ -35,13 +37,19 @@ def tracking_uri() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / DATABASE}"
 
 
+def shown_uri() -> str:
+    """The same for people, without a password."""
+    return re.sub(r"//[^/@]*@", "//", tracking_uri())
+
+
 def connect() -> "MlflowClient":
     """A client of a server that answers. Raises TrackingError where it does not."""
     os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     warnings.filterwarnings("ignore", module="mlflow")
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.ERROR)
     import mlflow
+
+    for name in ("mlflow", "alembic"):  # after the import, which sets them too
+        logging.getLogger(name).setLevel(logging.ERROR)
 
     uri = tracking_uri()
     try:
@@ -51,7 +59,7 @@ def connect() -> "MlflowClient":
     except Exception as error:  # MLflow wraps the reasons of a dozen back ends
         reason = first_line(error)
         raise TrackingError(
-            f"the tracking server {uri} does not answer ({reason}); start it, or unset MLFLOW_TRACKING_URI "
+            f"the tracking server {shown_uri()} does not answer ({reason}); start it, or unset MLFLOW_TRACKING_URI "
             f"to track in ./{DATABASE}"
         ) from error
     return client
@@ -69,18 +77,15 @@ def is_outage(error: Exception) -> bool:
 
 
 @contextmanager
-def outages_named() -> Iterator[None]:
-    """Turn MLflow's own errors into one that says that nothing is lost."""
+def outages_named(kept: str = KEPT) -> Iterator[None]:
+    """Turn MLflow's own errors into one that says what is not lost, and what to do."""
     from mlflow.exceptions import MlflowException
 
     try:
         yield
     except MlflowException as error:
         reason = first_line(error)
-        raise TrackingError(
-            f"the tracking server {tracking_uri()} stopped answering ({reason}); all that was trained is in the "
-            "storage: start the server, then the same command again logs the rest"
-        ) from error
+        raise TrackingError(f"the tracking server {shown_uri()} stopped answering ({reason}); {kept}") from error
 
 
 def experiment_id(client: "MlflowClient") -> str:
@@ -91,7 +96,7 @@ def experiment_id(client: "MlflowClient") -> str:
     found = client.get_experiment_by_name(EXPERIMENT)
     if found is not None and found.lifecycle_stage == "deleted":
         raise TrackingError(
-            f"the experiment {EXPERIMENT!r} was deleted on {tracking_uri()}; restore it with "
+            f"the experiment {EXPERIMENT!r} was deleted on {shown_uri()}; restore it with "
             f"`mlflow experiments restore -x {found.experiment_id}`"
         )
     if found is not None:

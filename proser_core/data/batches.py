@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from proser_core.config import DataConfig, Flips
+from proser_core.data.crop_tables import padded_versions, shared_table
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError
@@ -195,9 +196,11 @@ class _CropTable:
 
     def __init__(self, images: np.ndarray, padding: int, flip: bool, device: torch.device) -> None:
         self._windows = _Windows(len(images), images.shape[1], images.shape[2], padding)
-        border = ((0, 0), (padding, padding), (padding, padding), (0, 0))
-        padded = torch.from_numpy(np.pad(images, border)).to(device)
-        versions = torch.stack([padded, padded.flip(2)]) if flip else padded[None]
+        versions = (
+            torch.from_numpy(shared_table(images, padding, flip))
+            if device.type == "cpu" and isinstance(images, np.memmap)
+            else torch.from_numpy(padded_versions(images, padding, flip)).to(device)
+        )
         row_length = 3 * self._windows.width
         self._pixels = versions.flatten().unfold(0, row_length, 3)  # a view: one row of a crop at each pixel
 

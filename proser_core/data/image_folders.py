@@ -81,7 +81,8 @@ def _subfolders(folder: Path) -> list[str]:
 
 def _images(folder: Path) -> list[tuple[str, int, int]]:
     """Absolute path, bytes and time of change of the images of a class. Raises DataError where there is none."""
-    images = list(_walk(os.path.abspath(folder)))
+    entries = (each for each in files_below(os.path.abspath(folder)) if each.name.lower().endswith(ENDINGS))
+    images = [(each.path, each.stat().st_size, each.stat().st_mtime_ns) for each in entries]
     if not images:
         raise DataError(
             f"{folder} holds no image ({', '.join(ENDINGS)}); add some, or remove the class from both parts"
@@ -89,12 +90,22 @@ def _images(folder: Path) -> list[tuple[str, int, int]]:
     return images
 
 
-def _walk(folder: str) -> Iterator[tuple[str, int, int]]:
-    with os.scandir(folder) as entries:
-        listed = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+def files_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> "Iterator[os.DirEntry[str]]":
+    """Files at any depth but hidden ones, sorted by name in each folder; a link back to a folder above is not followed.
+
+    Raises DataError for a folder that cannot be read.
+    """
+    try:
+        about = os.stat(folder)
+        here = (about.st_dev, about.st_ino)
+        if here in above:
+            return
+        with os.scandir(folder) as entries:
+            listed = sorted((each for each in entries if not each.name.startswith(".")), key=lambda each: each.name)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be read ({error.strerror}); give a folder that you may read") from error
     for entry in listed:
         if entry.is_dir():
-            yield from _walk(entry.path)
-        elif entry.name.lower().endswith(ENDINGS):
-            about = entry.stat()
-            yield entry.path, about.st_size, about.st_mtime_ns
+            yield from files_below(entry.path, above | {here})
+        else:
+            yield entry

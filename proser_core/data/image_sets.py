@@ -1,17 +1,23 @@
 """`ImageSet`: labelled images of one size and in RGB, wherever they came from; and images that memory does not hold."""
 
 import io
+import warnings
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from proser_core.errors import DataError
 
 if TYPE_CHECKING:
     from proser_core.data.stored import StoredImages
+
+MAX_PIXELS = 64 << 20
+"""Pixels of the largest image that is decoded; a few bytes can claim more than memory holds."""
+warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such an image is refused by its size
+warnings.filterwarnings("ignore", "Corrupt EXIF data")  # what can be read of such an image is taken
 
 
 class ImageSource(Protocol):
@@ -60,9 +66,15 @@ class ImageSet:
 
 
 def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
-    """uint8[size, size, 3]: grey becomes RGB; another size is resampled with antialiasing."""
+    """uint8[size, size, 3]: turned as EXIF says, in RGB, another size resampled with antialiasing.
+
+    Grey becomes RGB, 16 bits become 8, what is transparent lies on white; of an animation the first frame is taken.
+    """
+    image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I;16"):  # Pillow would clip every shade above 255
         image = Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
+    if image.has_transparency_data:
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
     if image.mode != "RGB":
         image = image.convert("RGB")
     if image.size != (size, size):
@@ -71,8 +83,20 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
 
 
 def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
-    """uint8[size, size, 3] of an image file's content. Raises DataError, with `name`, where it is no image."""
+    """uint8[size, size, 3] of an image file's content. Raises DataError, with `name`, where it is no image, or one
+    of more than MAX_PIXELS."""
     try:
-        return to_rgb_square(Image.open(io.BytesIO(encoded or b"")), size)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"{name}: the image cannot be decoded ({error}); mend or remove it") from error
+        with Image.open(io.BytesIO(encoded or b"")) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise DataError(
+                    f"{name}: the image has {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}; "
+                    "make it smaller or remove it"
+                )
+            return to_rgb_square(image, size)
+    except DataError:
+        raise
+    except Exception as error:  # whatever a damaged file makes of Pillow's readers: struct.error of EXIF, and others
+        reason: object = error
+        if isinstance(error, UnidentifiedImageError):  # its own words name the buffer
+            reason = "it is no image that Pillow knows" if encoded else "it is empty"
+        raise DataError(f"{name}: the image cannot be decoded ({reason}); mend or remove it") from error

@@ -49,7 +49,7 @@ def read(
         shard_labels = _labels(table, label_column, shard)
         rows_seen += len(shard_labels)
         wanted = _wanted(shard_labels, classes)
-        encoded = table[image_column].combine_chunks().field("bytes")
+        encoded = _contents(table[image_column].combine_chunks())
         images += [
             decode_square(encoded[int(row)].as_py(), size, f"{shard}, row {row}") for row in np.flatnonzero(wanted)
         ]
@@ -68,7 +68,7 @@ def unpack(shards: list[Path], folder: Path) -> None:
         for shard in shards:
             lengths = [0]
             with _unpacked(shard, folder).open("wb") as file:
-                lengths += [file.write(encoded or b"") for encoded in _encoded(shard)]
+                lengths += [file.write(encoded or b"") for encoded in encoded_rows(shard)]
             np.save(_offsets(shard, folder), np.cumsum(lengths, dtype=np.int64))
     except OSError as error:
         raise DataError(f"the images cannot be written to {folder} ({error}); give a storage with more room") from error
@@ -113,16 +113,31 @@ def _offsets(shard: Path, folder: Path) -> Path:
     return folder / f"{shard.name}.offsets.npy"
 
 
-def _encoded(shard: Path) -> Iterator[bytes | None]:
-    """The encoded image of each row."""
+def encoded_rows(shard: Path) -> Iterator[bytes | None]:
+    """The encoded image of each row; memory does not grow with the file. Raises DataError for a damaged file."""
     pa = _arrow()
     column = _image_column(_schema(shard), shard)
     try:
         with pa.parquet.ParquetFile(shard, pre_buffer=False, buffer_size=1 << 20) as file:
             for batch in file.iter_batches(UNPACKED_AT_ONCE, columns=[column]):
-                yield from batch.column(0).field("bytes").to_pylist()
+                yield from _contents(batch.column(0)).to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise DataError(_damaged(shard, error)) from error
+
+
+def has_images(shard: Path) -> bool:
+    """Whether a whole Parquet file has a column of images."""
+    try:
+        _image_column(_schema(shard), shard)
+    except DataError:
+        return False
+    return True
+
+
+def count_rows(shard: Path) -> int:
+    """Rows of a file. Raises DataError for a damaged file, or one without images."""
+    _image_column(_schema(shard), shard)
+    return int(_arrow().parquet.read_metadata(shard).num_rows)
 
 
 def _layout(folder: Path, part: str, label_column: str) -> tuple[list[Path], tuple[str, ...], str]:
@@ -215,8 +230,20 @@ def _class_names(schema: Any, label_column: str, shard: Path) -> tuple[str, ...]
 
 
 def _image_column(schema: Any, shard: Path) -> str:
+    """Structs as the Hub has them, else the first column of bytes."""
     types = _arrow().types
     for column in schema:
         if types.is_struct(column.type) and column.type.get_field_index("bytes") >= 0:
             return column.name
-    raise DataError(f"{shard} has no image column; need a struct with a field 'bytes', got {', '.join(schema.names)}")
+    for column in schema:
+        if types.is_binary(column.type) or types.is_large_binary(column.type):
+            return column.name
+    raise DataError(
+        f"{shard} has no image column; need a struct with a field 'bytes', or encoded images as binary, "
+        f"got {', '.join(schema.names)}"
+    )
+
+
+def _contents(column: Any) -> Any:
+    """The encoded images of an image column, a pyarrow.Array."""
+    return column.field("bytes") if _arrow().types.is_struct(column.type) else column

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from proser_core.class_names import check_class_names
 from proser_core.config import DataConfig
 from proser_core.data.image_sets import ImageSet, ImageSource
 from proser_core.data.sources import count_classes, index_images, load_images
@@ -35,6 +36,7 @@ def make_task(
     tested = read(config.name, "test", classes=split.known + split.unknown)
     targets = _targets(known.labels, split)
     names = tuple(known.class_names[class_id] for class_id in split.known)
+    check_class_names(names)
     val_rows = stratified_rows(targets, names, config.val_fraction, seed)
     train, val = known.select(~val_rows), known.select(val_rows)
     development = _development_images(config, split, read, seed, count=len(val))

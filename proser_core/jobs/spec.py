@@ -14,6 +14,7 @@ from proser_core.jobs.store import Artefact
 PREPARE, PRETRAIN, TRIALS = "prepare", "pretrain", "trials"  # folders of a storage
 PROSER = "PROSER"  # a fine-tune scored by its own margin; every other row of a table is a control
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
+SCORES = "development.jsonl"  # of a trial in a search, scored after every epoch
 
 
 @dataclass(frozen=True)

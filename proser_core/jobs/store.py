@@ -72,13 +72,15 @@ class Store:
         found = find(folder)
         if found is not None:
             return found
-        self.announce(stage)
+        if stage not in self.ran:
+            self.announce(stage)
         started = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MANIFEST).unlink(missing_ok=True)
         built = build(folder) or Built()
-        self.ran[stage] = time.monotonic() - started
-        return seal(folder, inputs, built, seconds=self.ran[stage])
+        seconds = time.monotonic() - started
+        self.ran[stage] = self.ran.get(stage, 0.0) + seconds
+        return seal(folder, inputs, built, seconds=seconds)
 
 
 def seal(

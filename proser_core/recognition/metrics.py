@@ -7,7 +7,6 @@ unknown image is placed among them once, and a setting averages over its unknown
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.metrics import average_precision_score
 
 from proser_core.data.splits import ClassSplit
 from proser_core.recognition.scoring import OpenSetScores
@@ -118,6 +117,8 @@ def auroc(known_margins: np.ndarray, unknown_margins: np.ndarray) -> float:
 
 def aupr(known_margins: np.ndarray, unknown_margins: np.ndarray) -> float:
     """Average precision with unknown as the positive class."""
+    from sklearn.metrics import average_precision_score  # with pandas, which a prediction does not need
+
     is_unknown = np.concatenate([np.zeros(len(known_margins)), np.ones(len(unknown_margins))])
     return float(average_precision_score(is_unknown, -np.concatenate([known_margins, unknown_margins])))
 

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from proser_core.class_names import UNKNOWN, check_class_names
 from proser_core.config import NetworkConfig, from_json, to_json
 from proser_core.data.batches import Normalisation
 from proser_core.data.image_sets import to_rgb_square
@@ -19,12 +21,26 @@ from proser_core.errors import CheckpointError, ConfigError, DataError
 from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
-from proser_core.recognition.logits import compute_logits
+from proser_core.recognition.holdout import Holdout
+from proser_core.recognition.logits import LogitTable, compute_logits
 from proser_core.recognition.scoring import PlaceholderMargin, score, unknown_probabilities
 
-FORMAT = 2
-UNKNOWN = "unknown"
-CARD, WEIGHTS = "classifier.json", "weights.safetensors"
+FORMAT = 3
+CARD, WEIGHTS, HOLDOUT = "classifier.json", "weights.safetensors", "holdout.npz"
+NEEDED = {
+    "sha256",
+    "card_sha256",
+    "network",
+    "num_dummies",
+    "image_size",
+    "split",
+    "class_names",
+    "normalisation",
+    "margin",
+    "calibration",
+    "recipe",
+    "results",
+}
 
 
 @dataclass(frozen=True)
@@ -41,10 +57,24 @@ class Predictions:
     unknown_scores: np.ndarray
     probabilities: np.ndarray
 
+    def columns(self, class_names: Sequence[str]) -> dict[str, Any]:
+        """As columns of a table, one row an image: label, unknown, unknown_score, p_CLASS ..., p_unknown."""
+        names = [f"p_{name}" for name in (*class_names, UNKNOWN)]
+        return {
+            "label": self.labels,
+            "unknown": self.indices == len(class_names),
+            "unknown_score": self.unknown_scores.astype(np.float64),
+            **dict(zip(names, self.probabilities.T, strict=True)),
+        }
+
 
 @dataclass(frozen=True)
 class OpenSetClassifier:
-    """Names the known class of an image, or says that it is unknown."""
+    """Names the known class of an image, or says that it is unknown.
+
+    `results` are its metrics by name, as tracking has them, measured with the calibration that it was trained with;
+    `holdout` is what it says of validation images and development unknowns. Both may be missing.
+    """
 
     net: PlaceholderNet
     network: NetworkConfig
@@ -55,13 +85,18 @@ class OpenSetClassifier:
     margin: PlaceholderMargin
     calibration: Calibration
     recipe: dict[str, Any]
+    results: dict[str, float] = field(default_factory=dict)
+    holdout: Holdout | None = None
+
+    def __post_init__(self) -> None:
+        check_class_names(self.class_names)
 
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:
         """Classify uint8 images [N, H, W, 3] or [N, H, W]; another size is resampled.
 
         Raises DataError for images of another type or shape.
         """
-        logits = compute_logits(self.net, self._fit_size(images), self.normalisation, torch.device(device))
+        logits = self.logits(images, device)
         scores = score(logits, self.margin, self.calibration)
         names = (*self.class_names, UNKNOWN)
         return Predictions(
@@ -70,6 +105,14 @@ class OpenSetClassifier:
             unknown_scores=scores.unknown_scores,
             probabilities=unknown_probabilities(logits, self.margin, self.calibration.bias),
         )
+
+    def logits(self, images: np.ndarray, device: str = "cpu") -> LogitTable:
+        """What `predict` decides by, of the same images."""
+        return compute_logits(self.net, self._fit_size(images), self.normalisation, torch.device(device))
+
+    def no_predictions(self) -> Predictions:
+        """What `predict` would give for no image."""
+        return Predictions([], np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros((0, len(self.class_names) + 1)))
 
     def _fit_size(self, images: np.ndarray) -> np.ndarray:
         shape = (self.image_size, self.image_size, 3)
@@ -89,12 +132,16 @@ class OpenSetClassifier:
         return np.stack([to_rgb_square(Image.fromarray(image), self.image_size) for image in squeezed])
 
     def save(self, folder: Path) -> None:
-        """Write weights (safetensors) and everything else (JSON) into `folder`."""
+        """Write weights (safetensors), the holdout (.npz) and everything else (JSON) into `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         save_weights(self.net, folder / WEIGHTS)
+        files = [WEIGHTS]
+        if self.holdout is not None:
+            self.holdout.save(folder / HOLDOUT)
+            files.append(HOLDOUT)
         card = {
             "format": FORMAT,
-            "weights_sha256": _sha256(folder / WEIGHTS),
+            "sha256": {name: _sha256(folder / name) for name in files},
             "network": to_json(replace(self.network, weights_file="")),  # the weights are beside it
             "split_point": self.net.backbone.split_point,
             "num_dummies": self.net.dummies.out_features,
@@ -105,20 +152,21 @@ class OpenSetClassifier:
             "margin": to_json(self.margin),
             "calibration": to_json(self.calibration),
             "recipe": self.recipe,
+            "results": self.results,
         }
+        card["card_sha256"] = _digest(card)
         (folder / CARD).write_text(json.dumps(card, indent=1))
 
     @classmethod
     def load(cls, folder: str | Path) -> "OpenSetClassifier":
         """Read what `save` wrote; nothing is unpickled.
 
-        Raises CheckpointError for another format, for weights that are not the ones that were
-        saved, and for parts that do not belong together.
+        Raises CheckpointError for another format, for a file that is not the one that was saved, and for parts
+        that do not belong together.
         """
         folder = Path(folder)
         card = _read_card(folder)
-        if _sha256(folder / WEIGHTS) != card["weights_sha256"]:
-            raise CheckpointError(f"{folder / WEIGHTS} was changed after it was saved; fetch the model again")
+        _check_files(folder, card)
         try:
             split = from_json(ClassSplit, card["split"])
             network = from_json(NetworkConfig, card["network"])
@@ -135,6 +183,8 @@ class OpenSetClassifier:
         closed_set = make_closed_set_net(network, split.num_known, card["image_size"], seed=0)
         net = add_placeholders(closed_set, card["num_dummies"], seed=0)
         load_weights(net, folder / WEIGHTS)
+        if _digest(card) != card["card_sha256"]:  # last: what can be named was named above
+            raise CheckpointError(f"{folder / CARD} was changed after it was saved; fetch the model again")
         mean, std = card["normalisation"]
         return cls(
             net=net,
@@ -146,6 +196,8 @@ class OpenSetClassifier:
             margin=margin,
             calibration=calibration,
             recipe=card["recipe"],
+            results=card["results"],
+            holdout=Holdout.load(folder / HOLDOUT) if HOLDOUT in card["sha256"] else None,
         )
 
 
@@ -159,12 +211,29 @@ def _read_card(folder: Path) -> dict[str, Any]:
         raise CheckpointError(f"{folder / CARD} is not JSON ({error}); fetch the model again") from error
     found = card.get("format") if isinstance(card, dict) else None
     if found != FORMAT:
-        raise CheckpointError(f"{folder / CARD} has format {found!r}; this version reads format {FORMAT}")
-    needed = {"weights_sha256", "network", "num_dummies", "image_size", "split", "class_names", "normalisation"}
-    missing = sorted((needed | {"margin", "calibration", "recipe"}) - set(card))
+        older = isinstance(found, int) and found < FORMAT
+        raise CheckpointError(
+            f"{folder / CARD} has format {found!r}; this version reads format {FORMAT}. "
+            + ("The same `proser run` again, with its storage, writes it in this format" if older else "Update proser")
+        )
+    missing = sorted(NEEDED - set(card))
     if missing:
         raise CheckpointError(f"{folder / CARD} lacks {', '.join(missing)}; fetch the model again")
     return card
+
+
+def _check_files(folder: Path, card: dict[str, Any]) -> None:
+    for name, digest in card["sha256"].items():
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder} is not whole: {name} is missing; fetch the model again")
+        if _sha256(folder / name) != digest:
+            raise CheckpointError(f"{folder / name} was changed after it was saved; fetch the model again")
+
+
+def _digest(card: dict[str, Any]) -> str:
+    """SHA-256 of the card's values but itself."""
+    values = {name: value for name, value in card.items() if name != "card_sha256"}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _sha256(path: Path) -> str:

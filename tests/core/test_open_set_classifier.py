@@ -141,7 +141,7 @@ def test_changed_weights_are_refused_by_name(classifier, folder):
 
 
 @pytest.mark.parametrize(
-    "name", ["calibration", "weights_sha256", "network", "num_dummies", "image_size", "split", "class_names",
+    "name", ["calibration", "sha256", "card_sha256", "network", "num_dummies", "image_size", "split", "class_names",
              "normalisation", "recipe"],
 )  # fmt: skip
 def test_a_card_that_lacks_a_part_is_refused_by_name(folder, name):
@@ -176,10 +176,28 @@ def test_shortened_class_names_are_refused(folder):
         OpenSetClassifier.load(folder)
 
 
-@pytest.mark.parametrize("number", [0, 1, None, "2"])
+@pytest.mark.parametrize("change", [
+    lambda card: card["calibration"].update(bias=card["calibration"]["bias"] + 1),
+    lambda card: card["class_names"].reverse(),
+    lambda card: card["normalisation"][0].reverse(),
+    lambda card: card["recipe"].update(seed=7),
+], ids=["bias", "class names", "normalisation", "recipe"])  # fmt: skip
+def test_a_card_that_was_changed_in_a_plausible_way_is_refused(folder, change):
+    change_card(folder, change)
+    with pytest.raises(CheckpointError, match=f"{CARD} was changed after it was saved"):
+        OpenSetClassifier.load(folder)
+
+
+def test_an_older_format_says_what_to_do(folder):
+    change_card(folder, lambda card: card.update(format=2))
+    with pytest.raises(CheckpointError, match="The same `proser run` again, with its storage, writes it in this"):
+        OpenSetClassifier.load(folder)
+
+
+@pytest.mark.parametrize("number", [0, 2, None, "3"])
 def test_another_format_is_refused_with_both_numbers(folder, number):
     change_card(folder, lambda card: card.update(format=number))
-    with pytest.raises(CheckpointError, match=rf"has format {number!r}; this version reads format 2"):
+    with pytest.raises(CheckpointError, match=rf"has format {number!r}; this version reads format 3"):
         OpenSetClassifier.load(folder)
 
 
@@ -215,3 +233,9 @@ def test_weights_of_another_network_with_their_own_checksum_are_refused(classifi
     dataclasses.replace(classifier, net=tiny_net(3, 2)).save(tmp_path)
     with pytest.raises(CheckpointError, match="does not fit the network"):
         OpenSetClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize("names", [("ant", "bee", "ant"), ("ant", "unknown", "cow")])
+def test_class_names_that_mean_two_things_are_refused(classifier, names):
+    with pytest.raises(DataError, match="would mean two things"):
+        dataclasses.replace(classifier, class_names=names)

@@ -25,7 +25,7 @@ from pipelines.remote.lock import LOCK as REMOTE_LOCK
 from pipelines.remote.lock import alone_at
 from pipelines.remote.mirror import Mirror, mirrored
 from pipelines.remote.objects import Objects, RemoteError, checked
-from pipelines.search import SCORES, read_scores
+from pipelines.search import read_scores
 from pipelines.sweeping import SweepRequest, sweep
 from proser_core.config import Recipe, to_json
 from proser_core.errors import ConfigError
@@ -270,7 +270,7 @@ class TestATraining:
 
         def report(row: dict[str, float]) -> None:
             rows.append(row)
-            assert json.loads((machines.objects.read(f"trials/k/{SCORES}") or b"").splitlines()[-1]) in rows
+            assert json.loads((machines.objects.read(f"trials/k/{spec.SCORES}") or b"").splitlines()[-1]) in rows
             if len(rows) == 2:
                 raise ConnectionError("this machine is gone")
 

@@ -10,14 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import ray
 from mlflow.entities import Run
 from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
 
+from pipelines.best_of import register_best
 from pipelines.sweeping import SweepRequest, parse_indices, sweep
-from proser_core.errors import ConfigError, ProserError
+from pipelines.tracking.models import load
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError, ProserError, TrackingError
 from proser_core.jobs.lock import alone_in
 
 BETAS = '''"""Two points."""
@@ -176,6 +180,43 @@ def test_the_same_sweep_again_trains_nothing_and_doubles_nothing(swept: tuple, a
     assert "nothing to train" in text
     assert trained == swept[2]
     assert {run.info.run_id for run in runs} == {run.info.run_id for run in swept[3]}
+
+
+class TestItsBestTrial:
+    NAME = "digits, betas + pairs"
+
+    def test_is_registered_once_as_it_was_evaluated(self, again: object, swept: tuple, folder: RunFolder) -> None:
+        _, rows, _, _ = swept
+        made = register_best(self.NAME, folder.storage, 1, "of_sweep")
+        assert (made.version, made.aliases) == ("1", ("candidate", "champion"))
+        assert register_best(self.NAME, folder.storage, 1, "of_sweep").version == "1"
+        of_split = [row for row in rows if row["split_index"] == 1 and row["objective"] == "proser"]
+        best = max(of_split, key=lambda row: row["metrics"]["dev/macro_f1"])
+        model = load("models:/of_sweep/1")
+        assert model.classifier.results == pytest.approx(best["metrics"])
+        assert model.classifier.recipe["data"]["split_index"] == 1
+        assert model.classifier.recipe["finetune"]["beta"] == best["params"]["beta"]
+        assert "| CE fine-tune, MaxLogit |" in model.card
+        logits = model.classifier.logits(OpenSetTask.load(task_of(folder, best)).val.images)
+        np.testing.assert_allclose(
+            model.classifier.margin(logits), model.classifier.holdout.margins[: len(logits)], atol=1e-4
+        )
+
+    def test_of_another_split_or_sweep_is_refused(self, again: object, folder: RunFolder, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="--split-index got 7; the sweep has 0, 1"):
+            register_best(self.NAME, folder.storage, 7, "of_sweep")
+        with pytest.raises(TrackingError, match=r"has no sweep 'other'; .* Sweeps: .*digits, betas \+ pairs"):
+            register_best("other", folder.storage, None, "of_sweep")
+        with pytest.raises(ConfigError, match=r"does not hold trial .* whole; give the storage of the sweep"):
+            register_best(self.NAME, tmp_path, None, "of_sweep")
+
+
+def task_of(folder: RunFolder, row: dict[str, Any]) -> Path:
+    """The prepared images of a row's class split."""
+    for path in folder.storage.glob("prepare/*/manifest.json"):
+        if json.loads(path.read_text())["inputs"]["data"]["split_index"] == row["split_index"]:
+            return path.parent
+    raise AssertionError(row)
 
 
 def test_another_split_trains_that_one_alone(again: tuple, extended: tuple) -> None:

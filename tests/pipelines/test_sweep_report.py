@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pipeline_runs import tiny_recipe
 from pyarrow import parquet
 from rich.console import Console
 from sweep_tables import (
@@ -133,7 +134,7 @@ def test_the_table_is_read_back_as_it_was(tmp_path: Path) -> None:
 def test_a_report_has_every_figure_twice_and_the_same_bytes_again(tmp_path: Path) -> None:
     made = table("num_dummies", COUNTS[:3], range(2), by_count)
     for folder in ("first", "second"):
-        report(made, tmp_path / folder)
+        report(made, tiny_recipe(), tmp_path / folder)
     first, second = (
         {path.relative_to(tmp_path / name) for path in (tmp_path / name).rglob("*.*")} for name in ("first", "second")
     )
@@ -187,7 +188,7 @@ def test_a_sweep_without_any_outcome_still_has_a_report(tmp_path: Path) -> None:
     made = table("num_dummies", COUNTS[:2], range(1), by_count)
     for point in COUNTS[:2]:
         made = losing(made, point, 0)
-    report(made, tmp_path)
+    report(made, tiny_recipe(), tmp_path)
     text = (tmp_path / "results.md").read_text()
     assert "no point finished" in text
     assert text.count("- failed: ") == 2

@@ -28,7 +28,7 @@ parent = ParentRun.open(f"writer {number}", f"writer-{number}", {"number": numbe
 parent.start()
 rows = [{"epoch": epoch, "loss": 1 / (1 + epoch)} for epoch in range(epochs)]
 for trial in range(children):
-    parent.child(f"{number}-{trial}", f"trial {trial}", {"beta": trial})
+    parent.track_epochs(f"{number}-{trial}", f"trial {trial}", {"beta": trial}, rows[:1])
 for trial in range(children):
     row = {"key": f"{number}-{trial}", "name": f"trial {trial}", "params": {"beta": trial}}
     parent.track_trial({**row, "status": "finished", "reason": "", "metrics": {"dev/auroc": 0.5}}, rows)

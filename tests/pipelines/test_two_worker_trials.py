@@ -1,7 +1,8 @@
 """Trials of more than one DDP worker: a TorchTrainer under each Tune trial, on a real local Ray."""
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import ray
 from pipeline_runs import tiny_recipe
 
-from pipelines.cluster import Cluster
+from pipelines.cluster import DRIVER_RESOURCE, Cluster
 from proser_core.config import to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
@@ -61,6 +62,31 @@ def test_a_pretraining_that_diverges_leaves_its_reason(cluster: Cluster, task: A
     assert "must stay finite" in (folder / spec.FAILURE).read_text()
 
 
+def load_in(process: int) -> "Unloadable":
+    if os.getpid() != process:
+        raise RuntimeError("this process cannot load what it is to run")
+    return Unloadable()
+
+
+class Unloadable:
+    """What only this process can unpickle."""
+
+    def __reduce__(self) -> tuple[Callable[[int], "Unloadable"], tuple[int]]:
+        return load_in, (os.getpid(),)
+
+
+def test_a_trial_whose_process_never_began_leaves_that_as_its_reason(
+    cluster: Cluster, task: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cannot_begin = Unloadable()
+    monkeypatch.setattr("pipelines.cluster.run_single_trial", lambda config: print(cannot_begin))
+    folder = tmp_path / "trial"
+    job = spec.Job(kind="finetune", recipe=to_json(tiny_recipe()), task=str(task.path), folder=str(folder))
+    cluster.run_jobs([job], 1, "cannot-begin")
+    assert find(folder) is None
+    assert (folder / spec.FAILURE).read_text()
+
+
 def test_an_error_that_only_the_rank_that_scores_meets_ends_every_rank(
     cluster: Cluster, task: Artefact, tmp_path: Path
 ) -> None:
@@ -77,8 +103,10 @@ def test_an_error_that_only_the_rank_that_scores_meets_ends_every_rank(
     assert "logits that are not finite" in (tmp_path / "pretrain" / spec.FAILURE).read_text()
 
 
-def test_what_a_lost_controller_held_is_given_back(cluster: Cluster) -> None:
+def test_what_a_lost_controller_held_is_given_back_and_what_the_driver_holds_is_not(cluster: Cluster) -> None:
     cpus = cluster.connect()["CPU"]
+    own = ray.util.placement_group([{DRIVER_RESOURCE: 1}])  # as Tune makes one for each trial
+    ray.get(own.ready())
 
     @ray.remote(num_cpus=0)
     class Controller:
@@ -96,6 +124,8 @@ def test_what_a_lost_controller_held_is_given_back(cluster: Cluster) -> None:
         cluster.watch(2)
         time.sleep(0.2)
     assert free_cpus() == cpus
+    assert ray.util.placement_group_table(own)["state"] == "CREATED"
+    ray.util.remove_placement_group(own)
 
 
 def free_cpus() -> float:

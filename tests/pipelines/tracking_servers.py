@@ -1,4 +1,4 @@
-"""An MLflow server with PostgreSQL behind it, for tests that speak to it through HTTP."""
+"""MLflow servers, with PostgreSQL behind them or another database, for tests that speak to them through HTTP."""
 
 import importlib.util
 import os
@@ -27,13 +27,18 @@ def tracking_server() -> Iterator[str]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tracking")))
         database = stack.enter_context(_postgres())
-        (port,) = free_ports(1)
-        command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", database, "--workers", "1"]
-        command += ["--artifacts-destination", folder.as_uri(), "--host", "127.0.0.1", "--port", str(port)]
-        environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-        environment.pop("MLFLOW_TRACKING_URI", None)
-        stack.enter_context(_running(command, folder / "server.log", end, env=environment, cwd=folder))
-        address = f"http://127.0.0.1:{port}"
+        yield stack.enter_context(mlflow_server(database, folder, free_ports(1)[0]))
+
+
+@contextmanager
+def mlflow_server(database: str, folder: Path, port: int) -> Iterator[str]:
+    """Address of an MLflow server over a database, with artefacts in `folder`; it ends by `kill -9`."""
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", database, "--workers", "1"]
+    command += ["--artifacts-destination", folder.as_uri(), "--host", "127.0.0.1", "--port", str(port)]
+    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environment.pop("MLFLOW_TRACKING_URI", None)
+    address = f"http://127.0.0.1:{port}"
+    with _running(command, folder / "server.log", end, env=environment, cwd=folder):
         _wait(lambda: urllib.request.urlopen(f"{address}/health", timeout=5), folder / "server.log")
         yield address
 

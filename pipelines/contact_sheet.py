@@ -1,0 +1,60 @@
+"""The most unknown images of many, drawn together: what a model should perhaps be taught next."""
+
+import heapq
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.answers import LOOKED_AT, Answer
+from proser_core.errors import ConfigError
+
+COLUMNS = 8
+ENDINGS = (".png", ".pdf", ".svg", ".jpg")
+
+
+def check_picture(path: Path | None, option: str) -> None:
+    """Raises ConfigError for a path that no picture can be written to."""
+    if path is not None and (path.suffix not in ENDINGS or not path.parent.is_dir() or path.is_dir()):
+        raise ConfigError(f"{option} got {path}; need a file in a folder that exists, ending in {', '.join(ENDINGS)}")
+
+
+class ContactSheet:
+    """Keeps the LOOKED_AT most unknown images that it is shown; does nothing without a path."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._number = path, itertools.count()
+        self._kept: list[tuple[float, int, str, np.ndarray]] = []
+
+    def add(self, part: Answer) -> None:
+        """Look at another part."""
+        if self._path is None:
+            return
+        for row, pixels in zip(part.outliers, part.pixels, strict=True):
+            found = (float(part.predictions.unknown_scores[row]), -next(self._number), part.names[row], pixels)
+            (heapq.heappush if len(self._kept) < LOOKED_AT else heapq.heappushpop)(self._kept, found)
+
+    def save(self) -> None:
+        """Draw what was kept, most unknown first."""
+        if self._path is None or not self._kept:
+            return
+        from matplotlib.figure import Figure
+
+        kept = sorted(self._kept, key=lambda each: each[:2], reverse=True)
+        rows = -(-len(kept) // COLUMNS)
+        figure = Figure(figsize=(1.5 * COLUMNS, 1.85 * rows + 0.5), layout="constrained")
+        figure.suptitle("most unknown first; below each image its unknown score, in logits")
+        axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
+        for axis in axes:
+            axis.set_xticks([])
+            axis.set_yticks([])
+            axis.set_frame_on(False)
+        for axis, (score, _, name, pixels) in zip(axes, kept, strict=False):
+            axis.imshow(pixels, interpolation="nearest")
+            axis.set_xlabel(f"{_short(name)}\n{score:.1f}", fontsize=7)
+        figure.savefig(self._path, dpi=150)
+
+
+def _short(name: str, length: int = 22) -> str:
+    name = name.rsplit("/", 1)[-1]
+    return name if len(name) <= length else f"...{name[3 - length :]}"

@@ -1,0 +1,104 @@
+"""Which version holds an alias, and why: every decision is an MLflow run, and an alias moves in one place alone."""
+
+import re
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.tracking.limits import LONGEST_TAG, fitting, shortened
+from pipelines.tracking.runs import NOTE
+from pipelines.tracking.server import experiment_id
+from proser_core.errors import TrackingError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from mlflow import MlflowClient
+
+KIND, MODEL, ALIAS, VERSION, BEFORE = (f"proser.decision{part}" for part in ("", ".model", ".alias", ".to", ".from"))
+PROMOTED, FORCED, REFUSED, ROLLED_BACK = "promoted", "promoted by force", "refused", "rolled back"
+OVERTAKEN = "without effect"  # what was decided, and could not be done
+ALIASES = re.compile(r"(?!(?i:latest|v\d+)$)[A-Za-z0-9_-]{1,255}")  # as MLflow takes them
+NOTE_FILE = "decision.md"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`alias` of `model` goes from version `before` (empty: none) to `version`; or not, where it is refused."""
+
+    kind: str
+    model: str
+    alias: str
+    version: str
+    before: str
+
+    @property
+    def title(self) -> str:
+        """For the list of runs."""
+        over = f" over version {self.before}" if self.before else ""
+        return f"{self.kind}: {self.model} version {self.version} as {self.alias}{over}"
+
+
+def holder(client: "MlflowClient", model: str, alias: str) -> str:
+    """The version that has the alias, empty where none has."""
+    return str(client.get_registered_model(model).aliases.get(alias, ""))
+
+
+def carry_out(
+    client: "MlflowClient", decision: Decision, metrics: Mapping[str, float], note: str, figure: "Figure | None" = None
+) -> str:
+    """Write down what was decided and on what grounds, and move the alias unless it is refused; the run's id.
+
+    Raises TrackingError where the alias is not where the decision found it; the run then says that it had no effect.
+    """
+    tags = {
+        KIND: decision.kind,
+        MODEL: decision.model,
+        ALIAS: decision.alias,
+        VERSION: decision.version,
+        BEFORE: decision.before,
+        NOTE: fitting(note, LONGEST_TAG, NOTE_FILE),
+    }
+    made = client.create_run(experiment_id(client), run_name=shortened(decision.title), tags=tags)
+    run_id = str(made.info.run_id)
+    try:
+        for name, value in metrics.items():
+            client.log_metric(run_id, name, value)
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / NOTE_FILE).write_text(note)
+            if figure is not None:
+                figure.savefig(Path(folder) / "comparison.png", dpi=150)
+            client.log_artifacts(run_id, folder)
+        if decision.kind != REFUSED:
+            _move(client, decision)
+    except BaseException:
+        with suppress(Exception):  # what went wrong matters more than its mark
+            client.set_tag(run_id, KIND, OVERTAKEN)
+            client.set_terminated(run_id, "FAILED")
+        raise
+    client.set_terminated(run_id)
+    return run_id
+
+
+def _move(client: "MlflowClient", decision: Decision) -> None:
+    now = holder(client, decision.model, decision.alias)
+    if now != decision.before:
+        raise TrackingError(
+            f"{decision.alias} of {decision.model!r} went from version {decision.before or 'none'} to "
+            f"{now or 'none'} while this was decided; give the command again to compare with that one"
+        )
+    client.set_registered_model_alias(decision.model, decision.alias, decision.version)
+
+
+def came_from(client: "MlflowClient", model: str, alias: str, version: str) -> str:
+    """The version that had the alias before `version` was last promoted to it; empty where no decision says so.
+
+    Rollbacks are passed over: a second one leads further back, not forth again.
+    """
+    wanted = {MODEL: model, ALIAS: alias, VERSION: version}
+    query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in wanted.items())
+    query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, ROLLED_BACK, OVERTAKEN))
+    runs = client.search_runs([experiment_id(client)], query, order_by=["start_time DESC"], max_results=1)
+    return str(runs[0].data.tags[BEFORE]) if runs else ""

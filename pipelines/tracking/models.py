@@ -1,0 +1,139 @@
+"""Registered models by URI: which version one means, and the classifier in it."""
+
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.model_card import MODEL_CARD
+from pipelines.tracking.registry import CLASSIFIER
+from pipelines.tracking.server import connect, is_outage, shown_uri
+from proser_core.errors import TrackingError, first_line
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+URI = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))")
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a registered model; `created` in seconds since 1970."""
+
+    name: str
+    number: str
+    tags: dict[str, str]
+    run_id: str
+    created: float
+
+    @classmethod
+    def of(cls, found: "ModelVersion") -> "Version":
+        """MLflow gives the number as text or as a number."""
+        return cls(found.name, str(found.version), found.tags, found.run_id or "", found.creation_timestamp / 1000)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A classifier, what it was named by, and its version in the registry; none for a folder."""
+
+    uri: str
+    classifier: OpenSetClassifier
+    version: Version | None
+    card: str = ""
+    """Its model card, in Markdown."""
+
+    @property
+    def title(self) -> str:
+        """For people: the name and version, or the folder."""
+        return self.uri if self.version is None else f"{self.version.name} version {self.version.number}"
+
+
+def load(uri: str) -> Model:
+    """The classifier behind models:/NAME@ALIAS, models:/NAME/VERSION, or in a folder.
+
+    Raises TrackingError for a model, alias or version that the registry does not have, CheckpointError for a
+    folder that is no classifier, or one that was changed.
+    """
+    if not uri.startswith("models:"):
+        return Model(uri, OpenSetClassifier.load(Path(uri)), None)
+    client = connect()
+    found = find(client, uri)
+    return _fetch(uri, found)
+
+
+def find(client: "MlflowClient", uri: str) -> Version:
+    """The version that a models:/ URI means. Raises TrackingError with what there is."""
+    from mlflow.exceptions import MlflowException
+
+    parts = URI.fullmatch(uri)
+    if parts is None:
+        raise TrackingError(f"got {uri}; need models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier")
+    name = parts["name"]
+    versions = existing_versions(client, name)
+    try:
+        if parts["alias"]:
+            return Version.of(client.get_model_version_by_alias(name, parts["alias"]))
+        return Version.of(client.get_model_version(name, parts["version"]))
+    except MlflowException as error:
+        if is_outage(error):
+            raise
+        aliases = ", ".join(f"@{alias}" for alias in sorted(client.get_registered_model(name).aliases))
+        numbers = ", ".join(version.number for version in versions)
+        raise TrackingError(
+            f"the model {name!r} has no {'alias' if parts['alias'] else 'version'} "
+            f"{parts['alias'] or parts['version']!r}; it has versions {numbers} and aliases {aliases or 'none'}"
+        ) from None
+
+
+def existing_versions(client: "MlflowClient", name: str) -> list[Version]:
+    """As `versions_of`; raises TrackingError with the models that there are where there is none."""
+    versions = versions_of(client, name)
+    if not versions:
+        names = ", ".join(sorted(model.name for model in client.search_registered_models())) or "none yet"
+        raise TrackingError(
+            f"{shown_uri()} has no version of a model {name!r}; it has models: {names}. `proser run` registers one"
+        )
+    return versions
+
+
+def versions_of(client: "MlflowClient", name: str) -> list[Version]:
+    """All versions of a model, newest first; none where there is no such model."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.get_registered_model(name)
+    except MlflowException as error:
+        if is_outage(error):
+            raise
+        return []
+    found: list[Version] = []
+    token = None
+    while True:
+        page = client.search_model_versions(f"name = '{name}'", max_results=500, page_token=token)
+        found += map(Version.of, page)
+        token = page.token
+        if not token:
+            return sorted(found, key=lambda version: -int(version.number))
+
+
+def _fetch(uri: str, version: Version) -> Model:
+    """Raises TrackingError where the version's files are gone."""
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            place = mlflow.artifacts.download_artifacts(
+                f"models:/{version.name}/{version.number}/artifacts/{CLASSIFIER}", dst_path=folder
+            )
+        except (MlflowException, OSError) as error:
+            raise TrackingError(
+                f"version {version.number} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "
+                "artefacts, or register it again with the same `proser run`"
+            ) from error
+        card = Path(place) / MODEL_CARD
+        text = card.read_text() if card.is_file() else ""
+        return Model(uri, OpenSetClassifier.load(place), version, text)

@@ -1,0 +1,51 @@
+"""The MLflow run of a finished sweep, by its name or its id, and its report."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipelines.tracking.server import experiment_id, shown_uri
+from proser_core.errors import TrackingError, first_line
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+LISTED = 5  # sweeps that an error names
+
+
+def find_run(client: "MlflowClient", sweep: str) -> "Run":
+    """The run with this id, or the newest with this name. Raises TrackingError where there is none."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return client.get_run(sweep)
+    except MlflowException:
+        pass
+    sweeps = "params.spaces != ''"  # a trial has no such parameter
+    named = f"{sweeps} and attributes.run_name = '{sweep}'"
+    found = next(iter(_newest(client, named, 1)), None) if "'" not in sweep else None
+    if found is None:
+        names = "; ".join(dict.fromkeys(str(run.info.run_name) for run in _newest(client, sweeps, LISTED))) or "none"
+        raise TrackingError(f"{shown_uri()} has no sweep {sweep!r}; give the name or id of a run. Sweeps: {names}")
+    return found
+
+
+def _newest(client: "MlflowClient", query: str, count: int) -> "list[Run]":
+    found = client.search_runs([experiment_id(client)], query, order_by=["start_time DESC"], max_results=count)
+    return list(found)
+
+
+def fetch_report(client: "MlflowClient", run: "Run", names: Sequence[str], place: Path) -> Path:
+    """A folder with these files of a sweep's report. Raises TrackingError where it has no report."""
+    from mlflow.exceptions import MlflowException
+
+    for name in names:
+        try:
+            client.download_artifacts(run.info.run_id, name, str(place))
+        except (MlflowException, OSError) as error:
+            raise TrackingError(
+                f"the run {run.info.run_name!r} has no {name} ({first_line(error)}); it is no sweep that has ended. "
+                "The same `proser sweep` again ends it"
+            ) from error
+    return place

@@ -1,0 +1,41 @@
+"""Padded and mirrored images, of which random crops are windows, held once for all processes of a machine."""
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+
+def padded_versions(images: np.ndarray, padding: int, flip: bool) -> np.ndarray:
+    """uint8[V, N, H + 2 * padding, W + 2 * padding, 3] of uint8[N, H, W, 3]: as they are, and mirrored where V is 2."""
+    border = ((0, 0), (padding, padding), (padding, padding), (0, 0))
+    padded = np.pad(images, border)
+    return np.stack([padded, padded[:, :, ::-1]]) if flip else padded[None]
+
+
+def shared_table(images: np.memmap, padding: int, flip: bool) -> np.ndarray:
+    """`padded_versions`, mapped from a hidden file beside that of the images; the first process writes it.
+
+    Where it cannot be written, or the file system has no locks, this process holds a table of its own.
+    """
+    source = Path(str(images.filename))
+    path = source.with_name(f".{source.stem}.crops-{padding}-{int(flip)}.npy")
+    with suppress(OSError), path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a table that another process replaced would be held beside the new one
+        if not (path.is_file() and path.stat().st_mtime_ns >= source.stat().st_mtime_ns):
+            _write(path, padded_versions(images, padding, flip))
+        return np.load(path, mmap_mode="c")  # pages are shared until one is written to, which nobody does
+    return padded_versions(images, padding, flip)
+
+
+def _write(path: Path, table: np.ndarray) -> None:
+    """Whole or not at all, whatever ends this process."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            np.save(file, table)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

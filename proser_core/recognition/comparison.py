@@ -1,0 +1,117 @@
+"""Whether a candidate may take a champion's place: the paired bootstrap difference on the same images."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binomtest
+
+from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.holdout import METRICS, Holdout
+
+RESAMPLES = 2_000
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric of candidate and champion, fractions; candidate minus champion with its 95 % interval."""
+
+    candidate: float
+    champion: float
+    difference: float
+    low: float
+    high: float
+
+    def holds(self, tolerance: float) -> bool:
+        """Whether the candidate is shown to be no worse than by `tolerance`: the interval lies above that."""
+        return self.low >= -tolerance
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Candidate against champion. `known_rate` is the candidate's on the validation images, `interval` where its
+    rate on new images lies with 95 % confidence, `target_rate` what it has to hold."""
+
+    differences: dict[str, Difference]
+    known_rate: float
+    interval: tuple[float, float]
+    target_rate: float
+    tolerance: float
+    num_known: int
+    num_unknown: int
+
+    @property
+    def objections(self) -> list[str]:
+        """Why the candidate is not to be promoted; empty where it may be."""
+        found = [
+            f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)}; "
+            f"{100 * self.tolerance:g} may be lost"
+            for name, each in self.differences.items()
+            if not each.holds(self.tolerance)
+        ]
+        if self.interval[1] < self.target_rate:
+            found.append(
+                f"known rate: {100 * self.known_rate:.1f} % of the validation images stay known (95 % interval to "
+                f"{100 * self.interval[1]:.1f} %); the target is {100 * self.target_rate:g} %"
+            )
+        return found
+
+
+def compare(
+    candidate: Holdout,
+    calibration: Calibration,
+    champion: Holdout,
+    champion_bias: float,
+    *,
+    tolerance: float,
+    seed: int = 0,
+) -> Comparison:
+    """Both on the same images, each at its own bias, which stays as it was fitted.
+
+    Known and unknown images are drawn anew RESAMPLES times (Efron 1979), the same ones for both. Raises ValueError
+    for holdouts of different images.
+    """
+    if candidate.fingerprint != champion.fingerprint:
+        raise ValueError("two classifiers are compared on the same images only")
+    bias = calibration.bias
+    ours, theirs = candidate.metrics(bias), champion.metrics(champion_bias)
+    drawn = np.array(
+        [
+            _difference(candidate.select(rows), bias, champion.select(rows), champion_bias)
+            for rows in _resamples(candidate.is_known, np.random.default_rng(seed))
+        ]
+    )
+    ends = 100 * np.array([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    low, high = np.percentile(drawn, ends, axis=0)
+    known = int(candidate.is_known.sum())
+    rate = candidate.known_rate(bias)
+    interval = binomtest(round(rate * known), known).proportion_ci(CONFIDENCE)
+    return Comparison(
+        differences={
+            name: Difference(ours[name], theirs[name], ours[name] - theirs[name], float(low[i]), float(high[i]))
+            for i, name in enumerate(METRICS)
+        },
+        known_rate=rate,
+        interval=(float(interval.low), float(interval.high)),
+        target_rate=calibration.target_rate,
+        tolerance=tolerance,
+        num_known=known,
+        num_unknown=len(candidate.targets) - known,
+    )
+
+
+def _difference(candidate: Holdout, bias: float, champion: Holdout, champion_bias: float) -> list[float]:
+    ours, theirs = candidate.metrics(bias), champion.metrics(champion_bias)
+    return [ours[name] - theirs[name] for name in METRICS]
+
+
+def _resamples(is_known: np.ndarray, generator: np.random.Generator) -> Iterator[np.ndarray]:
+    """As many known and unknown images as there are, drawn with replacement."""
+    groups = [np.flatnonzero(is_known), np.flatnonzero(~is_known)]
+    for _ in range(RESAMPLES):
+        yield np.concatenate([group[generator.integers(len(group), size=len(group))] for group in groups])
+
+
+def _points(fraction: float) -> str:
+    return f"{100 * fraction:+.1f}"

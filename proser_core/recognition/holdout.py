@@ -1,0 +1,101 @@
+"""`Holdout`: what a classifier says of images that it was not trained on, by which it is compared with another one."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from proser_core.data.image_sets import ImageSource
+from proser_core.data.tasks import OpenSetTask
+from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.metrics import auroc, open_set_macro_f1
+from proser_core.recognition.scoring import Margin
+
+METRICS = {"macro_f1": "macro-F1", "auroc": "AUC", "closed_set_accuracy": "closed-set accuracy"}
+"""By which classifiers are compared, with their names for people."""
+ARRAYS = ("margins", "known_predictions", "targets")
+CHUNK = 256  # images that are decoded at a time
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """Margins float[N], closed-set predictions int64[N] in 0..K-1 and targets int64[N] in 0..K of validation images
+    and development unknowns, one row an image.
+
+    Two of them stand for the same images, in the same order, where their fingerprints are equal.
+    """
+
+    margins: np.ndarray
+    known_predictions: np.ndarray
+    targets: np.ndarray
+    num_known: int
+    fingerprint: str
+
+    @classmethod
+    def of(cls, logits: dict[str, LogitTable], margin: Margin, task: OpenSetTask) -> "Holdout":
+        """From the logits of a task's parts."""
+        tables = [logits["val"], logits["development"]]
+        return cls(
+            margins=np.concatenate([margin(table) for table in tables]),
+            known_predictions=np.concatenate([table.known_predictions() for table in tables]),
+            targets=np.concatenate([task.val.targets, task.development.targets]),
+            num_known=task.num_known,
+            fingerprint=fingerprint(task),
+        )
+
+    @property
+    def is_known(self) -> np.ndarray:
+        """bool[N]: images of known classes."""
+        return self.targets < self.num_known
+
+    def known_rate(self, bias: float) -> float:
+        """Share of the validation images that stay known."""
+        return float((self.margins[self.is_known] >= bias).mean())
+
+    def metrics(self, bias: float) -> dict[str, float]:
+        """METRICS by name, fractions; macro-F1 at this bias."""
+        known = self.is_known
+        predictions = np.where(self.margins >= bias, self.known_predictions, self.num_known)
+        return {
+            "macro_f1": open_set_macro_f1(predictions, self.targets, self.num_known),
+            "auroc": auroc(self.margins[known], self.margins[~known]),
+            "closed_set_accuracy": float((self.known_predictions[known] == self.targets[known]).mean()),
+        }
+
+    def select(self, rows: np.ndarray) -> "Holdout":
+        """The images at `rows`, any of them as often as it is listed."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
+
+    def save(self, path: Path) -> None:
+        """Write it as .npz."""
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        np.savez_compressed(path, allow_pickle=False, num_known=self.num_known, fingerprint=self.fingerprint, **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> "Holdout":
+        """Inverse of `save`."""
+        with np.load(path) as arrays:
+            return cls(
+                **{name: arrays[name] for name in ARRAYS},
+                num_known=int(arrays["num_known"]),
+                fingerprint=str(arrays["fingerprint"]),
+            )
+
+
+def fingerprint(task: OpenSetTask) -> str:
+    """Digest of the names of the known classes in their order, and of validation and development images and targets."""
+    digest = hashlib.sha256("\0".join(task.class_names).encode())
+    for part in (task.val, task.development):
+        digest.update(np.ascontiguousarray(part.targets, np.int64).tobytes())
+        for pixels in _pixels(part.images):
+            digest.update(pixels.tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _pixels(images: np.ndarray | ImageSource) -> Iterator[np.ndarray]:
+    if isinstance(images, np.ndarray):
+        yield from images
+    else:
+        yield from images.batches(np.arange(len(images)), CHUNK)

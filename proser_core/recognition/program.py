@@ -1,0 +1,60 @@
+"""A classifier as one exported program (.pt2), for use where this code is not installed.
+
+import json, torch
+extra = {"classes.json": ""}
+program = torch.export.load("program.pt2", extra_files=extra).module()
+indices, unknown_scores, probabilities = program(images)   # uint8[N, size, size, 3]
+names = json.loads(extra["classes.json"])                  # the last one is "unknown"
+"""
+
+import copy
+import json
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from proser_core.class_names import UNKNOWN
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+PROGRAM, CLASSES = "program.pt2", "classes.json"
+
+
+class Decision(nn.Module):
+    """Images to decisions in one forward: normalisation, network, margin and bias are inside."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, classifier: OpenSetClassifier) -> None:
+        super().__init__()
+        self.net = copy.deepcopy(classifier.net).requires_grad_(False)  # callers need no torch.no_grad
+        self.dummy_weight, self.bias = classifier.margin.dummy_weight, classifier.calibration.bias
+        mean, std = (torch.tensor(values).reshape(1, 3, 1, 1) for values in classifier.normalisation)
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """uint8[N, H, W, 3] -> indices int64[N] in 0..K (K unknown), unknown scores float32[N] in logits (above 0
+        for unknown), probabilities float64[N, K+1].
+        """
+        pixels = images.permute(0, 3, 1, 2).float() / 255
+        known, dummies = self.net((pixels - self.mean) / self.std)
+        best = known.amax(1)
+        margins = best - self.dummy_weight * dummies.amax(1) if self.dummy_weight else best
+        scores = self.bias - margins
+        unknown = best.double() + (self.bias - margins.double())
+        probabilities = torch.cat([known.double(), unknown[:, None]], 1).softmax(1)
+        indices = torch.where(margins >= self.bias, known.argmax(1), known.shape[1])
+        return indices, scores, probabilities
+
+
+def export_program(classifier: OpenSetClassifier, path: Path) -> None:
+    """Write the classifier as a program that takes any number of images."""
+    size = classifier.image_size
+    example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
+    decision = Decision(classifier).cpu().eval()
+    exported = torch.export.export(decision, (example,), dynamic_shapes=({0: Dim("images", min=1)},), strict=False)
+    names = [*classifier.class_names, UNKNOWN]
+    torch.export.save(exported, path, extra_files={CLASSES: json.dumps(names)})

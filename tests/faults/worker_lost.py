@@ -1,0 +1,69 @@
+"""A process that trains is killed; the driver lives, and nobody gives the command again."""
+
+import os
+import signal
+
+import psutil
+from lab import Lab
+from losses import Loss
+from sweeps import EPOCHS, ONE, Sweep, require
+
+from proser_core.jobs.spec import PRETRAIN, TRIALS
+
+TWO_WORKERS = ("--cluster.num-workers", "2")
+
+
+def one_worker(lab: Lab) -> Loss:
+    """A worker is killed with `kill -9` in the pretraining and in two trials."""
+    undisturbed = lab.undisturbed()
+    with lab.sweep() as sweep:
+        sweep.begin()
+        for stage in (PRETRAIN, TRIALS, TRIALS):
+            training, writer = _in_mid_training(sweep, stage)
+            sweep.strike([training])
+            os.kill(writer, signal.SIGKILL)
+        sweep.ended(0)
+        sweep.until_gone()
+    return Loss.of("worker killed with `kill -9`", sweep, undisturbed)
+
+
+def one_of_two(lab: Lab) -> Loss:
+    """The worker that writes is killed in one DDP trial of two workers, the other one in the next."""
+    undisturbed = lab.undisturbed(TWO_WORKERS, ONE)
+    with lab.sweep(TWO_WORKERS, space=ONE) as sweep:
+        sweep.begin()
+        for which in ("writer", "other"):
+            training, writer = _in_mid_training(sweep, TRIALS)
+            sweep.strike([training])
+            os.kill(writer if which == "writer" else _fellow(writer), signal.SIGKILL)
+        sweep.ended(0)
+        sweep.until_gone()
+    return Loss.of("one of two DDP workers killed with `kill -9`", sweep, undisturbed)
+
+
+def _in_mid_training(sweep: Sweep, stage: str) -> tuple[str, int]:
+    """A training that has an epoch on disk and another one to go, and was not struck yet; and who writes it."""
+    found: dict[str, int] = {}
+    before = {training for strike in sweep.strikes for training in strike.struck}
+
+    def look() -> bool:
+        nonlocal found
+        found = {
+            training: writer
+            for training, writer in sweep.diary.in_progress(stage).items()
+            if training not in before and 0 < len(sweep.diary.numbers(training)) < EPOCHS - 1
+        }
+        return bool(found)
+
+    sweep.until(look, f"an epoch in {stage} to strike after")
+    return next(iter(found.items()))
+
+
+def _fellow(writer: int) -> int:
+    """The other worker of a training: the process that Ray calls by the same name."""
+    process = psutil.Process(writer)
+    raylet = process.parent()
+    assert raylet is not None
+    fellows = [each for each in raylet.children() if each != process and each.cmdline() == process.cmdline()]
+    require(len(fellows) == 1, f"{len(fellows)} processes beside {process.cmdline()}")
+    return fellows[0].pid

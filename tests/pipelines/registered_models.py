@@ -1,0 +1,93 @@
+"""Classifiers of real digits, better and worse ones, and a registry that they are put into."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from pipeline_runs import tiny_recipe
+
+from pipelines.model_card import MODEL_CARD, model_card
+from pipelines.tracking import decisions
+from pipelines.tracking.registry import Registered, register
+from pipelines.tracking.server import connect, experiment_id
+from proser_core.config import to_json
+from proser_core.data.tasks import OpenSetTask
+from proser_core.jobs.files import sha256_of
+from proser_core.jobs.store import Artefact
+from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.networks.weights import load_weights
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.holdout import Holdout
+from proser_core.recognition.logits import compute_logits
+from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
+from proser_core.recognition.scoring import PlaceholderMargin
+
+MARGIN = PlaceholderMargin(0.0)
+
+
+def classifier_of(task: Artefact, weights: Path, noise: float = 0.0, dropped: int = 0) -> OpenSetClassifier:
+    """The network of `weights`, spoiled by noise on its last layer; without the last `dropped` validation images."""
+    recipe, images = tiny_recipe(), OpenSetTask.load(task.path)
+    images = replace(images, val=replace(images.val, **_without_last(images, dropped)))
+    closed_set = make_closed_set_net(recipe.network, images.num_known, recipe.data.image_size, seed=0)
+    load_weights(closed_set, weights)
+    net = add_placeholders(closed_set, 2, seed=0)
+    with torch.no_grad():
+        net.classifier.weight += noise * torch.randn(
+            net.classifier.weight.shape, generator=torch.Generator().manual_seed(5)
+        )
+    parts = {name: getattr(images, name).images for name in ("val", "development", "test")}
+    normalisation, device = (images.mean, images.std), torch.device("cpu")
+    logits = {name: compute_logits(net, part, normalisation, device) for name, part in parts.items()}
+    report = evaluate(logits, MARGIN, images, 0.95)
+    return OpenSetClassifier(
+        net=net,
+        network=recipe.network,
+        image_size=recipe.data.image_size,
+        split=images.split,
+        class_names=images.class_names,
+        normalisation=normalisation,
+        margin=MARGIN,
+        calibration=report.calibration,
+        recipe=to_json(recipe),
+        results=report.flat(),
+        holdout=Holdout.of(logits, MARGIN, images),
+    )
+
+
+def _without_last(images: OpenSetTask, count: int) -> dict[str, np.ndarray]:
+    kept = len(images.val) - count
+    return {"images": np.asarray(images.val.images[:kept]), "targets": images.val.targets[:kept]}
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A registered model in the database that MLFLOW_TRACKING_URI names; `folder` is for what it is made of."""
+
+    folder: Path
+    name: str
+
+    @property
+    def client(self) -> MlflowClient:
+        return connect()
+
+    def add(self, classifier: OpenSetClassifier) -> Registered:
+        """Register it as `proser run` does."""
+        client = self.client
+        run_id = client.create_run(experiment_id(client), run_name="trained").info.run_id
+        place = self.folder / run_id
+        classifier.save(place)
+        (place / MODEL_CARD).write_text(model_card(classifier, {"MaxLogit": classifier.results}))
+        return register(client, run_id, self.name, place, sha256_of(place / CARD), {"proser.recipe": "digits"})
+
+    @property
+    def champion(self) -> str:
+        return str(self.client.get_registered_model(self.name).aliases.get("champion", ""))
+
+    def decided(self) -> list[Run]:
+        """The decisions on this model, oldest first."""
+        query = f"tags.`{decisions.MODEL}` = '{self.name}'"
+        return list(self.client.search_runs([experiment_id(self.client)], query, order_by=["start_time ASC"]))

@@ -1,0 +1,32 @@
+"""Texts that MLflow's databases have room for."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.tracking.limits import LONGEST_NAME, fitting, shortened
+
+SECTIONS = st.lists(st.text(st.characters(codec="ascii", exclude_characters="#\r"), max_size=60), min_size=1)
+
+
+@given(SECTIONS, st.integers(120, 400))
+def test_a_text_keeps_whole_sections_and_says_where_the_rest_is(sections: list[str], room: int) -> None:
+    text = "\n## ".join(sections)
+    kept = fitting(text, room, "card.md")
+    assert len(kept) <= room
+    if len(text) <= room:
+        assert kept == text
+        return
+    head, end = kept.split("\n\nThe other sections are in card.md")
+    assert end == ", among the artifacts.\n"
+    assert text.startswith(head)
+
+
+def test_a_section_is_kept_whole_or_left_out() -> None:
+    text = "about\n## one\n" + 40 * "a " + "\n## two\n" + 40 * "b "
+    assert fitting(text, 160, "card.md").startswith("about\n## one\n" + (40 * "a ").rstrip() + "\n\nThe other")
+
+
+@given(st.text(min_size=1, max_size=2 * LONGEST_NAME))
+def test_a_name_is_as_long_as_a_run_may_have(name: str) -> None:
+    assert len(shortened(name)) <= LONGEST_NAME
+    assert shortened(name) == name or shortened(name).endswith("...")

@@ -1,0 +1,206 @@
+"""A model on images of a user's own: calibrated anew, evaluated, and watched for drift."""
+
+import io
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from registered_models import Registry, classifier_of
+from rich.console import Console
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+
+from pipelines.drift import drift, measure_drift
+from pipelines.evaluating import evaluate_model
+from pipelines.own_images import score_folder
+from pipelines.promotion import PromoteRequest, promote
+from pipelines.recalibration import CalibrateRequest, calibrate_model
+from pipelines.tracking.models import load
+from pipelines.tracking.registry import CALIBRATED_FROM, FIGURE
+from proser_core.data import digits
+from proser_core.errors import ConfigError, DataError, TrackingError
+from proser_core.jobs.store import Artefact
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+
+@pytest.fixture(scope="module")
+def classifier(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
+    return classifier_of(task, closed_set_weights)
+
+
+@pytest.fixture(scope="module")
+def registry(
+    classifier: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch
+) -> Registry:
+    folder = tmp_path_factory.mktemp("registry")
+    patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")
+    patch.setattr("pipelines.promotion.LOCKS", folder / "locks")
+    registry = Registry(folder, "own")
+    registry.add(classifier)
+    return registry
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All digits of the test part, in folders by class."""
+    folder, images = tmp_path_factory.mktemp("labelled"), digits.read("test", 8)
+    for number, (pixels, label) in enumerate(zip(images.images, images.labels, strict=True)):
+        (folder / images.class_names[label]).mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(folder / images.class_names[label] / f"{number:04}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def known(labelled: Path, classifier: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Those of the known classes alone."""
+    folder = tmp_path_factory.mktemp("known")
+    for name in classifier.class_names:
+        (folder / name).symlink_to(labelled / name)
+    return folder
+
+
+def printed() -> tuple[Console, io.StringIO]:
+    text = io.StringIO()
+    return Console(file=text, width=200), text
+
+
+class TestCalibrating:
+    def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_else(
+        self, registry: Registry, classifier: OpenSetClassifier, known: Path
+    ) -> None:
+        console, text = printed()
+        assert calibrate_model(CalibrateRequest("models:/own/1", known, 0.8), console) == 0
+        made = load("models:/own@candidate")
+        assert made.version is not None
+        assert made.version.tags[CALIBRATED_FROM] == "1"
+        margins = classifier.margin(score_folder(classifier, known, "cpu").logits)
+        kept = int(np.ceil(0.8 * len(margins) - 1e-9))
+        assert made.classifier.calibration.bias == float(np.sort(margins)[len(margins) - kept])
+        assert made.classifier.calibration.num_images == len(margins)
+        for name, weights in classifier.net.state_dict().items():
+            np.testing.assert_array_equal(made.classifier.net.state_dict()[name].numpy(), weights.numpy())
+        assert f"{100 * kept / len(margins):.1f} % of {len(margins)} images stay known (target 80 %)" in text.getvalue()
+        assert f"models:/own/{made.version.number} (candidate)" in text.getvalue()
+        figures = {name: float(made.version.tags[f"{FIGURE}{name}"]) for name in ("dev/auroc", "val/known_rate")}
+        assert figures["dev/auroc"] == pytest.approx(classifier.results["dev/auroc"], abs=1e-3)
+        assert figures["val/known_rate"] < classifier.results["val/known_rate"] - 0.05
+
+    def test_its_card_says_what_was_measured_with_what(self, registry: Registry, known: Path) -> None:
+        console, _ = printed()
+        calibrate_model(CalibrateRequest("models:/own/1", known, 0.85), console)
+        made = load("models:/own@candidate")
+        assert "(target 85 %)" in made.card
+        assert "Measured with the calibration of own version 1" in made.card
+        assert made.card.count("## Results") == 1
+        assert "| MaxLogit |" in made.card
+
+    def test_it_can_be_compared_with_the_model_that_it_was_made_of(self, registry: Registry, known: Path) -> None:
+        console, text = printed()
+        calibrate_model(CalibrateRequest("models:/own/1", known, 0.9), console)
+        assert promote(PromoteRequest("own", tolerance=0.3, force=True), console) == 0
+        assert "AUC" in text.getvalue()
+        assert "+0.0 to +0.0" in text.getvalue(), "the order of the scores is the same"
+        assert "test/known_rate" not in text.getvalue(), "it was measured with another bias"
+
+    @pytest.mark.parametrize(("rate", "reason"), [(1.0, "--target-rate got 1; need"), (0.9999, "need 10000 at least")])
+    def test_a_rate_that_cannot_be_told_is_refused(
+        self, registry: Registry, known: Path, rate: float, reason: str
+    ) -> None:
+        with pytest.raises(ConfigError, match=reason):
+            calibrate_model(CalibrateRequest("models:/own/1", known, rate), printed()[0])
+
+    def test_images_of_other_classes_are_refused(self, registry: Registry, labelled: Path) -> None:
+        with pytest.raises(DataError, match="a calibration takes known images alone"):
+            calibrate_model(CalibrateRequest("models:/own/1", labelled), printed()[0])
+
+    def test_a_model_in_a_folder_is_refused(self, classifier: OpenSetClassifier, known: Path, tmp_path: Path) -> None:
+        classifier.save(tmp_path)
+        with pytest.raises(TrackingError, match="is a folder; a new version needs a registered model"):
+            calibrate_model(CalibrateRequest(str(tmp_path), known), printed()[0])
+
+
+class TestEvaluating:
+    def test_its_metrics_are_those_of_scikit_learn(
+        self, registry: Registry, classifier: OpenSetClassifier, labelled: Path, tmp_path: Path
+    ) -> None:
+        console, text = printed()
+        assert evaluate_model("models:/own/1", labelled, tmp_path / "out.json", "cpu", console) == 0
+        got = json.loads((tmp_path / "out.json").read_text())["metrics"]
+        images = digits.read("test", 8)
+        names = [images.class_names[label] for label in images.labels]
+        predictions = classifier.predict(images.images)
+        known = np.array([name in classifier.class_names for name in names])
+        truth = [name if name in classifier.class_names else "unknown" for name in names]
+        right = np.array([label == name for label, name in zip(predictions.labels, truth, strict=True)])
+        assert got["macro_f1"] == pytest.approx(f1_score(truth, predictions.labels, average="macro"))
+        assert got["auroc"] == pytest.approx(roc_auc_score(~known, predictions.unknown_scores), abs=1e-6)
+        assert got["aupr"] == pytest.approx(average_precision_score(~known, predictions.unknown_scores), abs=1e-6)
+        assert got["known_accuracy"] == pytest.approx(right[known].mean())
+        assert got["unknown_found"] == pytest.approx(right[~known].mean())
+        strangers = sorted(set(images.class_names) - set(classifier.class_names))
+        assert f"counted as unknown: {', '.join(strangers)}" in text.getvalue()
+
+    def test_images_in_no_folder_of_a_class_are_left_out(
+        self, registry: Registry, known: Path, labelled: Path, tmp_path: Path
+    ) -> None:
+        shutil.copytree(known, tmp_path / "data")
+        Image.new("RGB", (8, 8)).save(tmp_path / "data" / "stray.png")
+        console, text = printed()
+        assert evaluate_model("models:/own/1", tmp_path / "data", None, "cpu", console) == 1
+        assert "left out: 1 images that lie in no folder of a class" in text.getvalue()
+        assert "0 of others" in text.getvalue()
+
+    def test_without_unknown_images_it_says_what_can_be_said(self, registry: Registry, known: Path) -> None:
+        console, text = printed()
+        assert evaluate_model("models:/own/1", known, None, "cpu", console) == 0
+        assert "no folder of an unknown class" in text.getvalue()
+        assert [line.split()[-1] for line in text.getvalue().splitlines() if line.strip().startswith("AUC")] == ["-"]
+
+    def test_a_folder_without_a_known_class_is_refused(self, registry: Registry, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="has no folder of a class; need one of a class that own version 1 knows"):
+            evaluate_model("models:/own/1", tmp_path, None, "cpu", printed()[0])
+        with pytest.raises(DataError, match="is no folder"):
+            evaluate_model("models:/own/1", tmp_path / "gone", None, "cpu", printed()[0])
+        with pytest.raises(ConfigError, match=r"--output got .*out\.csv"):
+            evaluate_model("models:/own/1", tmp_path, tmp_path / "out.csv", "cpu", printed()[0])
+
+
+class TestDrift:
+    def test_images_of_the_same_kind_do_not_drift_and_others_do(
+        self, registry: Registry, known: Path, labelled: Path, classifier: OpenSetClassifier, tmp_path: Path
+    ) -> None:
+        console, text = printed()
+        same = [str(known / name) for name in classifier.class_names]
+        assert drift("models:/own/1", same, None, "cpu", console) == 0
+        assert "no difference beyond chance" in text.getvalue()
+        strangers = [str(path) for path in labelled.iterdir() if path.name not in classifier.class_names]
+        assert drift("models:/own/1", strangers, tmp_path / "drift.png", "cpu", console) == 0
+        assert "the images differ from those" in text.getvalue()
+        with Image.open(tmp_path / "drift.png") as picture:
+            assert picture.size[0] > 500
+
+    def test_its_numbers_are_those_of_the_margins(self) -> None:
+        generator = np.random.default_rng(0)
+        validation = generator.normal(size=400)
+        bias = float(np.quantile(validation, 0.05))
+        same = measure_drift(generator.normal(size=500), validation, bias)
+        assert not same.drifted
+        assert same.interval[0] < 0.05 < same.interval[1]
+        moved = measure_drift(generator.normal(-1, size=500), validation, bias)
+        assert moved.drifted
+        assert moved.unknown_share > 3 * moved.expected_share
+
+    def test_false_alarms_are_as_rare_as_the_level_says(self) -> None:
+        generator = np.random.default_rng(1)
+        alarms = [measure_drift(generator.normal(size=80), generator.normal(size=120), 0.0).drifted for _ in range(400)]
+        assert sum(alarms) <= 12  # 4 expected; 13 or more would come once in 4,000 times
+
+    def test_a_model_without_its_validation_images_is_refused(
+        self, classifier: OpenSetClassifier, known: Path, tmp_path: Path
+    ) -> None:
+        replace(classifier, holdout=None).save(tmp_path / "model")
+        with pytest.raises(DataError, match="does not say what it made of its validation images"):
+            drift(str(tmp_path / "model"), [str(known)], None, "cpu", printed()[0])

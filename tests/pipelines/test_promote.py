@@ -1,0 +1,291 @@
+"""Promotion and rollback on a real registry: what is compared, what is refused, what is written down."""
+
+import io
+import json
+import multiprocessing
+from dataclasses import replace
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pytest
+from registered_models import Registry, classifier_of
+from rich.console import Console
+
+from pipelines.model_list import print_models
+from pipelines.promotion import PromoteRequest, promote, rollback
+from pipelines.tracking import decisions
+from pipelines.tracking.models import load
+from proser_core.errors import CheckpointError, ConfigError, ProserError, TrackingError
+from proser_core.jobs.store import Artefact
+from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
+
+
+@pytest.fixture(scope="module")
+def good(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
+    return classifier_of(task, closed_set_weights)
+
+
+@pytest.fixture(scope="module")
+def bad(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
+    return classifier_of(task, closed_set_weights, noise=1.0)
+
+
+@pytest.fixture(scope="module")
+def of_other_images(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
+    return classifier_of(task, closed_set_weights, dropped=3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def database(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path_factory.mktemp("registry")
+    patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")
+    patch.setattr("pipelines.promotion.LOCKS", folder / "locks")
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    return Registry(tmp_path, tmp_path.name)
+
+
+def promoted(registry: Registry, **request) -> tuple[int, str]:
+    text = io.StringIO()
+    code = promote(PromoteRequest(registry.name, **request), Console(file=text, width=200))
+    return code, text.getvalue()
+
+
+def test_the_test_models_differ_as_their_names_say(good: OpenSetClassifier, bad: OpenSetClassifier) -> None:
+    assert good.results["dev/macro_f1"] > bad.results["dev/macro_f1"] + 0.1
+
+
+def test_a_better_candidate_takes_the_champions_place_and_a_worse_one_is_refused(
+    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    registry.add(bad)
+    registry.add(good)
+    code, text = promoted(registry)
+    assert (code, registry.champion) == (0, "2")
+    assert f"promoted: {registry.name} version 2 is the champion now, in the place of {registry.name} version 1" in text
+    registry.add(replace(bad, recipe={**bad.recipe, "seed": 7}))
+    code, text = promoted(registry)
+    assert (code, registry.champion) == (1, "2")
+    assert "objection: macro-F1:" in text
+    assert f"refused: {registry.name} version 2 stays the champion" in text
+    code, text = promoted(registry, force=True)
+    assert (code, registry.champion) == (0, "3")
+    kinds = [run.data.tags[decisions.KIND] for run in registry.decided()]
+    assert kinds == [decisions.PROMOTED, decisions.REFUSED, decisions.FORCED]
+
+
+def test_a_decision_is_a_run_with_a_report_its_intervals_and_a_figure(
+    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    registry.add(bad)
+    registry.add(good)
+    promoted(registry)
+    (run,) = registry.decided()
+    client = registry.client
+    assert run.info.status == "FINISHED"
+    assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"decision.md", "comparison.png"}
+    metrics = run.data.metrics
+    assert metrics["candidate/macro_f1"] == pytest.approx(good.results["dev/macro_f1"])
+    assert metrics["champion/auroc"] == pytest.approx(bad.results["dev/auroc"])
+    assert metrics["difference/macro_f1_low"] <= metrics["difference/macro_f1"] <= metrics["difference/macro_f1_high"]
+    note = run.data.tags[decisions.NOTE]
+    assert "Test figures, which decide nothing" in note
+    assert "test/unknown_1/auroc" in note
+
+
+def test_test_figures_decide_nothing(registry: Registry, good: OpenSetClassifier) -> None:
+    registry.add(good)
+    worse = {name: 0.0 if name.startswith("test/") else value for name, value in good.results.items()}
+    registry.add(replace(good, results=worse))
+    assert promoted(registry)[0] == 0
+    assert registry.champion == "2"
+
+
+def test_a_candidate_that_lets_too_few_known_images_through_is_refused(
+    registry: Registry, good: OpenSetClassifier
+) -> None:
+    registry.add(good)
+    assert good.holdout is not None
+    strict = float(np.quantile(good.holdout.margins[good.holdout.is_known], 0.2))
+    registry.add(replace(good, calibration=replace(good.calibration, bias=strict)))
+    code, text = promoted(registry, tolerance=0.5)
+    assert code == 1
+    assert "objection: known rate: 8" in text
+
+
+def test_models_of_other_images_are_not_compared_but_can_be_forced(
+    registry: Registry, good: OpenSetClassifier, of_other_images: OpenSetClassifier
+) -> None:
+    registry.add(good)
+    registry.add(of_other_images)
+    with pytest.raises(TrackingError, match="cannot be compared: their validation and development images"):
+        promoted(registry)
+    assert registry.champion == "1"
+    assert promoted(registry, force=True)[0] == 0
+    assert registry.champion == "2"
+    assert "Objection: it could not be compared" in registry.decided()[0].data.tags[decisions.NOTE]
+
+
+def test_without_a_champion_the_candidate_becomes_it(registry: Registry, good: OpenSetClassifier) -> None:
+    registry.add(good)
+    registry.client.delete_registered_model_alias(registry.name, "champion")
+    code, text = promoted(registry, version="1")
+    assert (code, registry.champion) == (0, "1")
+    assert "there was none before" in text
+    code, text = promoted(registry)
+    assert "is the champion already; nothing to do" in text
+
+
+def test_rollbacks_lead_further_back_and_never_forth(
+    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
+        registry.add(classifier)
+    promoted(registry, version="2")
+    promoted(registry, version="3")
+    console = Console(file=io.StringIO(), width=140)
+    for version in ("2", "1"):
+        assert rollback(registry.name, "champion", console) == 0
+        assert registry.champion == version
+    assert registry.decided()[-1].data.tags[decisions.KIND] == decisions.ROLLED_BACK
+    with pytest.raises(TrackingError, match=r"no decision tells which version of .* was champion before 1"):
+        rollback(registry.name, "champion", console)
+
+
+def test_a_rollback_without_a_decision_or_to_a_version_that_is_gone_is_refused(
+    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    console = Console(file=io.StringIO())
+    with pytest.raises(TrackingError, match="has no version of a model"):
+        rollback(registry.name, "champion", console)
+    registry.add(bad)
+    with pytest.raises(TrackingError, match=r"no decision tells which version of .* was champion before 1"):
+        rollback(registry.name, "champion", console)
+    registry.add(good)
+    promoted(registry)
+    registry.client.delete_model_version(registry.name, "1")
+    with pytest.raises(TrackingError, match=r"version 1 of .*, the champion before, was deleted"):
+        rollback(registry.name, "champion", console)
+    assert registry.champion == "2"
+
+
+def test_an_alias_that_moved_in_the_meantime_is_left_where_it_is(
+    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
+        registry.add(classifier)
+    carry_out = decisions.carry_out
+
+    def meanwhile(*arguments) -> str:
+        registry.client.set_registered_model_alias(registry.name, "champion", "2")
+        return carry_out(*arguments)
+
+    monkeypatch.setattr("pipelines.promotion.carry_out", meanwhile)
+    with pytest.raises(TrackingError, match="went from version 1 to 2 while this was decided"):
+        promoted(registry, version="3")
+    assert registry.champion == "2"
+    (run,) = registry.decided()
+    assert (run.info.status, run.data.tags[decisions.KIND]) == ("FAILED", decisions.OVERTAKEN)
+
+
+def promote_in_process(name: str, version: str, results: "multiprocessing.Queue[tuple[str, int | str]]") -> None:
+    try:
+        results.put((version, promote(PromoteRequest(name, version), Console(file=io.StringIO()))))
+    except ProserError as error:
+        results.put((version, str(error)))
+
+
+def test_of_promotions_at_once_the_alias_is_where_the_last_decision_put_it(
+    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
+        registry.add(classifier)
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    processes = [
+        context.Process(target=promote_in_process, args=(registry.name, number, results)) for number in ("2", "3")
+    ]
+    for process in processes:
+        process.start()
+    outcomes = dict(results.get(timeout=120) for _ in processes)
+    for process in processes:
+        process.join()
+    moves = [run.data.tags for run in registry.decided()]
+    assert len(moves) == sum(outcome == 0 for outcome in outcomes.values()) >= 1
+    assert moves[0][decisions.BEFORE] == "1"
+    assert [tags[decisions.BEFORE] for tags in moves[1:]] == [tags[decisions.VERSION] for tags in moves[:-1]]
+    assert registry.champion == moves[-1][decisions.VERSION]
+    assert all(outcome == 0 or "another decision on the model" in str(outcome) for outcome in outcomes.values())
+
+
+def test_the_list_has_every_version_with_its_aliases_and_figures(
+    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    text = io.StringIO()
+    with pytest.raises(TrackingError, match=f"no version of a model '{registry.name}'; it has models: "):
+        print_models(registry.name, Console(file=text))
+    registry.add(bad)
+    registry.add(good)
+    print_models(registry.name, Console(file=text, width=140))
+    newest, oldest = [line.split() for line in text.getvalue().splitlines() if "digits" in line]
+    assert newest[:3] == ["2", "candidate", "digits"]
+    assert oldest[:3] == ["1", "champion", "digits"]
+    assert newest[3] == f"{100 * good.results['dev/macro_f1']:.1f}"
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("models:/other@champion", "no version of a model 'other'; it has models: .*NAME"),
+        ("models:/NAME@best", "no alias 'best'; it has versions 1 and aliases @candidate, @champion"),
+        ("models:/NAME/7", "no version '7'; it has versions 1"),
+        ("models:/NAME", "need models:/NAME@ALIAS"),
+    ],
+)
+def test_a_model_that_is_not_there_is_refused_with_what_there_is(
+    registry: Registry, good: OpenSetClassifier, uri: str, reason: str
+) -> None:
+    registry.add(good)
+    with pytest.raises(
+        TrackingError, match=reason.replace("it has models: .*NAME", f"it has models: .*{registry.name}")
+    ):
+        load(uri.replace("NAME", registry.name))
+
+
+def stored_card(registry: Registry) -> Path:
+    source = registry.client.get_model_version(registry.name, "1").source
+    place = Path(mlflow.artifacts.download_artifacts(source).removeprefix("file://"))
+    return place / "artifacts" / "classifier" / CARD
+
+
+def test_a_registered_model_that_was_changed_is_refused_by_name(registry: Registry, good: OpenSetClassifier) -> None:
+    registry.add(good)
+    card = stored_card(registry)
+    values = json.loads(card.read_text())
+    values["calibration"]["bias"] += 1
+    card.write_text(json.dumps(values))
+    with pytest.raises(CheckpointError, match=f"{CARD} was changed after it was saved"):
+        load(f"models:/{registry.name}@champion")
+    card.unlink()
+    with pytest.raises(CheckpointError, match=f"{CARD} is missing"):
+        load(f"models:/{registry.name}@champion")
+
+
+@pytest.mark.parametrize("alias", ["latest", "v3", "prod.eu", ""])
+def test_an_alias_that_mlflow_does_not_take_is_refused_before_anything(registry: Registry, alias: str) -> None:
+    with pytest.raises(ConfigError, match=f"--alias got '{alias}'; need letters"):
+        promoted(registry, alias=alias)
+
+
+def test_another_alias_has_champions_of_its_own(registry: Registry, good: OpenSetClassifier) -> None:
+    registry.add(good)
+    assert promoted(registry, alias="prod-eu_1")[0] == 0
+    assert registry.client.get_model_version_by_alias(registry.name, "prod-eu_1").version in (1, "1")
+
+
+def test_a_tolerance_that_is_no_fraction_is_refused(registry: Registry) -> None:
+    with pytest.raises(ConfigError, match=r"--tolerance got 2; need a fraction"):
+        promoted(registry, tolerance=2)

@@ -1,0 +1,193 @@
+"""The registered model as MLflow loads and serves it, beside the library and the exported program: one answer."""
+
+import base64
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from mlflow.exceptions import MlflowException
+from mlflow.pyfunc import PyFuncModel
+from PIL import Image
+from ray_nodes import end, free_ports
+from registered_models import Registry, classifier_of
+
+from proser_core.data import digits
+from proser_core.jobs.store import Artefact
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.program import PROGRAM
+
+URI = "models:/served@champion"
+COUNT = 64
+
+
+@pytest.fixture(scope="module")
+def classifier(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
+    return classifier_of(task, closed_set_weights)
+
+
+@pytest.fixture(scope="module")
+def environment(
+    classifier: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch
+) -> dict[str, str]:
+    """Of a process that finds the model, and unpickles nothing."""
+    folder = tmp_path_factory.mktemp("served")
+    patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")
+    patch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
+    Registry(folder, "served").add(classifier)
+    programs = str(Path(sys.executable).parent)  # where an activated environment has the `uvicorn` that MLflow starts
+    return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="module")
+def pixels() -> np.ndarray:
+    return digits.read("test", 8).images[:COUNT]
+
+
+@pytest.fixture(scope="module")
+def encoded(pixels: np.ndarray) -> list[bytes]:
+    files = [io.BytesIO() for _ in pixels]
+    for file, image in zip(files, pixels, strict=True):
+        Image.fromarray(image).save(file, "PNG")
+    return [file.getvalue() for file in files]
+
+
+@pytest.fixture(scope="module")
+def model(environment: dict[str, str]) -> PyFuncModel:
+    return mlflow.pyfunc.load_model(URI)
+
+
+@pytest.fixture(scope="module")
+def address(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`mlflow models serve`, as the documentation has it."""
+    (port,) = free_ports(1)
+    log = tmp_path_factory.mktemp("server") / "log"
+    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", URI, "--env-manager", "local"]
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*command, "--port", str(port), "--host", "127.0.0.1", "--workers", "1"],
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        for _ in range(600):
+            with suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/ping", timeout=5).close()
+                break
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/invocations"
+    finally:
+        if process.poll() is None:
+            end(process.pid)
+        process.wait()
+
+
+def assert_as_predicted(table: pd.DataFrame, classifier: OpenSetClassifier, pixels: np.ndarray) -> None:
+    want = pd.DataFrame(classifier.predict(pixels).columns(classifier.class_names))
+    assert list(table.columns) == list(want.columns)
+    sure = np.abs(want["unknown_score"]) > 1e-4
+    for name in ("label", "unknown"):
+        assert table[name][sure].tolist() == want[name][sure].tolist()
+    for name in [name for name in want.columns if name not in ("label", "unknown")]:
+        np.testing.assert_allclose(table[name].astype(float), want[name], atol=1e-4)
+
+
+def ask(address: str, content: dict[str, Any]) -> tuple[int, Any]:
+    request = urllib.request.Request(address, json.dumps(content).encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+class TestInPython:
+    def test_pixels_of_any_integer_type_are_classified(
+        self, model: PyFuncModel, classifier: OpenSetClassifier, pixels: np.ndarray
+    ) -> None:
+        for images in (pixels, pixels.astype(np.int64)):
+            assert_as_predicted(model.predict(images), classifier, pixels)
+
+    def test_a_table_of_encoded_images_or_paths_is_classified(
+        self,
+        model: PyFuncModel,
+        classifier: OpenSetClassifier,
+        pixels: np.ndarray,
+        encoded: list[bytes],
+        tmp_path: Path,
+    ) -> None:
+        paths = [tmp_path / f"{number:03}.png" for number in range(COUNT)]
+        for path, content in zip(paths, encoded, strict=True):
+            path.write_bytes(content)
+        as_text = [base64.b64encode(content).decode() for content in encoded]
+        for table in ({"image": encoded}, {"image": as_text}, {"path": [str(path) for path in paths]}):
+            assert_as_predicted(model.predict(pd.DataFrame(table)), classifier, pixels)
+
+    @pytest.mark.parametrize(
+        ("table", "reason"),
+        [
+            ({"picture": [b"x"]}, "columns picture; need `image`"),
+            ({"image": ["no base64!"]}, "row 0: `image` is neither bytes nor base64"),
+            ({"image": [b"no image"]}, "row 0: the image cannot be decoded"),
+            ({"path": ["gone.png"]}, r"gone\.png cannot be read"),
+            ({"image": []}, "a table without a row"),
+        ],
+    )
+    def test_anything_else_is_refused(self, model: PyFuncModel, table: dict[str, list[Any]], reason: str) -> None:
+        with pytest.raises(MlflowException, match=reason):
+            model.predict(pd.DataFrame(table))
+
+    def test_pixels_out_of_range_are_refused(self, model: PyFuncModel, pixels: np.ndarray) -> None:
+        for images in (pixels.astype(np.int64) + 1, pixels / 255):
+            with pytest.raises(MlflowException, match="got images of"):
+                model.predict(images)
+
+    def test_the_program_beside_it_decides_the_same(
+        self, environment: dict[str, str], classifier: OpenSetClassifier, pixels: np.ndarray
+    ) -> None:
+        path = mlflow.artifacts.download_artifacts(f"{URI}/artifacts/{PROGRAM}")
+        indices, scores, probabilities = torch.export.load(path).module()(torch.from_numpy(pixels))
+        want = classifier.predict(pixels)
+        np.testing.assert_allclose(scores.numpy(), want.unknown_scores, atol=1e-4)
+        np.testing.assert_allclose(probabilities.numpy(), want.probabilities, atol=1e-4)
+        sure = np.abs(want.unknown_scores) > 1e-4
+        np.testing.assert_array_equal(indices.numpy()[sure], want.indices[sure])
+
+
+class TestServed:
+    def test_pixels_and_encoded_images_get_the_librarys_answer(
+        self, address: str, classifier: OpenSetClassifier, pixels: np.ndarray, encoded: list[bytes]
+    ) -> None:
+        rows = [[base64.b64encode(content).decode()] for content in encoded]
+        for content in ({"inputs": pixels.tolist()}, {"dataframe_split": {"columns": ["image"], "data": rows}}):
+            status, answer = ask(address, content)
+            assert status == 200, answer
+            assert_as_predicted(pd.DataFrame(answer["predictions"]), classifier, pixels)
+
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            ({"dataframe_split": {"columns": ["image"], "data": [["no base64!"]]}}, "neither bytes nor base64"),
+            ({"inputs": [[0.5, 0.5]]}, "got images of"),
+            ({"nothing": 1}, "dataframe_split"),
+        ],
+    )
+    def test_a_malformed_request_gets_a_reason(self, address: str, content: dict[str, Any], reason: str) -> None:
+        status, answer = ask(address, content)
+        assert 400 <= status < 500
+        assert reason in json.dumps(answer)
