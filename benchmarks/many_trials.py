@@ -57,8 +57,8 @@ class _Half:
             return
         with closing(sqlite3.connect(self.sweeps.database)) as live, closing(sqlite3.connect(self._copy)) as copy:
             live.backup(copy)
-        # after the database: what that calls finished is in the storage
-        self.finished = frozenset(path.parent.name for path in self._trials().glob(f"*/{MANIFEST}"))
+        durable = sorted(self._trials().glob(f"*/{MANIFEST}"), key=lambda path: path.stat().st_mtime)
+        self.finished = frozenset(path.parent.name for path in durable[: self.count])
 
     def restore(self) -> None:
         """Take away what came later."""
