@@ -107,7 +107,8 @@ def test_a_report_chooses_the_best_point_once_for_each_space(tmp_path: Path, mon
 
         with monkeypatch.context() as patch:
             patch.setattr(Space, "ranked", counted)
-            sweep_report.report(table("trade_off", GRID[:count], [0], by_weights), tmp_path / str(count))
+            made = table("trade_off", GRID[:count], [0], by_weights)
+            sweep_report.report(made, tiny_recipe(), tmp_path / str(count))
     assert calls[25] == calls[10]
 
 
