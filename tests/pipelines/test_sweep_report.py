@@ -141,7 +141,8 @@ def test_a_report_has_every_figure_twice_and_the_same_bytes_again(tmp_path: Path
     assert first == second
     names = {str(path) for path in first}
     assert {"results.md", "trials.parquet", "num_dummies/macro_f1.png", "num_dummies/parallel_coordinates.svg"} <= names
-    assert len(names) == 3 + 2 * 7
+    assert {"recipe.json", "sweep_table.json"} <= names
+    assert len(names) == 4 + 2 * 7
     for path in first:
         assert (tmp_path / "first" / path).read_bytes() == (tmp_path / "second" / path).read_bytes(), path
 
