@@ -27,8 +27,12 @@ class OpenSetModel(PythonModel):
     def load_context(self, context: PythonModelContext) -> None:
         self._classifier = OpenSetClassifier.load(context.artifacts["classifier"])
 
-    # a type at model_input would be taken for a schema of rows
-    def predict(self, context: PythonModelContext, model_input, params: dict[str, Any] | None = None) -> pd.DataFrame:  # type: ignore[no-untyped-def]
+    def predict(
+        self,
+        context: PythonModelContext,
+        model_input: np.ndarray,  # or a table; MLflow would take the two together for a schema of rows
+        params: dict[str, Any] | None = None,
+    ) -> pd.DataFrame:
         try:
             images = self._images(model_input)
             return pd.DataFrame(self._classifier.predict(images).columns(self._classifier.class_names))
