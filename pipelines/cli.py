@@ -38,7 +38,7 @@ USAGE = """usage: proser COMMAND ...
   rollback     make the champion before it the champion again
   calibrate    a new version with a bias of your own known images, without training
   evaluate     all metrics on labelled images of your own
-  drift        whether new images still look like those of the calibration
+  drift        whether new images still look like the validation images of the training
   clean        list, and with --yes remove, what a storage holds in vain
   ui           browse runs, figures and models in the MLflow UI
 

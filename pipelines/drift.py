@@ -71,13 +71,14 @@ def drift(model_uri: str, paths: Sequence[str], figure_path: Path | None, device
     holdout, bias = model.classifier.holdout, model.classifier.calibration.bias
     if holdout is None:
         raise DataError(f"{model.title} does not say what it made of its validation images; register it again")
-    margins, failures = [], list[Failure]()
+    margins, failures, done = [], list[Failure](), 0
     progress = Tracker(console, "drift", count_images(paths, found_images), "images")
     try:
         for part in answers_here(model.classifier, paths, found_images, device):
             margins.append(bias - part.predictions.unknown_scores)
             failures += part.failures
-            progress.update(sum(map(len, margins)) + len(failures))
+            done += len(part.names) + len(part.failures)
+            progress.update(done)
     finally:
         progress.close()
     new = np.concatenate(margins)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.image_files import Failure, check_paths, count_images, decoded, pieces
+from proser_core.data.image_files import Failure, check_paths, decoded, pieces
 from proser_core.errors import ConfigError, DataError
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -51,7 +51,6 @@ def score_folder(classifier: OpenSetClassifier, folder: Path, device: str) -> Sc
     """
     check_device(device)
     check_paths([str(folder)])
-    count_images([str(folder)])
     known, dummies, folders, failures = [], [], [], []
     with ThreadPoolExecutor() as pool:
         for piece in pieces([str(folder)]):
@@ -63,7 +62,8 @@ def score_folder(classifier: OpenSetClassifier, folder: Path, device: str) -> Sc
                     dummies.append(logits.dummies)
                     folders += [_class_of(Path(name), folder) for name in part.names]
     if not known:
-        raise DataError(f"none of the {len(failures)} images below {folder} can be decoded; {failures[0].reason}")
+        reason = failures[0].reason if failures else "its Parquet files have no row"
+        raise DataError(f"none of the {len(failures)} images below {folder} can be decoded; {reason}")
     return Scored(LogitTable(np.concatenate(known), np.concatenate(dummies)), folders, failures)
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from PIL import Image
+from pyarrow import parquet
 from registered_models import Registry, classifier_of
 from rich.console import Console
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
@@ -204,3 +206,13 @@ class TestDrift:
         replace(classifier, holdout=None).save(tmp_path / "model")
         with pytest.raises(DataError, match="does not say what it made of its validation images"):
             drift(str(tmp_path / "model"), [str(known)], None, "cpu", printed()[0])
+
+
+def test_a_folder_whose_parquet_files_have_no_row_is_refused(
+    registry: Registry, classifier: OpenSetClassifier, tmp_path: Path
+) -> None:
+    folder = tmp_path / classifier.class_names[0]
+    folder.mkdir()
+    parquet.write_table(pa.table({"image": pa.array([], pa.binary())}), folder / "none.parquet")
+    with pytest.raises(DataError, match=r"none of the 0 images below .* have no row"):
+        evaluate_model("models:/own/1", tmp_path, None, "cpu", printed()[0])
