@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import itertools
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -33,6 +32,7 @@ USAGE = """usage: proser COMMAND ...
   import OUT   take what such a machine trained into storage, tracking and registry
   predict MODEL PATH ...
                name the class of each image, or say that it is unknown
+  serve MODEL  the same over HTTP
   models       the versions of a registered model
   promote      make a version the champion, where it is not worse than the one there is
   rollback     make the champion before it the champion again
@@ -274,18 +274,14 @@ def clean_command(arguments: list[str]) -> int:
 def ui_command(arguments: list[str]) -> int:
     """`proser ui`: MLflow's own server over the database that `proser run` writes."""
     parsed = tyro.cli(UiArguments, prog="proser ui", args=arguments)
+    from pipelines.ports import check_port
     from pipelines.tracking.server import connect, experiment_id, tracking_uri
 
     uri = tracking_uri()
     if uri.startswith("http"):
         print(f"the runs are on your tracking server: {uri}")
         return 0
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", parsed.port))
-        except OSError:
-            raise ConfigError(f"port {parsed.port} is taken by another program; give a free one with --port") from None
+    check_port(parsed.port)
     experiment = experiment_id(connect())
     print(f"http://127.0.0.1:{parsed.port}/#/experiments/{experiment}/runs  (Ctrl-C ends it)", flush=True)
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", "127.0.0.1"]

@@ -43,6 +43,47 @@ def predict_command(arguments: list[str]) -> int:
 
 
 @dataclass(frozen=True)
+class ServeArguments:
+    """Serve a model over HTTP: POST one image file, or several in JSON, to /predict. Requests that come together are
+    classified together; where MODEL is an alias, the version that it moves to is served without a pause."""
+
+    model: tyro.conf.Positional[str]
+    """models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier."""
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 is every one that this machine has. Nobody is asked for a password."""
+    port: int = 8000
+    """Port to listen on."""
+    replicas: int = 1
+    """Processes that classify, each with a CPU, or a GPU with `--device cuda`."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the network runs."""
+    address: str = ""
+    """Ray cluster to serve on, `auto` or host:port; empty starts Ray on this machine."""
+    max_images: int = 64
+    """Images of one request, and that the network takes at a time."""
+    max_megabytes: float = 16.0
+    """Length of a request, in 10^6 bytes."""
+    max_megapixels: float = 24.0
+    """Size of one image, in 10^6 pixels."""
+    max_waiting: int = 128
+    """Requests that a replica works on, and as many that wait before it; more get a 503."""
+    batch_pause: float = 0.005
+    """Seconds to wait for further requests before a batch begins."""
+    reload_pause: float = 5.0
+    """Seconds between two looks at the alias; 0 keeps the version that there is."""
+
+
+def serve_command(arguments: list[str]) -> int:
+    """`proser serve MODEL`."""
+    parsed = vars(tyro.cli(ServeArguments, prog="proser serve", args=arguments))
+    from pipelines.serving.limits import Limits
+    from pipelines.serving.server import ServeRequest, serve_model
+
+    limits = Limits(**{name: parsed.pop(name) for name in Limits.__dataclass_fields__})
+    return serve_model(ServeRequest(**parsed, limits=limits), console())
+
+
+@dataclass(frozen=True)
 class PromoteArguments:
     """Make a version the champion, where it is not worse than the one there is: macro-F1, AUC and closed-set
     accuracy on the same validation images and development unknowns, by the paired bootstrap, and its known rate.
@@ -200,6 +241,7 @@ def _tracked(command: Command) -> Command:
 
 COMMANDS: dict[str, Command] = {
     "predict": _tracked(predict_command),
+    "serve": _tracked(serve_command),
     "models": _tracked(models_command),
     "promote": _tracked(promote_command),
     "rollback": _tracked(rollback_command),

@@ -18,6 +18,10 @@ class DataError(ProserError):
     """Images or labels are missing, unreadable or not what the recipe asks for."""
 
 
+class ImageTooLargeError(DataError):
+    """An image has more pixels than are decoded."""
+
+
 class CheckpointError(ProserError):
     """Weights do not fit the network, or an artefact is incomplete or was changed."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from proser_core.errors import DataError
+from proser_core.errors import DataError, ImageTooLargeError
 
 if TYPE_CHECKING:
     from proser_core.data.stored import StoredImages
@@ -82,14 +82,14 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
     return np.asarray(image)
 
 
-def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
-    """uint8[size, size, 3] of an image file's content. Raises DataError, with `name`, where it is no image, or one
-    of more than MAX_PIXELS."""
+def decode_square(encoded: bytes | None, size: int, name: str, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+    """uint8[size, size, 3] of an image file's content. Raises DataError, with `name`, where it is no image,
+    ImageTooLargeError for one of more than `max_pixels`."""
     try:
         with Image.open(io.BytesIO(encoded or b"")) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise DataError(
-                    f"{name}: the image has {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}; "
+            if image.width * image.height > max_pixels:
+                raise ImageTooLargeError(
+                    f"{name}: the image has {image.width} x {image.height} pixels, more than {max_pixels:,}; "
                     "make it smaller or remove it"
                 )
             return to_rgb_square(image, size)

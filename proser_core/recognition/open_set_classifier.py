@@ -57,6 +57,11 @@ class Predictions:
     unknown_scores: np.ndarray
     probabilities: np.ndarray
 
+    def part(self, begin: int, end: int) -> "Predictions":
+        """Those of the images `begin` to `end`, without the last."""
+        rows = slice(begin, end)
+        return Predictions(self.labels[rows], self.indices[rows], self.unknown_scores[rows], self.probabilities[rows])
+
     def columns(self, class_names: Sequence[str]) -> dict[str, Any]:
         """As columns of a table, one row an image: label, unknown, unknown_score, p_CLASS ..., p_unknown."""
         names = [f"p_{name}" for name in (*class_names, UNKNOWN)]

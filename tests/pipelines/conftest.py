@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pipeline_runs import RunFolder, tiny_recipe
+from registered_models import classifier_of
 
 import tune_spaces
 from proser_core.config import to_json
@@ -13,6 +14,7 @@ from proser_core.jobs import spec
 from proser_core.jobs.files import sha256_of
 from proser_core.jobs.preparing import prepare
 from proser_core.jobs.store import Artefact, seal
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 # A space with one point that cannot stay finite beside the one of the paper.
 ONE_DIVERGES = '''"""Two points; the weight of the second one overflows."""
@@ -70,3 +72,9 @@ def closed_set_weights(task: Artefact, tmp_path_factory: pytest.TempPathFactory)
     run_job(job, notify=lambda metrics: None)
     assert sha256_of(folder / spec.WEIGHTS)
     return folder / spec.WEIGHTS
+
+
+@pytest.fixture(scope="session")
+def classifier(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
+    """Of these weights, with placeholders that have not been trained: five digits, and unknown."""
+    return classifier_of(task, closed_set_weights)

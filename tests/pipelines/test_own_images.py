@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 from pyarrow import parquet
-from registered_models import Registry, classifier_of
+from registered_models import Registry
 from rich.console import Console
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
@@ -24,13 +24,7 @@ from pipelines.tracking.models import load
 from pipelines.tracking.registry import CALIBRATED_FROM, FIGURE
 from proser_core.data import digits
 from proser_core.errors import ConfigError, DataError, TrackingError
-from proser_core.jobs.store import Artefact
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-
-
-@pytest.fixture(scope="module")
-def classifier(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
-    return classifier_of(task, closed_set_weights)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import ray
 from PIL import Image
 from pyarrow import parquet
 from ray_nodes import head_node
-from registered_models import Registry, classifier_of
+from registered_models import Registry
 from rich.console import Console
 
 from pipelines.predicting import PredictRequest, answers_here, predict
@@ -24,15 +24,9 @@ from pipelines.prediction_files import FORMATS
 from proser_core.data import digits, image_files
 from proser_core.data.image_files import Found
 from proser_core.errors import ConfigError, DataError
-from proser_core.jobs.store import Artefact
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 COUNT = 60
-
-
-@pytest.fixture(scope="module")
-def classifier(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
-    return classifier_of(task, closed_set_weights)
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
 
 
 @pytest.fixture(scope="module")
-def good(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
-    return classifier_of(task, closed_set_weights)
+def good(classifier: OpenSetClassifier) -> OpenSetClassifier:
+    return classifier
 
 
 @pytest.fixture(scope="module")

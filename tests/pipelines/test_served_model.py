@@ -1,16 +1,9 @@
 """The registered model as MLflow loads and serves it, beside the library and the exported program: one answer."""
 
 import base64
-import io
 import json
-import os
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +14,13 @@ import pytest
 import torch
 from mlflow.exceptions import MlflowException
 from mlflow.pyfunc import PyFuncModel
-from PIL import Image
-from ray_nodes import end, free_ports
-from registered_models import Registry, classifier_of
+from ray_nodes import free_ports
+from served_models import COUNT, ask, assert_as_predicted, environment_of, png_files, running, some_pixels
 
-from proser_core.data import digits
-from proser_core.jobs.store import Artefact
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import PROGRAM
 
 URI = "models:/served@champion"
-COUNT = 64
-
-
-@pytest.fixture(scope="module")
-def classifier(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
-    return classifier_of(task, closed_set_weights)
 
 
 @pytest.fixture(scope="module")
@@ -44,25 +28,18 @@ def environment(
     classifier: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch
 ) -> dict[str, str]:
     """Of a process that finds the model, and unpickles nothing."""
-    folder = tmp_path_factory.mktemp("served")
-    patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")
     patch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
-    Registry(folder, "served").add(classifier)
-    programs = str(Path(sys.executable).parent)  # where an activated environment has the `uvicorn` that MLflow starts
-    return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    return environment_of(classifier, tmp_path_factory.mktemp("served"), "served", patch)
 
 
 @pytest.fixture(scope="module")
 def pixels() -> np.ndarray:
-    return digits.read("test", 8).images[:COUNT]
+    return some_pixels()
 
 
 @pytest.fixture(scope="module")
 def encoded(pixels: np.ndarray) -> list[bytes]:
-    files = [io.BytesIO() for _ in pixels]
-    for file, image in zip(files, pixels, strict=True):
-        Image.fromarray(image).save(file, "PNG")
-    return [file.getvalue() for file in files]
+    return png_files(pixels)
 
 
 @pytest.fixture(scope="module")
@@ -74,46 +51,11 @@ def model(environment: dict[str, str]) -> PyFuncModel:
 def address(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`mlflow models serve`, as the documentation has it."""
     (port,) = free_ports(1)
-    log = tmp_path_factory.mktemp("server") / "log"
+    root = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", URI, "--env-manager", "local"]
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [*command, "--port", str(port), "--host", "127.0.0.1", "--workers", "1"],
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        for _ in range(600):
-            with suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/ping", timeout=5).close()
-                break
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}/invocations"
-    finally:
-        if process.poll() is None:
-            end(process.pid)
-        process.wait()
-
-
-def assert_as_predicted(table: pd.DataFrame, classifier: OpenSetClassifier, pixels: np.ndarray) -> None:
-    want = pd.DataFrame(classifier.predict(pixels).columns(classifier.class_names))
-    assert list(table.columns) == list(want.columns)
-    sure = np.abs(want["unknown_score"]) > 1e-4
-    for name in ("label", "unknown"):
-        assert table[name][sure].tolist() == want[name][sure].tolist()
-    for name in [name for name in want.columns if name not in ("label", "unknown")]:
-        np.testing.assert_allclose(table[name].astype(float), want[name], atol=1e-4)
-
-
-def ask(address: str, content: dict[str, Any]) -> tuple[int, Any]:
-    request = urllib.request.Request(address, json.dumps(content).encode(), {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+    command += ["--port", str(port), "--host", "127.0.0.1", "--workers", "1"]
+    with running(command, environment, tmp_path_factory.mktemp("server") / "log", f"{root}/ping"):
+        yield f"{root}/invocations"
 
 
 class TestInPython:

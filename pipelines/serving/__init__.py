@@ -1,0 +1,1 @@
+"""A model behind HTTP: a Ray Serve application with batches, a health check, and a reload when the alias moves."""

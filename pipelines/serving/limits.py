@@ -1,0 +1,38 @@
+"""How much one request may ask for. More is refused at once, before it is decoded or waits for a batch."""
+
+import math
+from dataclasses import dataclass
+
+from proser_core.errors import ConfigError
+
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one request: images, which is the network's largest batch too; 10^6 bytes; 10^6 pixels of each image.
+
+    Raises ConfigError for a limit that lets nothing in.
+    """
+
+    max_images: int = 64
+    max_megabytes: float = 16.0
+    max_megapixels: float = 24.0
+
+    def __post_init__(self) -> None:
+        if self.max_images < 1:
+            raise ConfigError(f"--max-images got {self.max_images}; need 1 or more")
+        for name in ("max_megabytes", "max_megapixels"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ConfigError(f"--{name.replace('_', '-')} got {value}; need a number above 0")
+
+    @property
+    def max_bytes(self) -> int:
+        """Of the body of a request."""
+        return int(self.max_megabytes * MEGABYTE)
+
+    @property
+    def max_pixels(self) -> int:
+        """Of one image, as it comes."""
+        return int(self.max_megapixels * MEGABYTE)

@@ -1,0 +1,110 @@
+"""What comes and what goes: one encoded image as the body of a request, or several in JSON,
+`{"images": ["<base64>", ...]}`; a prediction for each as the answer.
+
+Whatever is wrong with it is an HTTPException, by its status: 400 no such JSON, 413 too much, 415 another kind of
+body, 422 an image that cannot be decoded.
+"""
+
+import base64
+import binascii
+import json
+from typing import Any
+
+import numpy as np
+from fastapi import HTTPException, Request
+
+from pipelines.serving.limits import MEGABYTE, Limits
+from proser_core.class_names import UNKNOWN
+from proser_core.data.image_sets import decode_square
+from proser_core.errors import DataError, ImageTooLargeError
+from proser_core.recognition.open_set_classifier import Predictions
+
+FORMS = 'one image file as the body, or JSON as {"images": ["<base64>", ...]} with Content-Type application/json'
+
+
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """The whole body; one that is too long is refused by what it says of itself, or once too much has come."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > limits.max_bytes:
+        raise _too_long(int(announced), limits)
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > limits.max_bytes:
+            raise _too_long(len(body), limits)
+    return bytes(body)
+
+
+def encoded_images(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
+    """The image files in a body, still encoded."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind.startswith("multipart/"):
+        raise HTTPException(415, f"got {kind}; need {FORMS}")
+    if kind != "application/json":  # whatever curl calls it: what is no image fails to decode
+        if not body:
+            raise HTTPException(400, f"got an empty body; need {FORMS}")
+        return [body]
+    try:
+        content = json.loads(body)
+    except ValueError as error:  # of JSON, or of UTF-8
+        raise HTTPException(400, f"got a body that is not JSON ({error}); need {FORMS}") from error
+    except RecursionError as error:
+        raise HTTPException(400, f"got JSON that is nested too deeply; need {FORMS}") from error
+    images = content.get("images") if isinstance(content, dict) else None
+    if not isinstance(images, list) or not images:
+        raise HTTPException(400, f"got JSON without a list of images; need {FORMS}")
+    if len(images) > limits.max_images:
+        raise HTTPException(413, f"got {len(images)} images; need {limits.max_images} or fewer a request. Send several")
+    return [_from_base64(text, number) for number, text in enumerate(images)]
+
+
+def decode(encoded: list[bytes], size: int, limits: Limits) -> np.ndarray:
+    """uint8[n, size, size, 3]."""
+    try:
+        return np.stack(
+            [
+                decode_square(content, size, f"image {number}", limits.max_pixels)
+                for number, content in enumerate(encoded)
+            ]
+        )
+    except ImageTooLargeError as error:
+        raise HTTPException(413, str(error)) from error
+    except DataError as error:
+        raise HTTPException(422, str(error)) from error
+
+
+def rows_of(answer: Predictions, class_names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """A prediction for each image, as JSON has it."""
+    names = (*class_names, UNKNOWN)
+    return [
+        {
+            "label": label,
+            "unknown": index == len(class_names),
+            "unknown_score": score,
+            "probabilities": dict(zip(names, row, strict=True)),
+        }
+        for label, index, score, row in zip(
+            answer.labels,
+            answer.indices.tolist(),
+            answer.unknown_scores.tolist(),
+            answer.probabilities.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _from_base64(text: object, number: int) -> bytes:
+    if not isinstance(text, str):
+        raise HTTPException(400, f"image {number} is a {type(text).__name__}; need an image file's content in base64")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise HTTPException(400, f"image {number} is not base64 ({error}); encode the image file's content") from error
+
+
+def _too_long(length: int, limits: Limits) -> HTTPException:
+    return HTTPException(
+        413,
+        f"got a body of {length / MEGABYTE:.1f} MB or more; need {limits.max_megabytes:g} MB or less a request. "
+        "Send fewer or smaller images",
+    )

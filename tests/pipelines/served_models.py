@@ -1,0 +1,90 @@
+"""Servers of a registered model as processes of their own, what they are asked, and what they must answer."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from ray_nodes import end
+from registered_models import Registry
+
+from proser_core.data import digits
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+COUNT = 64
+
+
+def environment_of(classifier: OpenSetClassifier, folder: Path, name: str, patch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Register the classifier in a database in `folder`; the environment of a process that finds it."""
+    patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")
+    Registry(folder, name).add(classifier)
+    programs = str(Path(sys.executable).parent)  # where an activated environment has the `uvicorn` that MLflow starts
+    return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+
+def some_pixels() -> np.ndarray:
+    """Real digits, of known and of unknown classes: uint8[COUNT, 8, 8, 3]."""
+    return digits.read("test", 8).images[:COUNT]
+
+
+def png_files(images: np.ndarray) -> list[bytes]:
+    """Their contents."""
+    files = [io.BytesIO() for _ in images]
+    for file, image in zip(files, images, strict=True):
+        Image.fromarray(image).save(file, "PNG")
+    return [file.getvalue() for file in files]
+
+
+@contextmanager
+def running(command: list[str], environment: dict[str, str], log: Path, ready: str) -> Iterator[subprocess.Popen[str]]:
+    """A server from the moment on when the address `ready` answers; all of its processes end with it."""
+    with log.open("w") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True)
+    try:
+        for _ in range(600):
+            with suppress(OSError):
+                urllib.request.urlopen(ready, timeout=5).close()
+                break
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.2)
+        else:
+            raise AssertionError(log.read_text())
+        yield process
+    finally:
+        if process.poll() is None:
+            end(process.pid)
+        process.wait()
+
+
+def ask(address: str, content: Any, kind: str = "application/json") -> tuple[int, Any]:
+    """Status and answer of a POST; `content` is bytes, or anything that goes as JSON."""
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    request = urllib.request.Request(address, body, {"Content-Type": kind})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def assert_as_predicted(table: pd.DataFrame, classifier: OpenSetClassifier, pixels: np.ndarray) -> None:
+    """The table has the columns and the values of the library, within what another batch changes."""
+    want = pd.DataFrame(classifier.predict(pixels).columns(classifier.class_names))
+    assert list(table.columns) == list(want.columns)
+    sure = np.abs(want["unknown_score"]) > 1e-4
+    for name in ("label", "unknown"):
+        assert table[name][sure].tolist() == want[name][sure].tolist()
+    for name in [name for name in want.columns if name not in ("label", "unknown")]:
+        np.testing.assert_allclose(table[name].astype(float), want[name], atol=1e-4)
