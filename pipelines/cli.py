@@ -53,8 +53,8 @@ class RunArguments:
     recipe: Annotated[Recipe, tyro.conf.arg(name="")]
     data_dir: Path | None = None
     """Directory with the data sets: Parquet as on the Hugging Face Hub (DIR/cifar100/*.parquet),
-    torchvision's own folders, or for `--data.name folder` images of your own (DIR/train/CLASS/*,
-    DIR/test/CLASS/*)."""
+    torchvision's own folders, or for `folder` images of your own (DIR/CLASS/*, or DIR/train/CLASS/*
+    and beside it val/ and test/)."""
     storage: str = str(DEFAULT_STORAGE)
     """Directory, or URI such as s3://bucket/prefix, for prepared data, weights, logits and figures; all machines
     must see it."""

@@ -17,6 +17,7 @@ from proser_core.jobs.store import Store
 
 if TYPE_CHECKING:
     from pipelines.tracking.runs import ParentRun
+    from proser_core.recognition.holdout import Proxy
 
 PATIENCE, PATIENCE_VARIABLE = 90.0, "PROSER_TRACKING_PATIENCE"
 """Seconds that a run waits at its end for a tracking server that went away, and the variable that changes it."""
@@ -39,8 +40,9 @@ class RunContext:
     `pretrained_file` is a user's own closed-set checkpoint; `bf16` is the precision that the recipe came
     to on the hardware that trains it; `finetunes` are the trials of the sweep, and `spaces` the points
     among them by the search space that they belong to; without `trains` trainings that are not in the
-    storage count as failed; `search` is the budget of the fine-tunes; `failures` collects the trials that failed;
-    `tracking_lost` is why the server did not answer where something was left untracked.
+    storage count as failed; `search` is the budget of the fine-tunes; `proxy` is what chose this run's
+    fine-tune where it knows every class; `failures` collects the trials that failed; `tracking_lost` is why the
+    server did not answer where something was left untracked.
     """
 
     store: Store
@@ -55,6 +57,7 @@ class RunContext:
     spaces: dict[str, list[FinetuneConfig]] = field(default_factory=dict)
     trains: bool = True
     search: Search = Search()
+    proxy: "Proxy | None" = None
     failures: list[str] = field(default_factory=list)
     tracking_lost: str = ""
     _untracked: list[Callable[[], None]] = field(default_factory=list)
@@ -71,7 +74,7 @@ class RunContext:
         self.store.announce(name)
         started = time.monotonic()
         yield
-        self.store.ran[name] = time.monotonic() - started
+        self.store.ran[name] = self.store.ran.get(name, 0.0) + time.monotonic() - started
 
     def watch_cluster(self, workers: int) -> None:
         """Say when a cluster that lost nodes has no room for any training, which Ray would wait for in silence."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.context import RunContext
 from pipelines.tracking.registry import Registered
-from proser_core.config import Recipe, decisive_fields, to_json
+from proser_core.config import Recipe, decisive_fields, digest_of, to_json
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, sha256_of
 from proser_core.jobs.store import Artefact
@@ -54,6 +54,7 @@ def evaluated(
         "pretrained": pretrained.digest,
         "swept": swept.digest,
         "recipe": decisive_fields(recipe),
+        "proxy": "" if context.proxy is None else digest_of(context.proxy.results),
         "code": code_version("pipelines.stages.evaluate"),
     }
 

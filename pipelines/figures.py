@@ -138,6 +138,8 @@ def margins(scores: OpenSetScores, formula: str, task: OpenSetTask) -> Figure:
     low, high = np.percentile(scores.margins, [0.1, 99.9])
     edges = np.linspace(low, high, 61).tolist()
     for rows, label, colour, hatch in ((is_known, "known", "#0072B2", ""), (~is_known, "unknown", "#E69F00", "//")):
+        if not rows.any():
+            continue
         axes.hist(
             scores.margins[rows], edges, density=True, alpha=0.6, color=colour, hatch=hatch, label=f"{label} classes"
         )

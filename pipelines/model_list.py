@@ -22,7 +22,7 @@ def print_models(name: str, console: Console) -> None:
     client = connect()
     versions = existing_versions(client, name)
     say(console, f"{name} in {shown_uri()}")
-    caption = "on validation and development images, in percent"
+    caption = "on validation and development images, in percent; where every class is known, its proxy's first two"
     table = Table(caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
     for head in ("version", "aliases", "recipe", *HEADS, "age"):
         table.add_column(head, justify="left" if head in ("aliases", "recipe") else "right")

@@ -19,6 +19,8 @@ from pipelines.tracking.server import connect, shown_uri, tracking_uri
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs.lock import alone_in
 from proser_core.recognition.comparison import Comparison, compare
+from proser_core.recognition.holdout import Proxy
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 TOLERANCE = 0.02
 LOCKS = Path("~/.cache/proser/locks")
@@ -104,7 +106,10 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
     if ours.holdout is not None and theirs.holdout is not None:
         if ours.holdout.fingerprint == theirs.holdout.fingerprint:
             bias = theirs.calibration.bias
-            return compare(ours.holdout, ours.calibration, theirs.holdout, bias, tolerance=request.tolerance)
+            proxies = _proxies(ours, theirs)
+            return compare(
+                ours.holdout, ours.calibration, theirs.holdout, bias, tolerance=request.tolerance, proxies=proxies
+            )
         reason = "their validation and development images, or their classes, are not the same"
     else:
         reason = "one of them does not say what it made of its validation images"
@@ -114,6 +119,14 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
         f"{candidate.title} and {champion.title} cannot be compared: {reason}. Train both on the same class split, "
         "images and seed, or promote it without a comparison with --force"
     )
+
+
+def _proxies(ours: OpenSetClassifier, theirs: OpenSetClassifier) -> tuple[Proxy, Proxy] | None:
+    """Where both have one, of the same images."""
+    if ours.proxy is None or theirs.proxy is None:
+        return None
+    same = ours.proxy.holdout.fingerprint == theirs.proxy.holdout.fingerprint
+    return (ours.proxy, theirs.proxy) if same else None
 
 
 def _decide(

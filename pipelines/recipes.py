@@ -110,8 +110,27 @@ def cifar100_paper() -> Recipe:
     )
 
 
+def folder() -> Recipe:
+    """Images of your own, a folder for each class: all classes known, hyperparameters from a proxy.
+
+    proser run folder --data-dir MY_IMAGES
+
+    For a CPU: 32 pixels and a small network. For detail, --data.image-size 224 --network.backbone resnet18_224
+    --network.weights-file FILE begins from torchvision's weights. docs/results.md has times and results.
+    """
+    return Recipe(
+        name="folder",
+        space="own_images",
+        data=DataConfig(name="folder", num_known=0, unknown_settings=(), development="none"),
+        pretrain=PretrainConfig(epochs=60, batch_size=32, lr=0.05, schedule="one_cycle"),
+        finetune=replace(OPEN_SET, batch_size=32),
+        calibration=CalibrationConfig(dummy_weight=0.0),
+    )
+
+
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "digits": digits,
+    "folder": folder,
     "cifar100-cpu": cifar100_cpu,
     "cifar100-cpu-paper": cifar100_cpu_paper,
     "cifar100": cifar100,

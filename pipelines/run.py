@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from proser_core.jobs.store import Store
 from proser_core.processor import resolve_precision
 
 if TYPE_CHECKING:
+    from pipelines.tracking.registry import Registered
     from pipelines.tracking.runs import ParentRun
 
 LAST_STAGE = "registered"
@@ -52,8 +54,18 @@ def run(
     console.print(f"{recipe.name}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
     with opened(storage, console, f"proser run {recipe.name}") as store, outages_named():
         cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file), mirror=mirror_of(store))
-        context = _open_context(recipe, data_dir, store, cluster, pretrained_file, console)
-        return finish(recipe, context, started)
+        open_context = partial(_open_context, data_dir=data_dir, store=store, cluster=cluster, console=console)
+        if not recipe.data.knows_all:
+            return finish(recipe, open_context(recipe, pretrained_file=pretrained_file), started)
+        if pretrained_file is not None:
+            raise ConfigError(
+                "--pretrained got a checkpoint, and data.num_known is 0: the proxy has other classes than it. Give "
+                "data.num_known and what is unknown, or weights of a backbone with network.weights_file"
+            )
+        from pipelines.refit import choose_and_refit
+        from proser_core.data.sources import count_classes
+
+        return choose_and_refit(recipe, count_classes(recipe.data.name, data_dir), open_context, started)
 
 
 def check_storage(recipe: Recipe, storage: Path | str) -> None:
@@ -83,12 +95,19 @@ def opened(storage: Path | str, console: Console, work: str) -> Iterator[Store]:
 
 def finish(recipe: Recipe, context: RunContext, started: float) -> int:
     """Run the DAG and print the closing table; the exit code as of `run`."""
+    results = run_stages(recipe, context, LAST_STAGE)
+    print_results(recipe, context, results)
+    _say_model(context, results[LAST_STAGE])
+    close(context, results["reported"].path, time.monotonic() - started)
+    return exit_code(context)
+
+
+def run_stages(recipe: Recipe, context: RunContext, last: str) -> dict[str, Any]:
+    """The DAG as far as `last`: the outcome of it, and of the stages that a closing table is made of."""
     from pipelines import dag
 
-    targets = ["prepared", "evaluated", "reported", LAST_STAGE]
-    results = execute(dag, targets, {"recipe": recipe, "context": context}, context)
-    _close(recipe, context, results, time.monotonic() - started)
-    return exit_code(context)
+    targets = dict.fromkeys(["prepared", "evaluated", "reported", last])
+    return execute(dag, [*targets], {"recipe": recipe, "context": context}, context)
 
 
 def exit_code(context: RunContext) -> int:
@@ -168,7 +187,7 @@ def _open_context(
     cluster.check()
     bf16 = resolve_precision(recipe)
     parent = open_parent(recipe, data, bf16, [sha256_of(pretrained_file) if pretrained_file else ""])
-    finetunes, spaces = finetunes_of(recipe, points), {recipe.space: points}
+    finetunes, spaces = finetunes_of(recipe, points), {recipe.space: points} if recipe.space else {}
     return RunContext(store, cluster, parent, console, data_dir, data, pretrained_file, bf16, finetunes, spaces)
 
 
@@ -207,8 +226,8 @@ def _driver(module: ModuleType) -> Any:
     return driver.Builder().with_modules(module).build()
 
 
-def _close(recipe: Recipe, context: RunContext, results: dict[str, Any], seconds: float) -> None:
-    from pipelines.tracking.registry import CANDIDATE, CHAMPION
+def print_results(recipe: Recipe, context: RunContext, results: dict[str, Any]) -> None:
+    """The closing table, and what was chosen."""
     from proser_core.data.splits import ClassSplit
 
     split = from_json(ClassSplit, read_json(results["prepared"].path / "task.json")["split"])
@@ -216,8 +235,13 @@ def _close(recipe: Recipe, context: RunContext, results: dict[str, Any], seconds
     context.console.print()
     for table in terminal_tables(recipe.name, evaluation, split):
         context.console.print(table)
-    context.say(f"Selected on development data: {evaluation['selected']['name']}")
-    registered = results[LAST_STAGE]
+    if recipe.data.has_development:
+        context.say(f"Selected on development data: {evaluation['selected']['name']}")
+
+
+def _say_model(context: RunContext, registered: "Registered | None") -> None:
+    from pipelines.tracking.registry import CANDIDATE, CHAMPION
+
     if registered is not None:
         aliases = f" ({', '.join(registered.aliases)})" if registered.aliases else ""
         context.say(f"Model: models:/{registered.name}/{registered.version}{aliases}")
@@ -225,7 +249,6 @@ def _close(recipe: Recipe, context: RunContext, results: dict[str, Any], seconds
             context.say(
                 f"The champion is still an earlier version; to try this one, load models:/{registered.name}@{CANDIDATE}"
             )
-    close(context, results["reported"].path, seconds)
 
 
 def close(context: RunContext, figures: Path, seconds: float) -> None:

@@ -19,12 +19,13 @@ TITLES = {"auroc": "AUC", "macro_f1": "macro-F1"}
 
 
 def terminal_tables(recipe_name: str, evaluation: dict[str, Any], split: ClassSplit) -> list[Table]:
-    """One table a metric, as rich draws it; each fits a terminal of 80 columns."""
+    """One table a metric, as rich draws it; each fits a terminal of 80 columns. Without unknown classes, one table."""
     tables = []
-    for metric, title in TITLES.items():
+    by_metric = {metric: f"{title} on test images, %, by number of unknown classes" for metric, title in TITLES.items()}
+    for metric, title in (by_metric if split.settings else {"": "test images, %; every class is known"}).items():
         table = Table(
-            title=f"{recipe_name}: {title} on test images, %, by number of unknown classes",
-            caption=CAPTION if metric == "macro_f1" else None,
+            title=f"{recipe_name}: {title}",
+            caption=CAPTION if metric != "auroc" else None,
             title_justify="left",
             caption_justify="left",
             box=box.SIMPLE_HEAD,
@@ -48,7 +49,7 @@ def markdown_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSpl
     calibration = evaluation["methods"][PROSER]["report"]["calibration"]
     low, high = calibration["interval"]
     lines = [
-        f"# {recipe_name}: AUC / macro-F1 on test images, in percent",
+        f"# {recipe_name}: {'AUC / macro-F1 on' if split.settings else 'known'} test images, in percent",
         "",
         f"Selected on validation images and development unknowns: {evaluation['selected']['name']}.",
         f"Calibrated on {calibration['num_images']} validation images: bias {calibration['bias']:.4f}; "
@@ -58,10 +59,16 @@ def markdown_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSpl
         "| --- |" + " ---: |" * (len(header) - 1),
         *("| " + " | ".join(row) + " |" for row in rows),
         "",
-        "Openness: " + ", ".join(f"{n} unknown {100 * split.openness(n):.2f} %" for n in split.settings) + ".",
+        *_openness(split),
         CAPTION.capitalize() + ".",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _openness(split: ClassSplit) -> list[str]:
+    if not split.settings:
+        return ["Every class is known: how well unknown images are found was measured on a proxy, see the model card."]
+    return ["Openness: " + ", ".join(f"{n} unknown {100 * split.openness(n):.2f} %" for n in split.settings) + "."]
 
 
 def _markdown_cells(test: dict[str, Any], split: ClassSplit) -> list[str]:

@@ -51,12 +51,13 @@ class DataConfig:
     image_size: int = 32
     """Height and width in pixels that every image is brought to. Source: Neal et al. 2018."""
     num_known: int = 15
-    """Known classes K. Source: sec. Ablation, CIFAR100 with 15 known classes."""
+    """Known classes K. 0 is all of them: hyperparameters are chosen on a proxy that holds some out, then
+    all are trained on. Source: sec. Ablation, CIFAR100 with 15 known classes."""
     unknown_settings: tuple[int, ...] = (15, 30, 45, 60, 85)
-    """Numbers of unknown test classes, nested: one model is scored in each setting."""
+    """Numbers of unknown test classes, nested: one model is scored in each setting. May be empty."""
     development: str = "cifar10"
-    """Unknowns that choose hyperparameters: the name of another data set, or `held-out-N`
-    for N further classes of the same one. Disjoint from every test unknown. Source: method notes."""
+    """Unknowns that choose hyperparameters: the name of another data set, `held-out-N` for N further
+    classes of the same one, or `none`. Disjoint from every test unknown. Source: method notes."""
     split_index: int = 0
     """Which class split: the seed of the permutation of the class ids. Source: method notes."""
     val_fraction: float = 0.1
@@ -74,14 +75,24 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         _require(self.image_size >= 8, "data.image_size", self.image_size, "at least 8 pixels")
-        _require(self.num_known >= 2, "data.num_known", self.num_known, "at least 2 classes")
+        _require(
+            self.num_known == 0 or self.num_known >= 2, "data.num_known", self.num_known, "2 or more, or 0 for all"
+        )
         settings = self.unknown_settings
         _require(
-            len(settings) > 0 and all(n >= 1 for n in settings) and list(settings) == sorted(set(settings)),
+            all(n >= 1 for n in settings) and list(settings) == sorted(set(settings)),
             "data.unknown_settings",
             settings,
             "increasing positive numbers of classes, such as 15 30 45",
         )
+        if self.knows_all:
+            _require(not settings, "data.unknown_settings", settings, "empty where data.num_known is 0, all classes")
+            _require(
+                not self.has_development,
+                "data.development",
+                self.development,
+                "none where data.num_known is 0, all classes: a proxy holds some out to choose by",
+            )
         _require(self.split_index >= 0, "data.split_index", self.split_index, "0 or more")
         _require(0 < self.val_fraction < 1, "data.val_fraction", self.val_fraction, "between 0 and 1")
         _require(0 <= self.padding < self.image_size, "data.padding", self.padding, "0 or more, below the image size")
@@ -94,6 +105,16 @@ class DataConfig:
             self.development,
             "another data set, or held-out-N for N further classes of this one; else test unknowns would choose",
         )
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether every class is to be known."""
+        return self.num_known == 0
+
+    @property
+    def has_development(self) -> bool:
+        """Whether there are unknowns to choose hyperparameters by."""
+        return self.development != "none"
 
     @property
     def num_development(self) -> int:
@@ -291,7 +312,7 @@ class Recipe:
     name: str = "custom"
     """Name of the recipe that these fields began as."""
     space: str = "trade_off"
-    """Search space of the sweep (see `proser list`)."""
+    """Search space of the sweep (see `proser list`); empty for the recipe's own point alone."""
     seed: int = 0
     """Seed of the validation draw, initial weights, batch order, augmentation and mixing."""
     precision: Precision = "auto"
@@ -314,6 +335,13 @@ class Recipe:
             "model_name",
             self.model_name,
             "letters, digits, '.', '_' and '-'",
+        )
+        data = self.data
+        _require(
+            data.has_development or data.knows_all or not self.space,
+            "space",
+            self.space,
+            "empty where data.development is none: nothing could choose among its points",
         )
         self._check_division("finetune", self.finetune.batch_size, self.cluster.num_workers, halves=2)
         self._check_division("pretrain", self.pretrain.batch_size, self.cluster.pretrain_workers, halves=1)

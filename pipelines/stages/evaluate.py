@@ -18,7 +18,7 @@ from proser_core.jobs.trials import placeholder_scores
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
-from proser_core.recognition.holdout import Holdout
+from proser_core.recognition.holdout import Holdout, Proxy
 from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import Margin, PlaceholderMargin
@@ -39,16 +39,17 @@ def evaluate_stage(
     tables = _tables(context, pretrained, trials, selected, recipe.finetune, margin)
     reports = {name: evaluate(logits, margin, images, rate) for name, (logits, margin) in tables.items()}
     write_json(folder / EVALUATION, _to_json(selected, reports))
-    save_classifier(recipe, images, context.store.root / spec.TRIALS / selected["key"], selected, reports, folder)
+    trial = context.store.root / spec.TRIALS / selected["key"]
+    save_classifier(recipe, images, trial, selected, reports, folder, context.proxy)
 
 
 def select(trials: list[Row], default: FinetuneConfig) -> Row:
     """The trial with the best macro-F1 on validation images and development unknowns.
 
-    A tie goes to the recipe's own point. Test metrics play no part.
+    A tie goes to the recipe's own point, and so does a run without such unknowns. Test metrics play no part.
     """
     finished = [row for row in trials if row["status"] == "finished" and row["objective"] == "proser"]
-    return max(finished, key=lambda row: (row["metrics"]["dev/macro_f1"], _is_default(row, default)))
+    return max(finished, key=lambda row: (row["metrics"].get("dev/macro_f1", 0.0), _is_default(row, default)))
 
 
 def _is_default(row: Row, default: FinetuneConfig) -> bool:
@@ -91,7 +92,13 @@ def _to_json(selected: Row, reports: dict[str, EvaluationReport]) -> dict[str, A
 
 
 def save_classifier(
-    recipe: Recipe, task: OpenSetTask, trial: Path, row: Row, reports: Mapping[str, EvaluationReport], folder: Path
+    recipe: Recipe,
+    task: OpenSetTask,
+    trial: Path,
+    row: Row,
+    reports: Mapping[str, EvaluationReport],
+    folder: Path,
+    proxy: Proxy | None = None,
 ) -> Path:
     """A trial as a classifier with its model card, in a folder below `folder`; `reports` holds its evaluation as
     PROSER, and those of its controls.
@@ -113,6 +120,7 @@ def save_classifier(
         recipe=to_json(own),
         results=reports[spec.PROSER].flat(),
         holdout=Holdout.of(load_logits(trial / spec.LOGITS), margin, task),
+        proxy=proxy,
     )
     classifier.save(folder / CLASSIFIER)
     others = {name: report.flat() for name, report in reports.items() if name != spec.PROSER}

@@ -27,16 +27,20 @@ def report(
     selected = evaluation["selected"]["key"]
     logits = load_logits(context.store.root / TRIALS / selected / LOGITS)
     for metric in ("macro_f1", "auroc"):
-        wheres = {"development": "dev"} | {f"unknown_{n}": f"test/unknown_{n}" for n in images.split.settings}
+        wheres = {"development": "dev"} if len(images.development) else {}
+        wheres |= {f"unknown_{n}": f"test/unknown_{n}" for n in images.split.settings}
         for name, where in wheres.items():
             figure = figures.over_points(trials, f"{where}/{metric}", selected)
             figures.save(figure, folder / "points" / f"{metric}_{name}")
-        figures.save(figures.against_openness(evaluation, images.split, metric), folder / f"{metric}_against_openness")
+        if images.split.settings:
+            against = figures.against_openness(evaluation, images.split, metric)
+            figures.save(against, folder / f"{metric}_against_openness")
     calibration = from_json(Calibration, evaluation["methods"][PROSER]["report"]["calibration"])
     margin = PlaceholderMargin(recipe.calibration.dummy_weight)
     scores = score(logits["test"], margin, calibration)
     figures.save(figures.margins(scores, margin.formula, images), folder / "margins")
-    figures.save(figures.over_known_rate(scores, images), folder / "macro_f1_over_known_rate")
+    if images.split.settings:
+        figures.save(figures.over_known_rate(scores, images), folder / "macro_f1_over_known_rate")
     write_json(folder / "class_split.json", read_json(task.path / "class_split.json"))
     write_json(folder / "recipe.json", to_json(recipe))
     write_json(folder / "data_fingerprint.json", _fingerprint(task, images.split))

@@ -54,8 +54,9 @@ def apply_point(recipe: Recipe, point: dict[str, Any], space: str) -> FinetuneCo
 
 
 def points_of(recipe: Recipe, space: str) -> list[FinetuneConfig]:
-    """The points of a search space around the recipe. Raises ConfigError for a space that is none."""
-    return [apply_point(recipe, point, space) for point in expand(space)]
+    """The points of a search space around the recipe; none for an empty name. Raises ConfigError for another one that
+    is no space."""
+    return [apply_point(recipe, point, space) for point in expand(space)] if space else []
 
 
 def sampled_points(recipe: Recipe, space: str, count: int) -> list[FinetuneConfig]:

@@ -85,6 +85,8 @@ def _figures(classifier: "OpenSetClassifier") -> dict[str, str]:
     if classifier.holdout is not None:
         bias = classifier.calibration.bias
         found = {f"dev/{name}": value for name, value in classifier.holdout.metrics(bias).items()}
+        if classifier.proxy is not None:
+            found |= {f"dev/{name}": value for name, value in classifier.proxy.metrics().items()}
         found["val/known_rate"] = classifier.holdout.known_rate(bias)
     return {f"{FIGURE}{name}": f"{found[name]:.4f}" for name in SHOWN if name in found}
 

@@ -250,6 +250,9 @@ def evaluation_batches(
 
 
 def _chunks(images: np.ndarray | ImageSource, batch_size: int) -> Iterator[np.ndarray]:
+    if not len(images):  # one batch of none: its logits have their shape all the same
+        size = images.shape[1] if isinstance(images, np.ndarray) else images.size
+        return iter([np.zeros((0, size, size, 3), np.uint8)])
     if not isinstance(images, np.ndarray):
         return images.batches(np.arange(len(images)), batch_size)
     return (images[start : start + batch_size] for start in range(0, len(images), batch_size))

@@ -1,6 +1,7 @@
-"""Reader of image folders: ROOT/train/CLASS/* and ROOT/test/CLASS/*, at any depth below the class.
+"""Reader of image folders: ROOT/CLASS/*, or ROOT/train/CLASS/* and beside it val/ and test/; any depth below a class.
 
-Classes are numbered in the order of their sorted names. What is hidden, or has none of ENDINGS, is not an image.
+Without test/ a fifth of each class's images is kept for the test; without val/ the preparation draws one. Classes are
+numbered in the order of their sorted names. What is hidden, or has none of ENDINGS, is not an image.
 """
 
 import hashlib
@@ -14,27 +15,37 @@ from proser_core.data.image_sets import ImageSet
 from proser_core.data.stored import PLACE, WHOLE_FILE, StoredImages
 from proser_core.errors import DataError
 
-PARTS = ("train", "test")
+PARTS = ("train", "val", "test")
+TEST_SHARE = 5  # one of so many images is kept for the test where there is no test/
+LEAST = 3  # images of a class from which training, validation and test each get one
 ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+Image = tuple[str, int, int]  # absolute path, bytes, time of change
 
 
 def is_present(root: Path) -> bool:
-    """Whether the root has a part with folders in it."""
-    return bool(_subfolders(root / "train"))
+    """Whether the root has folders with images in them."""
+    return has_part(root, "train") or any(_holds_image(root / name) for name in _subfolders(root))
+
+
+def has_part(root: Path, part: str) -> bool:
+    """Whether the root keeps the images of a part in a folder of their own."""
+    return bool(_subfolders(root / "train")) and bool(_subfolders(root / part))
 
 
 def class_names(root: Path) -> tuple[str, ...]:
-    """The classes by number. Raises DataError where there is none, or where the parts have different ones."""
-    train, test = (_subfolders(root / part) for part in PARTS)
-    if not train:
-        raise DataError(
-            f"{root / 'train'} holds no class; need a folder of images for each, train/CLASS and test/CLASS"
-        )
-    for name in sorted({*train} ^ {*test}):
-        has, lacks = PARTS if name in train else reversed(PARTS)
-        raise DataError(
-            f"{root} has {has}/{name} and no {lacks}/{name}; every class needs images of its own in both parts"
-        )
+    """The classes by number. Raises DataError where the parts have different ones."""
+    if not has_part(root, "train"):
+        return tuple(_subfolders(root))
+    train = _subfolders(root / "train")
+    for part in PARTS[1:]:
+        if not has_part(root, part):
+            continue
+        other = _subfolders(root / part)
+        for name in sorted({*train} ^ {*other}):
+            has, lacks = ("train", part) if name in train else (part, "train")
+            raise DataError(
+                f"{root} has {has}/{name} and no {lacks}/{name}; every class needs images of its own in each part"
+            )
     return tuple(train)
 
 
@@ -43,7 +54,7 @@ def index(root: Path, part: str, *, size: int, classes: Collection[int] | None =
     files, lengths, labels = [], [], []
     for label, name in enumerate(class_names(root)):
         if classes is None or label in classes:
-            for path, length, _ in _images(root / part / name):
+            for path, length, _ in _images(root, part, name):
                 files.append(os.fsencode(path))
                 lengths.append(length)
                 labels.append(label)
@@ -62,11 +73,13 @@ def read(root: Path, part: str, *, size: int, classes: Collection[int] | None = 
 
 
 def fingerprints(root: Path) -> list[tuple[str, int, str]]:
-    """Name, bytes, and a digest of names, sizes and times of change of the images, for each folder of a class."""
+    """Name, bytes, and a digest of names, sizes and times of change of the images, for each part of each class."""
     found = []
     for part in PARTS:
+        if part == "val" and not has_part(root, part):
+            continue
         for name in class_names(root):
-            images, digest = list(_images(root / part / name)), hashlib.sha256()
+            images, digest = _images(root, part, name), hashlib.sha256()
             for path, length, changed in images:
                 digest.update(f"{os.path.relpath(path, root)}\0{length}\0{changed}\0".encode(errors="surrogateescape"))
             found.append((f"{part}/{name}", sum(length for _, length, _ in images), digest.hexdigest()))
@@ -79,13 +92,39 @@ def _subfolders(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _images(folder: Path) -> list[tuple[str, int, int]]:
-    """Absolute path, bytes and time of change of the images of a class. Raises DataError where there is none."""
+def _holds_image(folder: Path) -> bool:
+    return any(each.name.lower().endswith(ENDINGS) for each in files_below(os.path.abspath(folder)))
+
+
+def _images(root: Path, part: str, name: str) -> list[Image]:
+    """The images of a class in a part, in the order of their paths. Raises DataError where there are too few."""
+    if part != "train" and has_part(root, part):
+        return _all_images(root / part / name)
+    folder = root / "train" / name if has_part(root, "train") else root / name
+    images = _all_images(folder)
+    if has_part(root, "test"):
+        return images
+    if len(images) < LEAST:
+        raise DataError(
+            f"{folder} holds {len(images)} image(s); a class needs {LEAST} or more, to train, to calibrate and to test "
+            "with. Add some, or remove the folder"
+        )
+    tested = set(sorted(images, key=lambda image: _digest(image, root))[: max(1, len(images) // TEST_SHARE)])
+    return [image for image in images if (image in tested) == (part == "test")]
+
+
+def _digest(image: Image, root: Path) -> str:
+    """By which test images are drawn: it depends on the path below the root alone, so that a draw hardly changes
+    when images are added."""
+    return hashlib.sha256(os.path.relpath(image[0], root).encode(errors="surrogateescape")).hexdigest()
+
+
+def _all_images(folder: Path) -> list[Image]:
     entries = (each for each in files_below(os.path.abspath(folder)) if each.name.lower().endswith(ENDINGS))
     images = [(each.path, each.stat().st_size, each.stat().st_mtime_ns) for each in entries]
     if not images:
         raise DataError(
-            f"{folder} holds no image ({', '.join(ENDINGS)}); add some, or remove the class from both parts"
+            f"{folder} holds no image ({', '.join(ENDINGS)}); add some, or remove the class from every part"
         )
     return images
 

@@ -9,7 +9,7 @@ import numpy as np
 from proser_core.class_names import check_class_names
 from proser_core.config import DataConfig
 from proser_core.data.image_sets import ImageSet, ImageSource
-from proser_core.data.sources import count_classes, index_images, load_images
+from proser_core.data.sources import count_classes, has_own_validation, index_images, load_images
 from proser_core.data.splits import ClassSplit, draw_split
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import Labelled, OpenSetTask
@@ -24,9 +24,9 @@ def make_task(
 ) -> OpenSetTask:
     """Read the images and give each its role.
 
-    Validation is stratified and drawn with `seed`; there are as many development unknowns as
-    validation images. With `unpacked` (see `index_images`) the images stay encoded on disk; each is decoded
-    here once, so that none fails later. Raises DataError where images or classes are missing.
+    Validation is stratified and drawn with `seed`, unless the data set brings its own; there are as many
+    development unknowns as validation images. With `unpacked` (see `index_images`) the images stay encoded on
+    disk; each is decoded here once, so that none fails later. Raises DataError where images or classes are missing.
     """
     split = draw_split(config, count_classes(config.name, data_dir))
     read = partial(load_images, data_dir=data_dir, size=config.image_size, download=config.download)
@@ -34,12 +34,16 @@ def make_task(
         read = partial(index_images, data_dir=data_dir, size=config.image_size, unpacked=unpacked)
     known = read(config.name, "train", classes=split.known)
     tested = read(config.name, "test", classes=split.known + split.unknown)
-    targets = _targets(known.labels, split)
     names = tuple(known.class_names[class_id] for class_id in split.known)
     check_class_names(names)
-    val_rows = stratified_rows(targets, names, config.val_fraction, seed)
-    train, val = known.select(~val_rows), known.select(val_rows)
-    development = _development_images(config, split, read, seed, count=len(val))
+    if has_own_validation(config.name, data_dir):
+        train, val = known, read(config.name, "val", classes=split.known)
+    else:
+        val_rows = stratified_rows(_targets(known.labels, split), names, config.val_fraction, seed)
+        train, val = known.select(~val_rows), known.select(val_rows)
+    development = known.select(np.zeros(0, np.int64)).images
+    if config.has_development:
+        development = _development_images(config, split, read, seed, count=len(val))
     mean, std = _channel_statistics(train.images)
     for images in (val.images, development, tested.images):
         if not isinstance(images, np.ndarray):
@@ -48,8 +52,8 @@ def make_task(
     return OpenSetTask(
         split=split,
         class_names=names,
-        train=Labelled(train.images, targets[~val_rows]),
-        val=Labelled(val.images, targets[val_rows]),
+        train=Labelled(train.images, _targets(train.labels, split)),
+        val=Labelled(val.images, _targets(val.labels, split)),
         development=Labelled(development, np.full(len(development), split.num_known)),
         test=Labelled(tested.images, _targets(tested.labels, split)),
         test_classes=tested.labels,

@@ -17,7 +17,7 @@ from proser_core.data.image_sets import ImageSet
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
 
-Part = Literal["train", "test"]
+Part = Literal["train", "val", "test"]
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,12 @@ def count_images(name: str, part: Part, data_dir: Path | None) -> int:
     """
     source = look_up("data set", name, SOURCES)
     return len(image_folders.index(_own_root(source, data_dir), part, size=1)) if source.is_own else source.counts[part]
+
+
+def has_own_validation(name: str, data_dir: Path | None) -> bool:
+    """Whether a data set comes with validation images, so that none are drawn from the training images."""
+    source = look_up("data set", name, SOURCES)
+    return source.is_own and image_folders.has_part(_own_root(source, data_dir), "val")
 
 
 def fingerprints(name: str, data_dir: Path | None, *, download: bool = False) -> list[tuple[str, int, int | str]]:
@@ -212,7 +218,8 @@ def _missing(source: Source, data_dir: Path | None) -> str:
         state = f"the data directory {data_dir} does not hold it"
     if source.is_own:
         return (
-            f"{source.name} was not found: {state}; need the folders train/CLASS and test/CLASS of images in it. "
+            f"{source.name} was not found: {state}; need a folder of images for each class in it, or such folders in "
+            "train/ and test/. "
             "Give its directory (--data-dir, or data_dir in JOB.json)"
         )
     layouts = f"{source.name}/train-*.parquet and {source.name}/test-*.parquet"

@@ -52,7 +52,7 @@ def draw_split(config: DataConfig, num_classes: int) -> ClassSplit:
 
     The paper's own draw is unpublished. Raises DataError where the data set has too few classes.
     """
-    widest = max(config.unknown_settings)
+    widest = max(config.unknown_settings, default=0)
     needed = config.num_known + config.num_development + widest
     if num_classes < needed:
         raise DataError(
@@ -60,6 +60,8 @@ def draw_split(config: DataConfig, num_classes: int) -> ClassSplit:
             f"({config.num_known} known, {config.num_development} for development, {widest} unknown). "
             "Lower data.num_known or data.unknown_settings"
         )
+    if needed == config.num_known == num_classes:  # nothing to draw
+        return ClassSplit(tuple(range(num_classes)), (), ())
     order = np.random.Generator(np.random.PCG64(config.split_index)).permutation(num_classes).tolist()
     after_known = config.num_known + config.num_development
     return ClassSplit(

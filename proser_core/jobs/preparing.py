@@ -35,7 +35,8 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
 
 
 def _data_sets(recipe: Recipe) -> list[str]:
-    return [recipe.data.name, *([] if recipe.data.num_development else [recipe.data.development])]
+    own = recipe.data.num_development or not recipe.data.has_development
+    return [recipe.data.name, *([] if own else [recipe.data.development])]
 
 
 def data_fields(recipe: Recipe) -> dict[str, Any]:

@@ -77,6 +77,11 @@ def check_recipe(recipe: Recipe) -> None:
         raise ConfigError(
             "finetune.objective is the control's own; it is trained in every run, leave the field as it is"
         )
+    if recipe.data.knows_all:
+        raise ConfigError(
+            f"{recipe.name} has data.num_known 0, all classes, which takes one training after another; `proser run` "
+            "makes both. Here, give data.num_known, data.unknown_settings and data.development"
+        )
     make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from proser_core.recognition.calibration import Calibration
-from proser_core.recognition.holdout import METRICS, Holdout
+from proser_core.recognition.holdout import METRICS, Holdout, Proxy
 
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
@@ -30,8 +30,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Candidate against champion. `known_rate` is the candidate's on the validation images, `interval` where its
-    rate on new images lies with 95 % confidence, `target_rate` what it has to hold."""
+    """Candidate against champion, by those of METRICS that their images allow.
+
+    `known_rate` is the candidate's on the validation images, `interval` where its rate on new images lies with 95 %
+    confidence, `target_rate` what it has to hold.
+    """
 
     differences: dict[str, Difference]
     known_rate: float
@@ -44,7 +47,9 @@ class Comparison:
     @property
     def objections(self) -> list[str]:
         """Why the candidate is not to be promoted; empty where it may be."""
-        found = [
+        missing = [title for name, title in METRICS.items() if name not in self.differences]
+        found = [f"{' and '.join(missing)}: there is no unknown image to compare them by"] if missing else []
+        found += [
             f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)}; "
             f"{100 * self.tolerance:g} may be lost"
             for name, each in self.differences.items()
@@ -65,16 +70,42 @@ def compare(
     champion_bias: float,
     *,
     tolerance: float,
+    proxies: tuple[Proxy, Proxy] | None = None,
     seed: int = 0,
 ) -> Comparison:
     """Both on the same images, each at its own bias, which stays as it was fitted.
 
-    Known and unknown images are drawn anew RESAMPLES times (Efron 1979), the same ones for both. Raises ValueError
-    for holdouts of different images.
+    Known and unknown images are drawn anew RESAMPLES times (Efron 1979), the same ones for both. With `proxies`,
+    candidate's and champion's, macro-F1 and AUC are those of the proxies. Raises ValueError for holdouts of different
+    images.
     """
+    bias = calibration.bias
+    found = _differences(candidate, bias, champion, champion_bias, seed)
+    if proxies is not None:
+        ours, theirs = proxies
+        of_proxies = _differences(ours.holdout, ours.bias, theirs.holdout, theirs.bias, seed)
+        found |= {name: of_proxies[name] for name in ours.metrics()}
+    unknown = candidate if proxies is None else proxies[0].holdout
+    known = int(candidate.is_known.sum())
+    rate = candidate.known_rate(bias)
+    interval = binomtest(round(rate * known), known).proportion_ci(CONFIDENCE)
+    return Comparison(
+        differences={name: found[name] for name in METRICS if name in found},
+        known_rate=rate,
+        interval=(float(interval.low), float(interval.high)),
+        target_rate=calibration.target_rate,
+        tolerance=tolerance,
+        num_known=known,
+        num_unknown=int((~unknown.is_known).sum()),
+    )
+
+
+def _differences(
+    candidate: Holdout, bias: float, champion: Holdout, champion_bias: float, seed: int
+) -> dict[str, Difference]:
+    """Of each metric that the images allow."""
     if candidate.fingerprint != champion.fingerprint:
         raise ValueError("two classifiers are compared on the same images only")
-    bias = calibration.bias
     ours, theirs = candidate.metrics(bias), champion.metrics(champion_bias)
     drawn = np.array(
         [
@@ -84,31 +115,20 @@ def compare(
     )
     ends = 100 * np.array([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     low, high = np.percentile(drawn, ends, axis=0)
-    known = int(candidate.is_known.sum())
-    rate = candidate.known_rate(bias)
-    interval = binomtest(round(rate * known), known).proportion_ci(CONFIDENCE)
-    return Comparison(
-        differences={
-            name: Difference(ours[name], theirs[name], ours[name] - theirs[name], float(low[i]), float(high[i]))
-            for i, name in enumerate(METRICS)
-        },
-        known_rate=rate,
-        interval=(float(interval.low), float(interval.high)),
-        target_rate=calibration.target_rate,
-        tolerance=tolerance,
-        num_known=known,
-        num_unknown=len(candidate.targets) - known,
-    )
+    return {
+        name: Difference(ours[name], theirs[name], ours[name] - theirs[name], float(low[i]), float(high[i]))
+        for i, name in enumerate(ours)
+    }
 
 
 def _difference(candidate: Holdout, bias: float, champion: Holdout, champion_bias: float) -> list[float]:
     ours, theirs = candidate.metrics(bias), champion.metrics(champion_bias)
-    return [ours[name] - theirs[name] for name in METRICS]
+    return [ours[name] - theirs[name] for name in ours]
 
 
 def _resamples(is_known: np.ndarray, generator: np.random.Generator) -> Iterator[np.ndarray]:
     """As many known and unknown images as there are, drawn with replacement."""
-    groups = [np.flatnonzero(is_known), np.flatnonzero(~is_known)]
+    groups = [group for group in (np.flatnonzero(is_known), np.flatnonzero(~is_known)) if len(group)]
     for _ in range(RESAMPLES):
         yield np.concatenate([group[generator.integers(len(group), size=len(group))] for group in groups])
 

@@ -14,10 +14,13 @@ from proser_core.recognition.scoring import Margin, score
 
 @dataclass(frozen=True)
 class DevelopmentMetrics:
-    """Metrics on validation images and development unknowns: the only ones that may choose."""
+    """Metrics on validation images and development unknowns: the only ones that may choose.
 
-    auroc: float
-    macro_f1: float
+    Without such unknowns the accuracy is all that there is.
+    """
+
+    auroc: float | None
+    macro_f1: float | None
     closed_set_accuracy: float
 
 
@@ -32,7 +35,7 @@ class EvaluationReport:
     def flat(self) -> dict[str, float]:
         """Metrics by name, as they are tracked: `dev/auroc`, `test/unknown_15/macro_f1`, ..."""
         flat = {"calibration/bias": self.calibration.bias, "val/known_rate": self.calibration.known_rate}
-        flat |= {f"dev/{name}": value for name, value in vars(self.development).items()}
+        flat |= {f"dev/{name}": value for name, value in vars(self.development).items() if value is not None}
         return flat | {f"test/{name}": value for name, value in self.test.flat().items()}
 
     def to_json(self) -> dict[str, Any]:
@@ -51,11 +54,12 @@ def evaluate(logits: dict[str, LogitTable], margin: Margin, task: OpenSetTask, t
     development = score(logits["development"], margin, calibration)
     predictions = np.concatenate([val.predictions, development.predictions])
     targets = np.concatenate([task.val.targets, task.development.targets])
+    has_unknown = len(task.development) > 0
     return EvaluationReport(
         calibration=calibration,
         development=DevelopmentMetrics(
-            auroc=auroc(val_margins, development.margins),
-            macro_f1=open_set_macro_f1(predictions, targets, task.num_known),
+            auroc=auroc(val_margins, development.margins) if has_unknown else None,
+            macro_f1=open_set_macro_f1(predictions, targets, task.num_known) if has_unknown else None,
             closed_set_accuracy=float((val.known_predictions == task.val.targets).mean()),
         ),
         test=evaluate_settings(

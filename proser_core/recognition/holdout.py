@@ -55,13 +55,16 @@ class Holdout:
         return float((self.margins[self.is_known] >= bias).mean())
 
     def metrics(self, bias: float) -> dict[str, float]:
-        """METRICS by name, fractions; macro-F1 at this bias."""
+        """METRICS by name, fractions; macro-F1 at this bias. Without an unknown image, the accuracy alone."""
         known = self.is_known
+        accuracy = {"closed_set_accuracy": float((self.known_predictions[known] == self.targets[known]).mean())}
+        if known.all():
+            return accuracy
         predictions = np.where(self.margins >= bias, self.known_predictions, self.num_known)
         return {
             "macro_f1": open_set_macro_f1(predictions, self.targets, self.num_known),
             "auroc": auroc(self.margins[known], self.margins[~known]),
-            "closed_set_accuracy": float((self.known_predictions[known] == self.targets[known]).mean()),
+            **accuracy,
         }
 
     def select(self, rows: np.ndarray) -> "Holdout":
@@ -82,6 +85,26 @@ class Holdout:
                 num_known=int(arrays["num_known"]),
                 fingerprint=str(arrays["fingerprint"]),
             )
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """The same training with some of the classes held out as unknown: what says how well a model finds unknown
+    images that knows every class there is.
+
+    `bias` is the proxy's own, `results` its metrics by name; `known` are the names of the classes that were not held
+    out.
+    """
+
+    holdout: Holdout
+    bias: float
+    results: dict[str, float]
+    known: tuple[str, ...]
+
+    def metrics(self) -> dict[str, float]:
+        """Of METRICS those that need unknown images."""
+        found = self.holdout.metrics(self.bias)
+        return {name: value for name, value in found.items() if name != "closed_set_accuracy"}
 
 
 def fingerprint(task: OpenSetTask) -> str:

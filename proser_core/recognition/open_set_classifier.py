@@ -21,12 +21,13 @@ from proser_core.errors import CheckpointError, ConfigError, DataError
 from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
-from proser_core.recognition.holdout import Holdout
+from proser_core.recognition.holdout import Holdout, Proxy
 from proser_core.recognition.logits import LogitTable, compute_logits
 from proser_core.recognition.scoring import PlaceholderMargin, score, unknown_probabilities
 
 FORMAT = 3
-CARD, WEIGHTS, HOLDOUT = "classifier.json", "weights.safetensors", "holdout.npz"
+CARD, WEIGHTS, HOLDOUT, PROXY = "classifier.json", "weights.safetensors", "holdout.npz", "proxy.npz"
+PROXY_VALUES = ("bias", "results", "known")  # of a proxy, beside its holdout
 NEEDED = {
     "sha256",
     "card_sha256",
@@ -78,7 +79,8 @@ class OpenSetClassifier:
     """Names the known class of an image, or says that it is unknown.
 
     `results` are its metrics by name, as tracking has them, measured with the calibration that it was trained with;
-    `holdout` is what it says of validation images and development unknowns. Both may be missing.
+    `holdout` is what it says of validation images and development unknowns, `proxy` tells of the same training with
+    classes held out. All three may be missing.
     """
 
     net: PlaceholderNet
@@ -92,6 +94,7 @@ class OpenSetClassifier:
     recipe: dict[str, Any]
     results: dict[str, float] = field(default_factory=dict)
     holdout: Holdout | None = None
+    proxy: Proxy | None = None
 
     def __post_init__(self) -> None:
         check_class_names(self.class_names)
@@ -144,6 +147,9 @@ class OpenSetClassifier:
         if self.holdout is not None:
             self.holdout.save(folder / HOLDOUT)
             files.append(HOLDOUT)
+        if self.proxy is not None:
+            self.proxy.holdout.save(folder / PROXY)
+            files.append(PROXY)
         card = {
             "format": FORMAT,
             "sha256": {name: _sha256(folder / name) for name in files},
@@ -158,6 +164,7 @@ class OpenSetClassifier:
             "calibration": to_json(self.calibration),
             "recipe": self.recipe,
             "results": self.results,
+            "proxy": None if self.proxy is None else {name: getattr(self.proxy, name) for name in PROXY_VALUES},
         }
         card["card_sha256"] = _digest(card)
         (folder / CARD).write_text(json.dumps(card, indent=1))
@@ -203,7 +210,16 @@ class OpenSetClassifier:
             recipe=card["recipe"],
             results=card["results"],
             holdout=Holdout.load(folder / HOLDOUT) if HOLDOUT in card["sha256"] else None,
+            proxy=_load_proxy(folder, card),
         )
+
+
+def _load_proxy(folder: Path, card: dict[str, Any]) -> Proxy | None:
+    values = card.get("proxy")  # classifiers of this format without the field came before it
+    if values is None:
+        return None
+    holdout = Holdout.load(folder / PROXY)
+    return Proxy(holdout, values["bias"], values["results"], tuple(values["known"]))
 
 
 def _read_card(folder: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from proser_core.config import DataConfig
 from proser_core.data import image_folders
 from proser_core.data.image_sets import to_rgb_square
 from proser_core.data.preparation import make_task
@@ -105,15 +106,67 @@ def test_a_directory_without_class_folders_is_refused_with_what_is_needed(tmp_pa
     place = places.get(state, "other")
     root = tmp_path / place if place else None
     for read in (count_classes, fingerprints, source_files):
-        with pytest.raises(DataError, match=rf"folder was not found: .*{state}.*; need the folders train/CLASS"):
+        with pytest.raises(DataError, match=rf"folder was not found: .*{state}.*; need a folder of images for each"):
             read("folder", root)
-    with pytest.raises(DataError, match="holds no class"):
-        image_folders.class_names(tmp_path / "other")
 
 
 def test_a_folder_is_found_where_it_has_classes(root, tmp_path):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/train-00000.parquet").touch()
     assert find_layout(SOURCES["folder"], root) == "folder"
-    assert find_layout(SOURCES["folder"], tmp_path) == ""
+    assert find_layout(SOURCES["folder"], root / "train") == "folder"
+    assert find_layout(SOURCES["folder"], tmp_path / "tables") == ""
+    (tmp_path / "other/tables").mkdir(parents=True)
+    (tmp_path / "other/tables/train-00000.parquet").touch()
+    assert find_layout(SOURCES["folder"], tmp_path / "other") == ""
+
+
+class TestWithoutATestFolder:
+    """ROOT/CLASS/*, or ROOT/train/CLASS/* alone."""
+
+    @pytest.fixture(params=["", "train"])
+    def flat(self, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+        for number, image in enumerate(random_images(40)):
+            path = tmp_path / "flat" / request.param / ("ant" if number < 30 else "bee") / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(path)
+        return tmp_path / "flat"
+
+    def test_a_fifth_of_each_class_is_kept_for_the_test_and_nothing_is_in_both_parts(self, flat):
+        parts = [load_images("folder", part, flat, size=8) for part in ("train", "test")]
+        assert [np.bincount(part.labels).tolist() for part in parts] == [[24, 8], [6, 2]]
+        together = np.concatenate([part.images for part in parts])
+        np.testing.assert_array_equal(np.unique(together, axis=0), np.unique(random_images(40), axis=0))
+
+    def test_further_images_hardly_change_which_are_kept(self, flat):
+        def tested() -> set[bytes]:
+            return {image.tobytes() for image in load_images("folder", "test", flat, size=8).images}
+
+        before = tested()
+        folder = next(flat.rglob("ant"))
+        for number, image in enumerate(random_images(10, seed=1)):
+            Image.fromarray(image).save(folder / f"new {number}.png")
+        after = tested()
+        assert len(after) == 10
+        assert len(before & after) >= 5
+
+    def test_a_class_of_too_few_images_is_named(self, flat):
+        for path in sorted(next(flat.rglob("bee")).iterdir())[2:]:
+            path.unlink()
+        with pytest.raises(DataError, match=r"bee holds 2 image\(s\); a class needs 3 or more"):
+            load_images("folder", "test", flat, size=8)
+
+
+def test_validation_images_of_their_own_are_taken_as_they_are(root):
+    for name, image in zip(("ant", "bee", "cow"), random_images(3, seed=2), strict=True):
+        (root / "val" / name).mkdir(parents=True)
+        Image.fromarray(image).save(root / "val" / name / "v.png")
+    config = DataConfig(name="folder", image_size=8, padding=1, num_known=3, unknown_settings=(), development="none")
+    task = make_task(config, root, seed=0)
+    np.testing.assert_array_equal(task.val.images, random_images(3, seed=2))
+    assert (task.class_names, task.val.targets.tolist()) == (("ant", "bee", "cow"), [0, 1, 2])
+    assert [len(part) for part in (task.train, task.development, task.test)] == [5, 0, 3]
+    assert "val/bee" in [name for name, _, _ in fingerprints("folder", root)]
 
 
 def test_a_changed_added_or_renamed_image_changes_the_fingerprint_of_its_class_alone(root):

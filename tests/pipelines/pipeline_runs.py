@@ -67,8 +67,8 @@ class RunFolder:
         contexts: list[RunContext] = []
         open_context = pipelines.run._open_context
 
-        def spy(*arguments: object) -> RunContext:
-            contexts.append(open_context(*arguments))  # type: ignore[arg-type]
+        def spy(*arguments: object, **named: object) -> RunContext:
+            contexts.append(open_context(*arguments, **named))  # type: ignore[arg-type]
             return contexts[-1]
 
         out = io.StringIO()

@@ -1,0 +1,206 @@
+"""Images of one's own, all classes known: hyperparameters from a proxy, then all classes, in the same registry."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ray
+from PIL import Image
+from pipeline_runs import RunFolder, tiny_recipe
+from rich.console import Console
+
+from pipelines.model_card import MODEL_CARD
+from pipelines.promotion import PromoteRequest, promote
+from pipelines.recipes import folder
+from pipelines.refit import proxy_of, refit_of
+from pipelines.run import run
+from pipelines.tracking.models import Model, load
+from proser_core.config import Recipe
+from proser_core.data import digits
+from proser_core.errors import ConfigError, DataError
+from proser_core.jobs.trials import check_recipe
+
+NAMES = ("eight", "five", "four", "nine", "one", "zero")
+VALUES = {"eight": 8, "five": 5, "four": 4, "nine": 9, "one": 1, "zero": 0}
+
+
+def own_recipe() -> Recipe:
+    """The recipe for a user's own images, with the sizes of the tiny one."""
+    own, tiny = folder(), tiny_recipe()
+    return replace(
+        own,
+        precision="fp32",
+        data=replace(own.data, image_size=8, padding=1, flip=False, val_fraction=0.3),
+        pretrain=tiny.pretrain,
+        finetune=replace(own.finetune, epochs=2),
+    )
+
+
+@pytest.fixture(scope="module")
+def my_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Real digits as a folder of folders, grey, in several sizes."""
+    root, images = tmp_path_factory.mktemp("my_images"), digits.read("train", 8)
+    for name, value in VALUES.items():
+        (root / name).mkdir()
+        for number, image in enumerate(images.images[images.labels == value][:60]):
+            Image.fromarray(image).convert("L").resize((8 + number % 3, 9)).save(root / name / f"{number}.png")
+    return root
+
+
+class TestRun:
+    @pytest.fixture(scope="class")
+    def printed(self, run_folder: RunFolder, my_images: Path) -> str:
+        path = run_folder.root / "printed.txt"
+        try:
+            with path.open("w") as file:
+                console = Console(file=file, width=200)
+                assert run(own_recipe(), my_images, run_folder.storage, None, console) == 0
+        finally:
+            ray.shutdown()
+        return path.read_text()
+
+    @pytest.fixture(scope="class")
+    def model(self, printed: str) -> Model:
+        return load("models:/proser@champion")
+
+    def test_the_model_knows_every_class_and_the_proxy_fewer(self, model: Model) -> None:
+        assert model.classifier.class_names == NAMES
+        proxy = model.classifier.proxy
+        assert proxy is not None
+        assert len(proxy.known) == 4
+        assert set(proxy.known) < set(NAMES)
+        assert {"dev/macro_f1", "dev/auroc", "test/unknown_1/auroc"} <= set(proxy.results)
+        assert not any("unknown" in name or name == "dev/macro_f1" for name in model.classifier.results)
+
+    def test_the_proxys_best_point_is_what_all_classes_were_trained_with(
+        self, model: Model, run_folder: RunFolder
+    ) -> None:
+        by_name = {parent.info.run_name: parent for parent in run_folder.parents()}
+        trials = run_folder.children(by_name["folder-proxy"].info.run_id)
+        with_placeholders = [trial for trial in trials if trial.data.params["objective"] == "proser"]
+        assert len(with_placeholders) == 6
+        best = max(trial.data.metrics["dev/macro_f1"] for trial in with_placeholders)
+        winners = {
+            (float(trial.data.params["beta"]), float(trial.data.params["gamma"]))
+            for trial in with_placeholders
+            if trial.data.metrics["dev/macro_f1"] == best
+        }
+        tuned = model.classifier.recipe["finetune"]
+        assert (tuned["beta"], tuned["gamma"]) in winners
+        assert model.classifier.recipe["data"]["num_known"] == 6
+
+    def test_what_is_printed_and_written_says_where_each_number_comes_from(
+        self, printed: str, model: Model, run_folder: RunFolder
+    ) -> None:
+        assert "proxy: 4 classes are known, 1 held out to choose by, 1 to test by" in printed
+        assert "all 6 classes, with what the proxy chose" in printed
+        assert "test images, %; every class is known" in printed
+        assert "Model: models:/proser/1 (candidate, champion)" in printed
+        assert "Unknown images, on a proxy: the same training without" in model.card
+        card = next(run_folder.storage.glob(f"evaluate/*/classifier/{MODEL_CARD}"))
+        assert "nan" not in card.read_text()
+
+    def test_the_registry_shows_the_proxys_figures(self, model: Model) -> None:
+        assert model.version is not None
+        proxy = model.classifier.proxy
+        assert proxy is not None
+        assert model.version.tags["proser.figure.dev/auroc"] == f"{proxy.results['dev/auroc']:.4f}"
+
+    def test_the_same_again_trains_nothing(self, printed: str, my_images: Path, run_folder: RunFolder) -> None:
+        path = run_folder.root / "again.txt"
+        with path.open("w") as file:
+            assert run(own_recipe(), my_images, run_folder.storage, None, Console(file=file, width=200)) == 0
+        assert "every stage was found finished" in path.read_text()
+        assert "models:/proser/1" in path.read_text()
+        assert not ray.is_initialized()
+
+    def test_another_model_is_compared_by_the_proxy(self, model: Model, my_images: Path, run_folder: RunFolder) -> None:
+        path = run_folder.root / "promoted.txt"
+        other = replace(own_recipe(), calibration=replace(own_recipe().calibration, target_rate=0.9))
+        try:
+            with path.open("w") as file:
+                console = Console(file=file, width=200)
+                run(other, my_images, run_folder.storage, None, console)
+                code = promote(PromoteRequest(tolerance=0.9), console)
+        finally:
+            ray.shutdown()
+        assert code == 0, path.read_text()
+        proxy = model.classifier.proxy
+        assert proxy is not None
+        unknown = int((~proxy.holdout.is_known).sum())
+        assert f"{unknown} development unknowns" in path.read_text()
+        decision = next(parent for parent in run_folder.parents() if "difference/auroc" in parent.data.metrics)
+        assert decision.data.metrics["champion/auroc"] == proxy.metrics()["auroc"]
+        assert decision.data.metrics["champion/closed_set_accuracy"] == pytest.approx(
+            model.classifier.results["dev/closed_set_accuracy"]
+        )
+
+
+class TestProxy:
+    @pytest.mark.parametrize(
+        ("classes", "known", "development", "reported"),
+        [
+            (3, 2, "held-out-1", ()),
+            (4, 2, "held-out-1", (1,)),
+            (6, 4, "held-out-1", (1,)),
+            (100, 60, "held-out-20", (20,)),
+        ],
+    )
+    def test_a_fifth_chooses_and_a_fifth_reports(
+        self, classes: int, known: int, development: str, reported: tuple[int, ...]
+    ) -> None:
+        made = proxy_of(folder(), classes)
+        assert made is not None
+        data = made.data
+        assert (data.num_known, data.development, data.unknown_settings) == (known, development, reported)
+
+    def test_of_two_classes_none_is_held_out_and_one_is_refused(self) -> None:
+        assert proxy_of(folder(), 2) is None
+        with pytest.raises(DataError, match="has 1 class"):
+            proxy_of(folder(), 1)
+
+    def test_the_refit_knows_all_and_tries_one_point(self) -> None:
+        made = refit_of(folder(), 7, folder().finetune)
+        assert (made.data.num_known, made.space, made.data.has_development) == (7, "", False)
+
+    def test_two_classes_are_trained_on_without_a_proxy(
+        self, run_folder: RunFolder, my_images: Path, tmp_path: Path
+    ) -> None:
+        for name in NAMES[:2]:
+            (tmp_path / "two").mkdir(exist_ok=True)
+            (tmp_path / "two" / name).symlink_to(my_images / name)
+        path = tmp_path / "printed.txt"
+        recipe = replace(own_recipe(), model_name="two")
+        try:
+            with path.open("w") as file:
+                assert run(recipe, tmp_path / "two", run_folder.storage, None, Console(file=file, width=200)) == 0
+        finally:
+            ray.shutdown()
+        assert "none can be held out" in path.read_text()
+        model = load("models:/two@champion")
+        assert (model.classifier.class_names, model.classifier.proxy) == (NAMES[:2], None)
+        predictions = model.classifier.predict(np.zeros((1, 8, 8), np.uint8))
+        assert predictions.labels[0] in (*NAMES[:2], "unknown")
+
+
+class TestRefusals:
+    def test_all_classes_leave_none_to_test_or_choose_by(self) -> None:
+        data = folder().data
+        with pytest.raises(ConfigError, match=r"data\.unknown_settings is \(3,\)"):
+            replace(data, unknown_settings=(3,))
+        with pytest.raises(ConfigError, match=r"data\.development is 'held-out-2'"):
+            replace(data, development="held-out-2")
+
+    def test_nothing_to_choose_by_needs_an_empty_space(self) -> None:
+        data = replace(folder().data, num_known=4)
+        with pytest.raises(ConfigError, match="space is 'own_images'; it must be empty"):
+            replace(folder(), data=data)
+
+    def test_a_checkpoint_of_all_classes_does_not_fit_the_proxy(self, my_images: Path, run_folder: RunFolder) -> None:
+        with pytest.raises(ConfigError, match="--pretrained got a checkpoint"):
+            run(own_recipe(), my_images, run_folder.storage, my_images / "any.pth", Console())
+
+    def test_what_cannot_run_two_trainings_says_so(self) -> None:
+        with pytest.raises(ConfigError, match="`proser run` makes both"):
+            check_recipe(folder())
