@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 USUAL = ("step", "epoch", "peak", "augmentation", "evaluation", "scaling", "growth", "cuda", "startup")
-BY_NAME = ("compiling", "cached", "streaming", "sweep_overhead", "many_trials")
+BY_NAME = ("compiling", "cached", "streaming", "sweep_overhead", "many_trials", "serving")
 """Slow ones, which run only when they are named."""
 
 

@@ -8,9 +8,8 @@ from typing import Any
 from pipelines.stages.evaluate import save_classifier
 from pipelines.stages.sweep_report import RECIPE
 from pipelines.sweep_table import CHOOSES, TABLE, SweepTable, read_table
-from pipelines.tracking.limits import shortened
-from pipelines.tracking.registry import Registered, register
-from pipelines.tracking.server import connect, experiment_id
+from pipelines.tracking.registry import Registered, register, run_of_its_own
+from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run
 from proser_core.baselines import BASELINES
 from proser_core.config import Recipe, from_json
@@ -40,11 +39,8 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
         recipe = replace(recipe, data=replace(recipe.data, split_index=row["split_index"]))
         folder = _classifier(table, recipe, row, storage, Path(place))
         tags = {"proser.recipe": recipe.name, "proser.sweep": run.info.run_id, "proser.trial_key": row["key"]}
-        name = shortened(f"best of {run.info.run_name}")
-        made = client.create_run(experiment_id(client), run_name=name, tags={"proser.sweep": run.info.run_id})
-        registered = register(client, made.info.run_id, model, folder, sha256_of(folder / CARD), tags)
-        client.set_terminated(made.info.run_id)
-        return registered
+        made = run_of_its_own(client, f"best of {run.info.run_name}", {"proser.sweep": run.info.run_id})
+        return register(client, made, model, folder, sha256_of(folder / CARD), tags)
 
 
 def best_row(table: SweepTable, split_index: int | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 A node names what its stage depends on; the store decides from it whether the stage runs.
 """
 
+from contextlib import nullcontext
 from typing import Any
 
 from pipelines.context import RunContext
@@ -95,6 +96,10 @@ def registered(recipe: Recipe, context: RunContext, evaluated: Artefact, reporte
     folder = evaluated.path / "classifier"
     digest = sha256_of(folder / "classifier.json")
     parent, made = context.parent, []
-    context.track(lambda: made.append(register(parent.client, parent.run_id, recipe.model_name, folder, digest, tags)))
+    context.track(
+        lambda: made.append(
+            register(parent.client, nullcontext(parent.run_id), recipe.model_name, folder, digest, tags)
+        )
+    )
     context.settle()
     return made[0] if made else None

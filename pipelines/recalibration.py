@@ -1,6 +1,7 @@
 """`proser calibrate`: a new bias for a registered model, from known images of a user's own, without any training."""
 
 import tempfile
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,10 +11,9 @@ from pipelines.console import say
 from pipelines.model_card import MODEL_CARD, recalibrated_card
 from pipelines.own_images import class_folders, score_folder, told
 from pipelines.summary import percent
-from pipelines.tracking.limits import shortened
 from pipelines.tracking.models import Model, load
-from pipelines.tracking.registry import CALIBRATED_FROM, Registered, register
-from pipelines.tracking.server import connect, experiment_id
+from pipelines.tracking.registry import CALIBRATED_FROM, Registered, register, run_of_its_own
+from pipelines.tracking.server import connect
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.jobs.files import sha256_of
 from proser_core.recognition.calibration import Calibration, calibrate
@@ -77,18 +77,15 @@ def _register(model: Model, classifier: OpenSetClassifier, data: Path) -> Regist
     version = model.version
     assert version is not None
     client = connect()
-    name = shortened(f"calibrate: {model.title} on {data.name}")
-    run = client.create_run(experiment_id(client), run_name=name)
     calibration = classifier.calibration
-    client.log_metric(run.info.run_id, "calibration/bias", calibration.bias)
-    client.log_metric(run.info.run_id, "calibration/known_rate", calibration.known_rate)
-    client.log_param(run.info.run_id, "target_rate", calibration.target_rate)
-    client.log_param(run.info.run_id, "num_images", calibration.num_images)
-    with tempfile.TemporaryDirectory() as place:
+    run = run_of_its_own(client, f"calibrate: {model.title} on {data.name}")
+    with run as run_id, tempfile.TemporaryDirectory() as place:
+        client.log_metric(run_id, "calibration/bias", calibration.bias)
+        client.log_metric(run_id, "calibration/known_rate", calibration.known_rate)
+        client.log_param(run_id, "target_rate", calibration.target_rate)
+        client.log_param(run_id, "num_images", calibration.num_images)
         folder = Path(place)
         classifier.save(folder)
         (folder / MODEL_CARD).write_text(recalibrated_card(classifier, model.card, model.title))
         tags = {"proser.recipe": version.tags.get("proser.recipe", ""), CALIBRATED_FROM: version.number}
-        registered = register(client, run.info.run_id, version.name, folder, sha256_of(folder / CARD), tags)
-    client.set_terminated(run.info.run_id)
-    return registered
+        return register(client, nullcontext(run_id), version.name, folder, sha256_of(folder / CARD), tags)

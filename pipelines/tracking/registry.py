@@ -5,6 +5,8 @@ import importlib.util
 import io
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +19,8 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from pipelines.model_card import MODEL_CARD
-from pipelines.tracking.limits import LONGEST_DESCRIPTION, fitting
+from pipelines.tracking.limits import LONGEST_DESCRIPTION, fitting, shortened
+from pipelines.tracking.server import experiment_id
 
 if TYPE_CHECKING:
     from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -40,16 +43,36 @@ class Registered:
     aliases: tuple[str, ...]
 
 
+@contextmanager
+def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None = None) -> Iterator[str]:
+    """A run for one piece of work, made when it is entered: finished at the end, failed where that raises."""
+    run_id = str(client.create_run(experiment_id(client), run_name=shortened(title), tags=tags or {}).info.run_id)
+    try:
+        yield run_id
+    except BaseException:
+        with contextlib.suppress(Exception):  # what went wrong matters more than its mark
+            client.set_terminated(run_id, "FAILED")
+        raise
+    client.set_terminated(run_id)
+
+
 def register(
-    client: MlflowClient, run_id: str, name: str, classifier_folder: Path, digest: str, tags: dict[str, str]
+    client: MlflowClient,
+    run: AbstractContextManager[str],
+    name: str,
+    classifier_folder: Path,
+    digest: str,
+    tags: dict[str, str],
 ) -> Registered:
     """Register a classifier's folder under `name` as candidate; the very first version is champion too.
 
-    A version that was made of the same artefact is found again and becomes the candidate.
+    `run` gives the id of the run that a new version belongs to, and is entered for one alone. A version that was made
+    of the same artefact is found again and becomes the candidate.
     """
     existing = _version_of(client, name, digest)
     if existing is None:
-        existing = _make_version(client, run_id, name, classifier_folder, {ARTEFACT_TAG: digest, **tags})
+        with run as run_id:
+            existing = _make_version(client, run_id, name, classifier_folder, {ARTEFACT_TAG: digest, **tags})
     client.set_registered_model_alias(name, CANDIDATE, existing)
     has_champion = CHAMPION in client.get_registered_model(name).aliases
     if not has_champion and len(client.search_model_versions(f"name = '{name}'")) == 1:

@@ -1,5 +1,6 @@
 """Classifiers of real digits, better and worse ones, and a registry that they are put into."""
 
+import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pipeline_runs import tiny_recipe
 
 from pipelines.model_card import MODEL_CARD, model_card
 from pipelines.tracking import decisions
-from pipelines.tracking.registry import Registered, register
+from pipelines.tracking.registry import Registered, register, run_of_its_own
 from pipelines.tracking.server import connect, experiment_id
 from proser_core.config import to_json
 from proser_core.data.tasks import OpenSetTask
@@ -77,11 +78,11 @@ class Registry:
     def add(self, classifier: OpenSetClassifier) -> Registered:
         """Register it as `proser run` does."""
         client = self.client
-        run_id = client.create_run(experiment_id(client), run_name="trained").info.run_id
-        place = self.folder / run_id
+        place = self.folder / uuid.uuid4().hex
         classifier.save(place)
         (place / MODEL_CARD).write_text(model_card(classifier, {"MaxLogit": classifier.results}))
-        return register(client, run_id, self.name, place, sha256_of(place / CARD), {"proser.recipe": "digits"})
+        run = run_of_its_own(client, "trained")
+        return register(client, run, self.name, place, sha256_of(place / CARD), {"proser.recipe": "digits"})
 
     @property
     def champion(self) -> str:

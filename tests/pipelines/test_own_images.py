@@ -22,6 +22,7 @@ from pipelines.promotion import PromoteRequest, promote
 from pipelines.recalibration import CalibrateRequest, calibrate_model
 from pipelines.tracking.models import load
 from pipelines.tracking.registry import CALIBRATED_FROM, FIGURE
+from pipelines.tracking.server import experiment_id
 from proser_core.data import digits
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -107,6 +108,19 @@ class TestCalibrating:
     ) -> None:
         with pytest.raises(ConfigError, match=reason):
             calibrate_model(CalibrateRequest("models:/own/1", known, rate), printed()[0])
+
+    def test_a_run_whose_version_cannot_be_registered_is_marked_as_failed(
+        self, registry: Registry, known: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(*arguments: object) -> None:
+            raise OSError("no space")
+
+        monkeypatch.setattr("pipelines.tracking.registry._log_model", refused)
+        with pytest.raises(OSError, match="no space"):
+            calibrate_model(CalibrateRequest("models:/own/1", known, 0.7), printed()[0])
+        client = registry.client
+        last = client.search_runs([experiment_id(client)], order_by=["start_time DESC"], max_results=1)[0]
+        assert (last.info.run_name, last.info.status) == (f"calibrate: own version 1 on {known.name}", "FAILED")
 
     def test_images_of_other_classes_are_refused(self, registry: Registry, labelled: Path) -> None:
         with pytest.raises(DataError, match="a calibration takes known images alone"):

@@ -189,7 +189,9 @@ class TestItsBestTrial:
         _, rows, _, _ = swept
         made = register_best(self.NAME, folder.storage, 1, "of_sweep")
         assert (made.version, made.aliases) == ("1", ("candidate", "champion"))
+        runs = len(folder.parents())
         assert register_best(self.NAME, folder.storage, 1, "of_sweep").version == "1"
+        assert len(folder.parents()) == runs, "what is there already needs no run"
         of_split = [row for row in rows if row["split_index"] == 1 and row["objective"] == "proser"]
         best = max(of_split, key=lambda row: row["metrics"]["dev/macro_f1"])
         model = load("models:/of_sweep/1")
