@@ -1,9 +1,7 @@
-"""The Ray cluster: connecting, checking what it has, and starting jobs on it."""
+"""The Ray cluster: checking what it has, and starting jobs on it."""
 
 import json
-import logging
 import math
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -22,58 +20,17 @@ from pipelines.attempts import (
     run_single_trial,
     train_distributed,
 )
-from pipelines.joining import check_job, check_shared, knock, locate
+from pipelines.joining import check_job, check_shared
+from pipelines.ray_session import DRIVER_RESOURCE, join
 from pipelines.remote.place import place_of
 from proser_core.config import ClusterConfig
-from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError, first_line
+from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError
 from proser_core.jobs.spec import FAILURE, Job
 
 if TYPE_CHECKING:
     from pipelines.remote.mirror import Mirror
 
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_TRAIN_METRICS_ENABLED": "0",
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",
-    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
-}
 RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
-DRIVER_RESOURCE = "trial_driver"  # taken by the light process that waits for a trial's DDP workers
-
-
-def join(config: ClusterConfig, dashboard: bool = False) -> None:
-    """Connect to the cluster of `config.address`, or start Ray on this machine where that is empty.
-
-    Raises ClusterError where no cluster answers, or it does not let this process in.
-    """
-    os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
-    import ray
-
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    try:
-        if config.address:
-            address = locate(config.address)
-            knock(address)
-            ray.init(address, ignore_reinit_error=True, **options)
-        elif not ray.is_initialized():
-            ray.init(
-                "local",
-                include_dashboard=dashboard,
-                dashboard_host="127.0.0.1",
-                resources={DRIVER_RESOURCE: 1000},
-                **options,
-            )
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        where = config.address or "this machine"
-        raise ClusterError(
-            f"no Ray cluster answers at {where} ({first_line(error)}); start one with `ray start --head`, "
-            "or leave cluster.address empty to start Ray on this machine"
-        ) from error
-    for name in ("ray.tune", "ray.train", "ray.data"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 @dataclass
@@ -94,7 +51,7 @@ class Cluster:
         """Resources of the cluster, at its full size, by Ray's names. Raises ClusterError where it does not answer."""
         if self._resources:
             return self._resources
-        join(self.config, self.stops_trials)
+        join(self.config.address, dashboard=self.stops_trials)
         import ray
 
         if self.config.address:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.answers import LOOKED_AT, Answer, answer
-from pipelines.cluster import join
+from pipelines.ray_session import join
 from pipelines.streaming import as_data_error
-from proser_core.config import ClusterConfig
 from proser_core.data.image_files import Found, decoded, pieces
 from proser_core.errors import ClusterError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -26,7 +25,7 @@ def answers_on_cluster(
 
     Raises ClusterError where the cluster does not answer or is too small, DataError where its workers cannot go on.
     """
-    join(ClusterConfig(address=request.address))
+    join(request.address, option="--address")
     import ray
     import ray.data
 

@@ -13,14 +13,13 @@ from typing import Any
 
 from rich.console import Console
 
-from pipelines.cluster import join
 from pipelines.console import say
 from pipelines.own_images import check_device
 from pipelines.ports import check_port
+from pipelines.ray_session import join
 from pipelines.serving.limits import Limits
 from pipelines.tracking.models import load
 from pipelines.tracking.server import tracking_uri
-from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ConfigError, first_line
 
 APPLICATION = "proser"
@@ -66,7 +65,7 @@ def serve_model(request: ServeRequest, console: Console) -> int:
         check_device(request.device)
         check_port(request.port, request.host)
     model = load(request.model)  # what is wrong with it is said here, and not in the log of a replica
-    join(ClusterConfig(address=request.address))
+    join(request.address, option="--address")
     from ray import serve
 
     _check_room(request)

@@ -45,8 +45,8 @@ def test_only_tracking_imports_mlflow() -> None:
     assert all(path.parent == FOLDER / "tracking" for path in users), users
 
 
-def test_only_cluster_starts_or_joins_ray() -> None:
-    assert [path.name for path in FILES if "ray.init" in calls(path)] == ["cluster.py"]
+def test_ray_is_started_or_joined_in_one_place() -> None:
+    assert [path.name for path in FILES if "ray.init" in calls(path)] == ["ray_session.py"]
 
 
 @pytest.mark.parametrize("name", ["stages/evaluate.py", "stages/report.py"])

@@ -14,7 +14,8 @@ from pipeline_runs import tiny_recipe
 from stored_sets import PARQUET, write_folder, write_parquet
 
 from pipelines import dag, streaming
-from pipelines.cluster import DRIVER_RESOURCE, Cluster
+from pipelines.cluster import Cluster
+from pipelines.ray_session import DRIVER_RESOURCE
 from pipelines.streaming import RayImages
 from proser_core.config import Recipe, to_json
 from proser_core.data.sources import SOURCES

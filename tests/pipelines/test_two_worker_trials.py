@@ -10,7 +10,8 @@ import pytest
 import ray
 from pipeline_runs import tiny_recipe
 
-from pipelines.cluster import DRIVER_RESOURCE, Cluster
+from pipelines.cluster import Cluster
+from pipelines.ray_session import DRIVER_RESOURCE
 from proser_core.config import to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec

@@ -1,0 +1,247 @@
+"""`proser serve` under load against plain `mlflow models serve`, and the alias moved in mid-load. Only by name."""
+
+import asyncio
+import base64
+import io
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import aiohttp
+import numpy as np
+import psutil
+from PIL import Image
+
+from benchmarks.settings import Settings
+from benchmarks.tables import Cell, Report, Table, Target
+from benchmarks.timing import spread
+from pipelines.recipes import cifar100_cpu
+from pipelines.tracking.registry import CHAMPION, register, run_of_its_own
+from pipelines.tracking.server import connect
+from proser_core.config import to_json
+from proser_core.data.splits import ClassSplit
+from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scoring import PlaceholderMargin
+
+NAME, NUM_CLASSES, NUM_DUMMIES = "served", 15, 5
+URI = f"models:/{NAME}@{CHAMPION}"
+PATIENCE = 120.0  # seconds in which a server must be up
+CLIENTS = (1, 8, 32)
+WORKERS = (1, 2)  # of MLflow's server, whose best counts
+MOVED_WITH = 8  # clients while the alias moves
+IMAGES = 64
+LOCAL = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server by name: how it is started, what says that it is up, and what one image is sent as."""
+
+    name: str
+    command: list[str]
+    address: str
+    ready: str
+    bodies: list[bytes]
+    kind: str
+
+
+@dataclass
+class Load:
+    """What a bounded load met with: seconds of each request that was answered, how many were not, and all seconds."""
+
+    seconds: float = 0.0
+    each: list[float] = field(default_factory=list)
+    failed: int = 0
+    versions: list[str] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        """Images a second."""
+        return len(self.each) / self.seconds
+
+    def milliseconds(self, percentile: float) -> float:
+        """A percentile of the requests."""
+        return 1000 * float(np.percentile(self.each, percentile))
+
+
+def run(settings: Settings) -> Report:
+    """Both servers up, the same load on each in turn."""
+    requests, rounds = (40, 1) if settings.quick else (800, 3)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder}/mlflow.db"
+        second = _register(Path(folder), settings)
+        files = _files(settings)
+        ours, others = _ours(files), [_theirs(files, workers) for workers in WORKERS]
+        servers = [ours, *others]
+        with ExitStack() as stack:
+            for server in servers:
+                stack.enter_context(_running(server, Path(folder)))
+                _load(server, 8, requests // 4)  # warm
+            found: dict[tuple[str, int], list[Load]] = {(s.name, n): [] for n in CLIENTS for s in servers}
+            for clients in CLIENTS:
+                for _ in range(rounds):
+                    for server in servers:
+                        found[server.name, clients].append(_load(server, clients, requests))
+            moved = _load(ours, MOVED_WITH, 2 * requests, lambda: _move(second))
+    rows: list[tuple[Cell, ...]] = []
+    for (name, clients), loads in found.items():
+        rates = spread([load.rate for load in loads])
+        latencies = [spread([load.milliseconds(percentile) for load in loads])[0] for percentile in (50, 99)]
+        rows.append((name, clients, *rates, *latencies, sum(load.failed for load in loads)))
+    before, after = (moved.versions.count(version) for version in ("1", second))
+    columns = ("server", "clients", "images/s", "q1", "q3", "p50 ms", "p99 ms", "failed")
+    notes = (
+        f"{rounds} rounds of {requests} requests of one PNG of {settings.image_size} pixels, servers and client on the "
+        "same cores.",
+        f"Alias moved in mid-load, {MOVED_WITH} clients: {before} answers by the version before, {after} by the one "
+        f"after, {moved.failed} failed, p99 {moved.milliseconds(99):.0f} ms.",
+    )
+    most = max(CLIENTS)
+    best = [
+        max(loads, key=lambda load: load.rate) for loads in zip(*(found[s.name, most] for s in others), strict=True)
+    ]
+    ratio = [load.rate / other.rate for load, other in zip(found[ours.name, most], best, strict=True)]
+    lost = sum(load.failed for loads in found.values() for load in loads) + moved.failed
+    targets = [
+        Target(f"images/s against the best of `mlflow models serve`, {most} clients", spread(ratio)[0], 1.0),
+        Target("requests that failed, with the alias moved in mid-load", float(lost), 0.0, False, ""),
+    ]
+    return Report([Table("Servers under load", columns, rows, notes)], targets)
+
+
+def _load(server: Server, clients: int, requests: int, halfway: Callable[[], None] | None = None) -> Load:
+    """So many requests by clients that each send the next one once they have an answer."""
+    load = Load()
+    work = iter(range(requests))
+
+    async def client(session: aiohttp.ClientSession) -> None:
+        for number in work:
+            if halfway is not None and number == requests // 2:
+                await asyncio.to_thread(halfway)
+            body, started = server.bodies[number % len(server.bodies)], time.perf_counter()
+            try:
+                async with session.post(server.address, data=body, headers={"Content-Type": server.kind}) as answer:
+                    content = await answer.json()
+                    if answer.status != 200:
+                        load.failed += 1
+                        continue
+            except aiohttp.ClientError:
+                load.failed += 1
+                continue
+            load.each.append(time.perf_counter() - started)
+            load.versions.append(content.get("version", ""))
+
+    async def all_clients() -> None:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+            started = time.perf_counter()
+            await asyncio.gather(*(client(session) for _ in range(clients)))
+            load.seconds = time.perf_counter() - started
+
+    asyncio.run(all_clients())
+    return load
+
+
+def _move(version: str) -> None:
+    connect().set_registered_model_alias(NAME, CHAMPION, version)
+
+
+def _register(folder: Path, settings: Settings) -> str:
+    """Two versions of a network as the recipe has it, untrained, which costs the same; the second one's number."""
+    recipe = cifar100_cpu()
+    closed_set = make_closed_set_net(recipe.network, NUM_CLASSES, settings.image_size, seed=0)
+    classifier = OpenSetClassifier(
+        net=add_placeholders(closed_set, NUM_DUMMIES, seed=0),
+        network=recipe.network,
+        image_size=settings.image_size,
+        split=ClassSplit(tuple(range(NUM_CLASSES)), (), ()),
+        class_names=tuple(f"class {number}" for number in range(NUM_CLASSES)),
+        normalisation=((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)),
+        margin=PlaceholderMargin(0.0),
+        calibration=Calibration(0.0, 0.95, 0.95, 100, (0.9, 1.0)),
+        recipe=to_json(recipe),
+    )
+    client, version = connect(), ""
+    for bias in (0.0, 1.0):
+        changed = replace(classifier, calibration=replace(classifier.calibration, bias=bias))
+        place = folder / f"bias {bias}"
+        changed.save(place)
+        version = register(client, run_of_its_own(client, "untrained"), NAME, place, str(bias), {}).version
+    return version
+
+
+def _files(settings: Settings) -> list[bytes]:
+    size = settings.image_size
+    pixels = np.random.default_rng(0).integers(0, 256, (IMAGES, size, size, 3), dtype=np.uint8)
+    files = [io.BytesIO() for _ in pixels]
+    for file, image in zip(files, pixels, strict=True):
+        Image.fromarray(image).save(file, "PNG")
+    return [file.getvalue() for file in files]
+
+
+def _ours(files: list[bytes]) -> Server:
+    root = f"http://{LOCAL}:{(port := _free_port())}"
+    command = [sys.executable, "-m", "pipelines.cli", "serve", URI, "--port", str(port), "--reload-pause", "0.5"]
+    return Server("proser serve", command, f"{root}/predict", f"{root}/health", files, "image/png")
+
+
+def _theirs(files: list[bytes], workers: int) -> Server:
+    root = f"http://{LOCAL}:{(port := _free_port())}"
+    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", URI, "--env-manager", "local"]
+    command += ["--port", str(port), "--host", LOCAL, "--workers", str(workers)]
+    bodies = [
+        b'{"dataframe_split": {"columns": ["image"], "data": [["' + base64.b64encode(file) + b'"]]}}' for file in files
+    ]
+    return Server(
+        f"mlflow models serve, {workers} worker(s)",
+        command,
+        f"{root}/invocations",
+        f"{root}/ping",
+        bodies,
+        "application/json",
+    )
+
+
+@contextmanager
+def _running(server: Server, folder: Path) -> Iterator[None]:
+    """From the moment on when it answers; all of its processes end with it."""
+    programs = str(Path(sys.executable).parent)  # where an activated environment has the `uvicorn` that MLflow starts
+    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    log = folder / f"{server.name}.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(server.command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not _answers(server.ready):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{server.name} did not come up: {log.read_text()}")
+            time.sleep(0.2)
+        yield
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            server_process = psutil.Process(process.pid)
+            for each in [server_process, *server_process.children(recursive=True)]:
+                each.kill()
+        process.wait()
+
+
+def _answers(address: str) -> bool:
+    with suppress(OSError):
+        urllib.request.urlopen(address, timeout=5).close()
+        return True
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOCAL, 0))
+        return int(probe.getsockname()[1])
