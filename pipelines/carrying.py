@@ -186,7 +186,7 @@ def _context(recipe: Recipe, found: Imported, store: Store, console: Console) ->
     data = {recipe.data.split_index: found.data_inputs}
     parent = open_parent(recipe, data, found.bf16, ["", *listed])
     cluster = Cluster(recipe.cluster, store.root)
-    spaces = {recipe.space: points_of(recipe, recipe.space)}
+    spaces = {recipe.space: points_of(recipe, recipe.space)} if recipe.space else {}
     return RunContext(
         store, cluster, parent, console, None, data, None, found.bf16, found.finetunes, spaces, trains=False
     )

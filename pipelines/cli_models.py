@@ -63,12 +63,10 @@ class ServeArguments:
     """Images of one request, and that the network takes at a time."""
     max_megabytes: float = 16.0
     """Length of a request, in 10^6 bytes."""
-    max_megapixels: float = 24.0
-    """Size of one image, in 10^6 pixels."""
+    max_megapixels: float = 50.0
+    """Size of the images of one request together, in 10^6 pixels."""
     max_waiting: int = 128
-    """Requests that a replica works on, and as many that wait before it; more get a 503."""
-    batch_pause: float = 0.005
-    """Seconds to wait for further requests before a batch begins."""
+    """Requests that a replica works on at a time, and that wait for a replica besides; more get a 503."""
     reload_pause: float = 5.0
     """Seconds between two looks at the alias; 0 keeps the version that there is."""
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 
 from pipelines.summary import percent
+from proser_core.recognition.comparison import intervals
+from proser_core.recognition.holdout import METRICS
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 MODEL_CARD = "MODEL_CARD.md"
@@ -81,22 +83,31 @@ def _proxy(classifier: OpenSetClassifier) -> list[str]:
     proxy = classifier.proxy
     if proxy is None:
         return []
-    held_out = [name for name in classifier.class_names if name not in proxy.known]
-    found = [re.fullmatch(r"test/unknown_(\d+)/auroc", name) for name in proxy.results]
-    measured = [f"AUC {percent(proxy.results['dev/auroc'])}, macro-F1 {percent(proxy.results['dev/macro_f1'])} %"]
-    measured[0] += " on the classes that hyperparameters were chosen by"
-    for match in filter(None, found):
-        auroc, macro_f1 = (proxy.results[f"test/unknown_{match[1]}/{name}"] for name in ("auroc", "macro_f1"))
-        measured.append(f"AUC {percent(auroc)}, macro-F1 {percent(macro_f1)} % on {_further(int(match[1]))}")
-    return [
+    known = proxy.holdout.is_known
+    found, ends = proxy.metrics(), intervals(proxy.holdout, proxy.bias)
+    chosen = " and ".join(
+        f"{METRICS[name]} {percent(found[name])} (95 % interval {percent(ends[name][0])} to {percent(ends[name][1])})"
+        for name in ("auroc", "macro_f1")
+    )
+    lines = [
         "",
-        f"Unknown images, on a proxy: the same training without {', '.join(held_out)} found images of these "
-        f"classes with {'; '.join(measured)}. The model itself knows them too.",
+        "### Unknown images, on a proxy",
+        "",
+        "The model knows every class that there was, so this was measured on the same training without "
+        f"{', '.join((*proxy.chose, *proxy.reported))}, in percent:",
+        "",
+        f"- {', '.join(proxy.chose)}, by which the fine-tune was chosen: {chosen}, on {int(known.sum())} validation "
+        f"images and {int((~known).sum())} unknown ones.",
     ]
-
-
-def _further(count: int) -> str:
-    return "1 further class" if count == 1 else f"{count} further classes"
+    if proxy.reported:
+        auroc, macro_f1 = (
+            proxy.results[f"test/unknown_{len(proxy.reported)}/{name}"] for name in ("auroc", "macro_f1")
+        )
+        lines.append(
+            f"- {', '.join(proxy.reported)}, by which nothing was chosen: AUC {percent(auroc)} and macro-F1 "
+            f"{percent(macro_f1)}, on test images."
+        )
+    return lines
 
 
 def _limits(classifier: OpenSetClassifier) -> list[str]:
@@ -106,8 +117,8 @@ def _limits(classifier: OpenSetClassifier) -> list[str]:
         "",
         f"- About {unknown} % of known images are called unknown by construction, more where new images differ from "
         "those of the calibration: `proser drift` compares them.",
-        "- How many unknown images are found depends on how much they resemble a known class; the table says how well "
-        "it went on the classes that it was tested with, and promises nothing about others.",
+        "- How many unknown images are found depends on how much they resemble a known class; the results say how well "
+        "it went on the classes that were tested with, and promise nothing about others.",
         "- The probabilities are not calibrated as frequencies; the decision and the order of unknown scores are what "
         "was evaluated.",
     ]

@@ -122,7 +122,7 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
 
 
 def _proxies(ours: OpenSetClassifier, theirs: OpenSetClassifier) -> tuple[Proxy, Proxy] | None:
-    """Where both have one, of the same images."""
+    """Where both have one, of the same images: the same classes held out."""
     if ours.proxy is None or theirs.proxy is None:
         return None
     same = ours.proxy.holdout.fingerprint == theirs.proxy.holdout.fingerprint

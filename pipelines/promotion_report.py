@@ -89,10 +89,11 @@ def metrics_of(comparison: Comparison) -> dict[str, float]:
 
 
 def _title(comparison: Comparison) -> str:
-    return (
-        f"{comparison.num_known} validation images and {comparison.num_unknown} development unknowns, in percent; "
-        f"{100 * comparison.tolerance:g} points may be lost"
-    )
+    unknown = f"{comparison.num_unknown} development unknowns"
+    if comparison.by_proxies:
+        unknown += " of their proxies, whose are macro-F1 and AUC"
+    tolerance = f"{100 * comparison.tolerance:g} points may be lost"
+    return f"{comparison.num_known} validation images and {unknown}, in percent; {tolerance}"
 
 
 def _deciding(comparison: Comparison) -> list[list[str]]:

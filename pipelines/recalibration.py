@@ -56,7 +56,11 @@ def calibrate_model(request: CalibrateRequest, console: Console) -> int:
             "that one of them may be called unknown. Give more images or a lower rate"
         )
     calibration = calibrate(model.classifier.margin(scored.logits), request.target_rate)
-    registered = _register(model, replace(model.classifier, calibration=calibration), request.data)
+    proxy = model.classifier.proxy
+    if proxy is not None:  # it is calibrated by the same rule, on its own images
+        known = proxy.holdout.margins[proxy.holdout.is_known]
+        proxy = replace(proxy, bias=calibrate(known, request.target_rate).bias)
+    registered = _register(model, replace(model.classifier, calibration=calibration, proxy=proxy), request.data)
     for line in (*_summary(model, calibration), *told(scored.failures)):
         say(console, line)
     say(console, f"Model: models:/{registered.name}/{registered.version} (candidate)")

@@ -116,7 +116,7 @@ def folder() -> Recipe:
     proser run folder --data-dir MY_IMAGES
 
     For a CPU: 32 pixels and a small network. For detail, --data.image-size 224 --network.backbone resnet18_224
-    --network.weights-file FILE begins from torchvision's weights. docs/results.md has times and results.
+    --network.weights-file FILE begins from torchvision's weights. Batches are smaller where images are few.
     """
     return Recipe(
         name="folder",

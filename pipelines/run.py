@@ -19,7 +19,7 @@ from pipelines.context import RunContext
 from pipelines.remote.mirror import mirror_of, mirrored, shown
 from pipelines.scaling import largest_cluster
 from pipelines.summary import terminal_tables
-from pipelines.tracking.server import outages_named, shown_uri
+from pipelines.tracking.server import outages_named, shown_uri, tracking_folder
 from proser_core.config import Recipe, decisive_fields, digest_of, from_json
 from proser_core.errors import ConfigError
 from proser_core.jobs.code_version import code_version
@@ -51,6 +51,7 @@ def run(
     started = time.monotonic()
     recipe = with_absolute_path(recipe)
     check_storage(recipe, storage)
+    check_apart(recipe, data_dir, storage)
     console.print(f"{recipe.name}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
     with opened(storage, console, f"proser run {recipe.name}") as store, outages_named():
         cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file), mirror=mirror_of(store))
@@ -75,6 +76,19 @@ def check_storage(recipe: Recipe, storage: Path | str) -> None:
             f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "
             "machines share no folder; give a folder that all of them see, or set data.streaming to false"
         )
+
+
+def check_apart(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> None:
+    """Raises ConfigError where what a run writes lies among the folders of a user's own images."""
+    if recipe.data.name != "folder" or data_dir is None:
+        return
+    written = {"--storage": storage, "the tracking database": tracking_folder()}
+    for name, place in written.items():
+        if isinstance(place, Path) and place.resolve().is_relative_to(data_dir.resolve()):
+            raise ConfigError(
+                f"{name} writes to {place}, which is in the data directory {data_dir}: figures would be taken for "
+                "images. Give the command from another folder, or --storage and MLFLOW_TRACKING_URI elsewhere"
+            )
 
 
 @contextmanager
@@ -124,15 +138,22 @@ def with_absolute_path(recipe: Recipe) -> Recipe:
 def execute(module: ModuleType, targets: list[str], inputs: dict[str, Any], context: RunContext) -> dict[str, Any]:
     """Results of nodes of a DAG; the parent run ends with what happened."""
     context.track(context.parent.start)
-    try:
+    with marked(context):
         results = _driver(module).execute(targets, inputs=inputs)
+    context.track(lambda: context.parent.end("FINISHED"))
+    context.settle()
+    return results
+
+
+@contextmanager
+def marked(context: RunContext) -> Iterator[None]:
+    """The parent run ends as killed or failed where the work below raises."""
+    try:
+        yield
     except BaseException as error:
         with contextlib.suppress(Exception):  # what went wrong matters more than its mark
             context.parent.end("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         raise
-    context.track(lambda: context.parent.end("FINISHED"))
-    context.settle()
-    return results
 
 
 def draw(recipe: Recipe, path: Path) -> None:
@@ -171,8 +192,12 @@ def _open_context(
     cluster: Cluster,
     pretrained_file: Path | None,
     console: Console,
+    keyed_by: Recipe | None = None,
 ) -> RunContext:
-    """Check everything that can be checked early, and connect to what answers."""
+    """Check everything that can be checked early, and connect to what answers.
+
+    The parent run is that of `keyed_by`, where the recipe itself is still to be decided.
+    """
     from pipelines.stages.pretrain import check_weights
     from pipelines.stages.sweep import finetunes_of, points_of
     from proser_core.jobs.preparing import check_split, prepare_inputs
@@ -186,7 +211,7 @@ def _open_context(
     data = {recipe.data.split_index: prepare_inputs(recipe, data_dir)}
     cluster.check()
     bf16 = resolve_precision(recipe)
-    parent = open_parent(recipe, data, bf16, [sha256_of(pretrained_file) if pretrained_file else ""])
+    parent = open_parent(keyed_by or recipe, data, bf16, [sha256_of(pretrained_file) if pretrained_file else ""])
     finetunes, spaces = finetunes_of(recipe, points), {recipe.space: points} if recipe.space else {}
     return RunContext(store, cluster, parent, console, data_dir, data, pretrained_file, bf16, finetunes, spaces)
 
@@ -258,10 +283,15 @@ def close(context: RunContext, figures: Path, seconds: float) -> None:
     context.say(f"Runs: {uri}" if uri.startswith("http") else "Runs: type `proser ui`")
     ran = ", ".join(f"{stage} {duration(each)}" for stage, each in context.store.ran.items())
     context.say(f"Time: {duration(seconds)}" + (f" ({ran})" if ran else "; every stage was found finished"))
+    say_what_went_wrong(context)
+
+
+def say_what_went_wrong(context: RunContext) -> None:
+    """Trials that failed, and what was left untracked."""
     for failure in context.failures:
         context.say(f"failed: {failure}")
     if context.tracking_lost:
         context.say(
-            f"not tracked: the server {uri} went away ({context.tracking_lost}); all results are in "
+            f"not tracked: the server {shown_uri()} went away ({context.tracking_lost}); all results are in "
             f"{shown(context.store)}, and the same command logs the rest once it answers"
         )

@@ -19,10 +19,10 @@ TITLES = {"auroc": "AUC", "macro_f1": "macro-F1"}
 
 
 def terminal_tables(recipe_name: str, evaluation: dict[str, Any], split: ClassSplit) -> list[Table]:
-    """One table a metric, as rich draws it; each fits a terminal of 80 columns. Without unknown classes, one table."""
+    """One table a metric, as rich draws it; each fits a terminal of 80 columns. Without unknown test classes, one."""
     tables = []
     by_metric = {metric: f"{title} on test images, %, by number of unknown classes" for metric, title in TITLES.items()}
-    for metric, title in (by_metric if split.settings else {"": "test images, %; every class is known"}).items():
+    for metric, title in (by_metric if split.settings else {"": "test images of known classes, %"}).items():
         table = Table(
             title=f"{recipe_name}: {title}",
             caption=CAPTION if metric != "auroc" else None,
@@ -51,7 +51,7 @@ def markdown_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSpl
     lines = [
         f"# {recipe_name}: {'AUC / macro-F1 on' if split.settings else 'known'} test images, in percent",
         "",
-        f"Selected on validation images and development unknowns: {evaluation['selected']['name']}.",
+        *_selected(evaluation),
         f"Calibrated on {calibration['num_images']} validation images: bias {calibration['bias']:.4f}; "
         f"on new known images {percent(low)} to {percent(high)} % stay known (95 % confidence).",
         "",
@@ -59,15 +59,28 @@ def markdown_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSpl
         "| --- |" + " ---: |" * (len(header) - 1),
         *("| " + " | ".join(row) + " |" for row in rows),
         "",
-        *_openness(split),
+        *_openness(evaluation, split),
         CAPTION.capitalize() + ".",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _openness(split: ClassSplit) -> list[str]:
+def _selected(evaluation: dict[str, Any]) -> list[str]:
+    name = evaluation["selected"]["name"]
+    if evaluation["proxy"] is not None:
+        return [f"Every class is known. Selected on a proxy, with some classes held out: {name}."]
+    if "dev/macro_f1" in evaluation["methods"][PROSER]["flat"]:
+        return [f"Selected on validation images and development unknowns: {name}."]
+    return [f"Nothing was there to select by; the fine-tune is the recipe's own: {name}."]
+
+
+def _openness(evaluation: dict[str, Any], split: ClassSplit) -> list[str]:
+    proxy = evaluation["proxy"]
+    if proxy is not None:
+        found = f"AUC {percent(proxy['dev/auroc'])}, macro-F1 {percent(proxy['dev/macro_f1'])}"
+        return [f"Unknown classes, on the proxy's validation images and development unknowns: {found}."]
     if not split.settings:
-        return ["Every class is known: how well unknown images are found was measured on a proxy, see the model card."]
+        return ["There was no unknown class to test with."]
     return ["Openness: " + ", ".join(f"{n} unknown {100 * split.openness(n):.2f} %" for n in split.settings) + "."]
 
 

@@ -13,6 +13,7 @@ from pipelines.cluster import Cluster
 from pipelines.context import RunContext, Search
 from pipelines.remote.mirror import mirror_of, shown
 from pipelines.run import (
+    check_apart,
     check_storage,
     close,
     common_params,
@@ -98,6 +99,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
     check_storage(request.recipe, request.storage)
+    check_apart(request.recipe, request.data_dir, request.storage)
     where = f"storage {request.storage}, tracking {shown_uri()}"
     console.print(f"{request.title}: {where}", highlight=False, soft_wrap=True)
     points, data = _points(request), _data(request)
@@ -135,6 +137,11 @@ def _points(request: SweepRequest) -> Points:
 
     recipe = request.recipe
     check_recipe(recipe)
+    if not (recipe.data.unknown_settings and recipe.data.has_development):
+        raise ConfigError(
+            f"data.unknown_settings is {recipe.data.unknown_settings} and data.development {recipe.data.development}; "
+            "a sweep compares points on unknown classes: give both"
+        )
     drawn = [name for name in request.spaces if draws_values(name)]
     if drawn:
         _check_search(request, drawn[0])

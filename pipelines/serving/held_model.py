@@ -42,19 +42,20 @@ class HeldModel:
 
     def look(self) -> bool:
         """Take the version that the alias names now; whether it is another one."""
+        what = "the registry cannot be asked"
         try:
             now = find(connect(), self._uri)
-            if self._version is not None and (now.number, now.created) == (self._version.number, self._version.created):
-                self.problem = ""
-                return False
-            self.current = self._take(load(self._uri))
+            moved = self._version is None or (now.number, now.created) != (self._version.number, self._version.created)
+            if moved:
+                what = f"version {now.number} cannot be taken"
+                self.current = self._take(load(self._uri))
         except ProserError as error:
             self.problem = str(error)
-        except Exception as error:  # of MLflow and its dozen back ends: the server must live through them
-            self.problem = f"the registry cannot be asked ({first_line(error)})"
+        except Exception as error:  # of MLflow's dozen back ends, or of torch: the server must live through them
+            self.problem = f"{what} ({first_line(error)})"
         else:
             self.problem = ""
-            return True
+            return moved
         return False
 
     def follow(self, seconds: float, stop: threading.Event) -> None:

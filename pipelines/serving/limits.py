@@ -1,4 +1,4 @@
-"""How much one request may ask for. More is refused at once, before it is decoded or waits for a batch."""
+"""How much one request may ask for. More is refused before anything is decoded or waits for a batch."""
 
 import math
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one request: images, which is the network's largest batch too; 10^6 bytes; 10^6 pixels of each image.
+    """Of one request: images, which is the network's largest batch too; 10^6 bytes; 10^6 pixels of all its images.
 
     Raises ConfigError for a limit that lets nothing in.
     """
 
     max_images: int = 64
     max_megabytes: float = 16.0
-    max_megapixels: float = 24.0
+    max_megapixels: float = 50.0
 
     def __post_init__(self) -> None:
         if self.max_images < 1:
@@ -34,5 +34,5 @@ class Limits:
 
     @property
     def max_pixels(self) -> int:
-        """Of one image, as it comes."""
+        """Of the images of a request, as they come."""
         return int(self.max_megapixels * MEGABYTE)

@@ -15,7 +15,7 @@ from fastapi import HTTPException, Request
 
 from pipelines.serving.limits import MEGABYTE, Limits
 from proser_core.class_names import UNKNOWN
-from proser_core.data.image_sets import decode_square
+from proser_core.data.image_sets import count_pixels, decode_square
 from proser_core.errors import DataError, ImageTooLargeError
 from proser_core.recognition.open_set_classifier import Predictions
 
@@ -58,15 +58,19 @@ def encoded_images(content_type: str, body: bytes, limits: Limits) -> list[bytes
     return [_from_base64(text, number) for number, text in enumerate(images)]
 
 
-def decode(encoded: list[bytes], size: int, limits: Limits) -> np.ndarray:
-    """uint8[n, size, size, 3]."""
+def decoded_images(content_type: str, body: bytes, size: int, limits: Limits) -> np.ndarray:
+    """The images of a body, uint8[n, size, size, 3]."""
+    encoded = encoded_images(content_type, body, limits)
+    names = [f"image {number}" for number in range(len(encoded))]
     try:
-        return np.stack(
-            [
-                decode_square(content, size, f"image {number}", limits.max_pixels)
-                for number, content in enumerate(encoded)
-            ]
-        )
+        pixels = sum(count_pixels(content, name) for content, name in zip(encoded, names, strict=True))
+        if pixels > limits.max_pixels:
+            raise HTTPException(
+                413,
+                f"got {pixels / MEGABYTE:.1f} megapixels in {len(encoded)} image(s); need {limits.max_megapixels:g} or "
+                "fewer a request. Send smaller or fewer images",
+            )
+        return np.stack([decode_square(content, size, name) for content, name in zip(encoded, names, strict=True)])
     except ImageTooLargeError as error:
         raise HTTPException(413, str(error)) from error
     except DataError as error:

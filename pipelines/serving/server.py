@@ -4,6 +4,7 @@ import logging
 import math
 import signal
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,22 +14,24 @@ from typing import Any
 
 from rich.console import Console
 
+from pipelines.attempts import last_line
 from pipelines.console import say
 from pipelines.own_images import check_device
 from pipelines.ports import check_port
 from pipelines.ray_session import join
 from pipelines.serving.limits import Limits
-from pipelines.tracking.models import load
+from pipelines.tracking.models import Model, load
 from pipelines.tracking.server import tracking_uri
-from proser_core.errors import ClusterError, ConfigError, first_line
+from proser_core.errors import ClusterError, ConfigError
 
 APPLICATION = "proser"
 LOOK = 2.0  # seconds between two looks at what is served, for the terminal
+PATIENCE = 120.0  # seconds in which Ray Serve must have replaced what is unhealthy
 
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """A model by URI or folder, and how it is served. Pauses in seconds; a `reload_pause` of 0 is no reload.
+    """A model by URI or folder, and how it is served. The pause in seconds; 0 keeps the version that there is.
 
     Raises ConfigError for numbers that no server can have.
     """
@@ -41,7 +44,6 @@ class ServeRequest:
     address: str = ""
     limits: Limits = field(default_factory=Limits)
     max_waiting: int = 128
-    batch_pause: float = 0.005
     reload_pause: float = 5.0
 
     def __post_init__(self) -> None:
@@ -50,14 +52,12 @@ class ServeRequest:
                 raise ConfigError(f"--{name.replace('_', '-')} got {getattr(self, name)}; need {least} or more")
         if not 1 <= self.port <= 65535:
             raise ConfigError(f"--port got {self.port}; need 1 to 65535")
-        for name in ("batch_pause", "reload_pause"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ConfigError(f"--{name.replace('_', '-')} got {value}; need 0 or more seconds")
+        if not (math.isfinite(self.reload_pause) and self.reload_pause >= 0):
+            raise ConfigError(f"--reload-pause got {self.reload_pause}; need 0 or more seconds")
 
 
 def serve_model(request: ServeRequest, console: Console) -> int:
-    """Serve until Ctrl-C or SIGTERM; 0, or 1 where no replica is left that answers.
+    """Serve until Ctrl-C or SIGTERM; 0, or 1 where no replica answers any more.
 
     Raises ProserError for a model that is not there, a port that is taken, or a cluster that is too small.
     """
@@ -66,37 +66,61 @@ def serve_model(request: ServeRequest, console: Console) -> int:
         check_port(request.port, request.host)
     model = load(request.model)  # what is wrong with it is said here, and not in the log of a replica
     join(request.address, option="--address")
-    from ray import serve
-
     _check_room(request)
-    if APPLICATION in serve.status().applications:
-        raise ClusterError(f"the cluster at {request.address} serves a model already; stop that `proser serve` first")
+    own = _begin(request)
     try:
-        handle, port = _start(request)
+        say(console, f"starting {request.replicas} replica(s) of {model.title}")
+        handle = _start(request, _as_served(request, model))
         say(console, f"{model.title}: {len(model.classifier.class_names)} classes, and unknown")
-        say(console, f"http://{request.host}:{port}/predict  (what is served: / and /health; Ctrl-C ends it)")
+        say(console, f"http://{request.host}:{request.port}/predict  (what is served: / and /health; Ctrl-C ends it)")
         with _stopped() as stopped:
-            return _watch(handle, model.title, stopped, console)
+            return _watch(handle, model.title, request.replicas, stopped, console)
     finally:
-        serve.delete(APPLICATION)  # ends what it has begun; a Ray of its own goes with this process
+        _end(own, bool(request.address))
 
 
-def _start(request: ServeRequest) -> tuple[Any, int]:
-    """The application, once it answers, and its port: where Ray Serve runs already on a cluster, its own.
+def _as_served(request: ServeRequest, model: Model) -> str:
+    """What the replicas load: the alias where they follow it, else the very version; a folder by its whole path."""
+    if model.version is None:
+        return str(Path(request.model).absolute())
+    return request.model if request.reload_pause else f"models:/{model.version.name}/{model.version.number}"
 
-    Raises ClusterError where it does not come up.
+
+def _begin(request: ServeRequest) -> bool:
+    """Ray Serve on the host and port that were asked for; whether it was started here.
+
+    Raises ClusterError where it runs already on others, or serves a model of ours.
     """
-    import ray
     from ray import serve
     from ray.serve.context import _get_global_client
 
+    logging.getLogger("ray.serve").setLevel(logging.ERROR)
+    running = _get_global_client(raise_if_no_controller_running=False)
+    if running is None:
+        with _errors_named("Ray Serve did not start"):
+            serve.start(http_options={"host": request.host, "port": request.port})
+        return True
+    has = running.http_config
+    if (has.host, has.port) != (request.host, request.port):
+        raise ClusterError(
+            f"Ray Serve listens on {has.host}:{has.port} of the cluster already, and {request.host}:{request.port} was "
+            f"asked for; give --host {has.host} --port {has.port}, or end it with `serve shutdown`"
+        )
+    if APPLICATION in serve.status().applications:
+        raise ClusterError(
+            f"the cluster at {request.address} serves a model already; end its `proser serve`, or, where that is gone, "
+            "give `serve shutdown`"
+        )
+    return False
+
+
+def _start(request: ServeRequest, model: str) -> Any:
+    """The application, once it answers. Raises ClusterError where it does not come up."""
+    from ray import serve
+
     from pipelines.serving.application import Recogniser, ReplicaOptions
 
-    logging.getLogger("ray.serve").setLevel(logging.ERROR)
-    model = request.model if request.model.startswith("models:") else str(Path(request.model).absolute())
-    options = ReplicaOptions(
-        model, tracking_uri(), request.device, request.limits, request.reload_pause, request.batch_pause
-    )
+    options = ReplicaOptions(model, tracking_uri(), request.device, request.limits, request.reload_pause)
     deployment = Recogniser.options(  # type: ignore[attr-defined]
         num_replicas=request.replicas,
         max_ongoing_requests=request.max_waiting,
@@ -104,46 +128,85 @@ def _start(request: ServeRequest) -> tuple[Any, int]:
         ray_actor_options={"num_cpus": 1, "num_gpus": 1 if request.device == "cuda" else 0},
         logging_config={"enable_access_log": False},
     )
+    with _errors_named("the server did not come up; its replicas write to Ray's folder of logs"):
+        return serve.run(deployment.bind(options), name=APPLICATION, route_prefix="/")
+
+
+def _end(own: bool, on_cluster: bool) -> None:
+    """Let what has begun end. On a cluster Ray Serve goes too if it was started here; an own Ray goes anyway."""
+    from ray import serve
+
+    with suppress(Exception):  # it is gone already
+        serve.delete(APPLICATION)
+        if own and on_cluster:
+            serve.shutdown()
+
+
+@contextmanager
+def _errors_named(what: str) -> Iterator[None]:
+    """Ray's errors as a ClusterError that begins with `what`."""
+    import ray
+    from ray.serve.exceptions import RayServeException
+
     try:
-        serve.start(http_options={"host": request.host, "port": request.port})
-        handle = serve.run(deployment.bind(options), name=APPLICATION, route_prefix="/")
-        return handle, _get_global_client().http_config.port
-    except (RuntimeError, ray.exceptions.RayError) as error:
-        raise ClusterError(
-            f"the server did not come up ({first_line(error)}); the log of its replica is in Ray's folder of logs"
-        ) from error
+        yield
+    except (RuntimeError, TimeoutError, RayServeException, ray.exceptions.RayError) as error:
+        raise ClusterError(f"{what} ({last_line(error)})") from error
 
 
 def _check_room(request: ServeRequest) -> None:
     """Raises ClusterError where replicas would wait for a place for ever."""
     import ray
 
-    kind = "GPU" if request.device == "cuda" else "CPU"
-    has = ray.cluster_resources().get(kind, 0.0)
-    if has < request.replicas:
-        where = f"the cluster at {request.address}" if request.address else "this machine"
-        raise ClusterError(f"--replicas {request.replicas} need a {kind} each; {where} has {has:g}. Give fewer")
+    for kind in ("CPU", "GPU") if request.device == "cuda" else ("CPU",):
+        has, free = (found.get(kind, 0.0) for found in (ray.cluster_resources(), ray.available_resources()))
+        if free < request.replicas:
+            where = f"the cluster at {request.address}" if request.address else "this machine"
+            raise ClusterError(
+                f"--replicas {request.replicas} need a {kind} each; {where} has {has:g}, {free:g} of them free. Give "
+                "fewer, or wait for what runs there"
+            )
 
 
-def _watch(handle: Any, title: str, stopped: threading.Event, console: Console) -> int:
-    """Say when another version is served, and what stands in the way of one."""
-    from ray import serve
-
-    problem = ""
+def _watch(handle: Any, title: str, replicas: int, stopped: threading.Event, console: Console) -> int:
+    """Say when another version is served, and what stands in the way of one; 1 where nothing answers any more."""
+    problem, unhealthy = "", 0.0
+    looks: deque[tuple[str, str]] = deque(maxlen=1 if replicas == 1 else 3 * replicas)  # each asks any of the replicas
     while not stopped.wait(LOOK):
-        application = serve.status().applications.get(APPLICATION)
-        if application is None or application.status in ("DEPLOY_FAILED", "DELETING"):
-            say(console, f"the server ended: {application.message if application else 'someone shut it down'}")
+        status, message = _status()
+        if status in ("DEPLOY_FAILED", "DELETING", "NOT_STARTED"):
+            say(console, f"the server ended: {message}")
+            return 1
+        unhealthy = 0.0 if status != "UNHEALTHY" else unhealthy + LOOK
+        if unhealthy > PATIENCE:
+            say(console, f"the server does not recover: {message}")
             return 1
         with suppress(Exception):  # a replica that is being replaced; the next look sees the new one
             state = handle.state.remote().result(timeout_s=LOOK)
-            if state["model"] != title:
-                title = state["model"]
-                say(console, f"now {title}")
-            if state["problem"] != problem:
-                problem = state["problem"]
-                say(console, f"still {title}: {problem}" if problem else f"{title}: the registry answers again")
+            looks.append((state["model"], state["problem"]))
+        if len(looks) < (looks.maxlen or 1) or len(set(looks)) > 1:
+            continue
+        now, found = looks[-1]
+        if now != title:
+            say(console, f"now {now}")
+        if found != problem:
+            say(console, f"still {now}: {found}" if found else f"{now}: the registry answers again")
+        title, problem = now, found
     return 0
+
+
+def _status() -> tuple[str, str]:
+    """Of the application, and what Ray Serve says of it; the status is empty where Ray does not answer now."""
+    from ray import serve
+
+    with suppress(Exception):
+        application = serve.status().applications.get(APPLICATION)
+        return (
+            ("NOT_STARTED", "someone shut it down")
+            if application is None
+            else (str(application.status.value), application.message)
+        )
+    return "", ""
 
 
 @contextmanager

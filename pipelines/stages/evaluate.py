@@ -38,7 +38,8 @@ def evaluate_stage(
     margin = PlaceholderMargin(recipe.calibration.dummy_weight)
     tables = _tables(context, pretrained, trials, selected, recipe.finetune, margin)
     reports = {name: evaluate(logits, margin, images, rate) for name, (logits, margin) in tables.items()}
-    write_json(folder / EVALUATION, _to_json(selected, reports))
+    proxy = None if context.proxy is None else context.proxy.results
+    write_json(folder / EVALUATION, {**_to_json(selected, reports), "proxy": proxy})
     trial = context.store.root / spec.TRIALS / selected["key"]
     save_classifier(recipe, images, trial, selected, reports, folder, context.proxy)
 
@@ -103,7 +104,7 @@ def save_classifier(
     """A trial as a classifier with its model card, in a folder below `folder`; `reports` holds its evaluation as
     PROSER, and those of its controls.
     """
-    own = replace(recipe, finetune=from_json(FinetuneConfig, _finetune_fields(row)))
+    own = replace(recipe, finetune=finetune_of(row))
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
     load_weights(net, trial / spec.WEIGHTS)
@@ -128,9 +129,10 @@ def save_classifier(
     return folder / CLASSIFIER
 
 
-def _finetune_fields(row: Row) -> dict[str, Any]:
+def finetune_of(row: Row) -> FinetuneConfig:
+    """What a trial was fine-tuned with."""
     names = FinetuneConfig.__dataclass_fields__
-    return {name: value for name, value in row["params"].items() if name in names}
+    return from_json(FinetuneConfig, {name: value for name, value in row["params"].items() if name in names})
 
 
 def read_evaluation(evaluated: Artefact) -> dict[str, Any]:

@@ -8,17 +8,21 @@ from proser_core.jobs.store import Artefact
 
 
 def prepare_task(recipe: Recipe, context: RunContext) -> Artefact:
-    """The task of the recipe's class split: found, or made now.
+    """As `made_task`. Raises ConfigError where its training images do not fill one batch."""
+    from proser_core.jobs.preparing import check_batches
 
-    Raises ConfigError where its training images do not fill one batch.
-    """
-    from proser_core.jobs.preparing import check_batches, prepare
+    artefact = made_task(recipe, context)
+    check_batches(recipe, context.finetunes, artefact.path)
+    return artefact
+
+
+def made_task(recipe: Recipe, context: RunContext) -> Artefact:
+    """The task of the recipe's class split: found, or made now."""
+    from proser_core.jobs.preparing import prepare
 
     inputs = prepare_key(context.data_inputs[recipe.data.split_index])
     store = context.store
-    artefact = store.run(PREPARE, inputs, lambda folder: prepare(recipe, context.data_dir, folder, store))
-    check_batches(recipe, context.finetunes, artefact.path)
-    return artefact
+    return store.run(PREPARE, inputs, lambda folder: prepare(recipe, context.data_dir, folder, store))
 
 
 def prepare_key(data_inputs: dict[str, object]) -> dict[str, object]:

@@ -37,6 +37,12 @@ def tracking_uri() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / DATABASE}"
 
 
+def tracking_folder() -> Path | None:
+    """Where a database on this machine keeps the artefacts, beside it; None for a server."""
+    uri = tracking_uri()
+    return Path(uri.removeprefix("sqlite:///")).resolve().parent / "mlruns" if uri.startswith("sqlite:///") else None
+
+
 def shown_uri() -> str:
     """The same for people, without a password."""
     return re.sub(r"//[^/@]*@", "//", tracking_uri())
@@ -101,8 +107,6 @@ def experiment_id(client: "MlflowClient") -> str:
         )
     if found is not None:
         return found.experiment_id
-    uri = tracking_uri()
-    location = None
-    if uri.startswith("sqlite:///"):
-        location = (Path(uri.removeprefix("sqlite:///")).resolve().parent / "mlruns" / EXPERIMENT).as_uri()
+    folder = tracking_folder()
+    location = None if folder is None else (folder / EXPERIMENT).as_uri()
     return client.create_experiment(EXPERIMENT, artifact_location=location, tags=OPENS_AS)

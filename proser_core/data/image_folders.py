@@ -5,8 +5,10 @@ numbered in the order of their sorted names. What is hidden, or has none of ENDI
 """
 
 import hashlib
+import itertools
 import os
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,50 +20,96 @@ from proser_core.errors import DataError
 PARTS = ("train", "val", "test")
 TEST_SHARE = 5  # one of so many images is kept for the test where there is no test/
 LEAST = 3  # images of a class from which training, validation and test each get one
+LOOKED_AT = 1000  # files of a folder that are looked at before it is said to hold no image
 ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 Image = tuple[str, int, int]  # absolute path, bytes, time of change
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """The classes by number, and the folder of each part; without train/ the root itself is that of the training."""
+
+    root: Path
+    class_names: tuple[str, ...]
+    parts: dict[str, Path]
+
+    @classmethod
+    def of(cls, root: Path) -> "_Layout":
+        """Raises DataError for folders that could mean two things, and parts with different classes."""
+        folders = {name: _subfolders(root / name) for name in PARTS}
+        if not folders["train"]:
+            names = _subfolders(root)
+            for name in sorted({*names} & {*PARTS}):
+                raise DataError(
+                    f"{root} has a folder {name}/ without a train/CLASS/ that goes with it; give train/CLASS/*, and "
+                    "val/ and test/ if there are any, or a folder for each class and none with that name"
+                )
+            return cls(root, tuple(names), {"train": root})
+        beside = [name for name in _subfolders(root) if name not in PARTS and _holds_image(root / name)]
+        if beside:
+            raise DataError(
+                f"{root} has train/ with classes, and beside it {beside[0]}/ with images; only val/ and test/ are read "
+                "there. Rename or move it, or, if train is a class, rename that"
+            )
+        for part in filter(folders.get, PARTS[1:]):
+            for name in sorted({*folders[part]} ^ {*folders["train"]}):
+                has, lacks = ("train", part) if name in folders["train"] else (part, "train")
+                raise DataError(
+                    f"{root} has {has}/{name} and no {lacks}/{name}; every class needs images of its own in each part"
+                )
+        return cls(root, tuple(folders["train"]), {part: root / part for part in PARTS if folders[part]})
+
+    def images(self, part: str, name: str) -> list[Image]:
+        """Those of a class in a part, in the order of their paths. Raises DataError where there are too few."""
+        if part != "train" and part in self.parts:
+            return _images(self.parts[part] / name)
+        folder = self.parts["train"] / name
+        images = _images(folder)
+        if "test" in self.parts:
+            return images
+        if len(images) < LEAST:
+            raise DataError(
+                f"{folder} holds {len(images)} image(s); a class needs {LEAST} or more, to train, to calibrate and to "
+                "test with. Add some, or remove the folder"
+            )
+        tested = set(sorted(images, key=self._digest)[: max(1, len(images) // TEST_SHARE)])
+        return [image for image in images if (image in tested) == (part == "test")]
+
+    def _digest(self, image: Image) -> str:
+        """By which test images are drawn: it depends on the path below the root alone, so that a draw hardly changes
+        when images are added."""
+        return hashlib.sha256(os.path.relpath(image[0], self.root).encode(errors="surrogateescape")).hexdigest()
+
+
 def is_present(root: Path) -> bool:
     """Whether the root has folders with images in them."""
-    return has_part(root, "train") or any(_holds_image(root / name) for name in _subfolders(root))
+    return any(_holds_image(root / name) for name in _subfolders(root))
 
 
 def has_part(root: Path, part: str) -> bool:
     """Whether the root keeps the images of a part in a folder of their own."""
-    return bool(_subfolders(root / "train")) and bool(_subfolders(root / part))
+    layout = _Layout.of(root)
+    return layout.parts.get(part) == root / part
 
 
 def class_names(root: Path) -> tuple[str, ...]:
-    """The classes by number. Raises DataError where the parts have different ones."""
-    if not has_part(root, "train"):
-        return tuple(_subfolders(root))
-    train = _subfolders(root / "train")
-    for part in PARTS[1:]:
-        if not has_part(root, part):
-            continue
-        other = _subfolders(root / part)
-        for name in sorted({*train} ^ {*other}):
-            has, lacks = ("train", part) if name in train else (part, "train")
-            raise DataError(
-                f"{root} has {has}/{name} and no {lacks}/{name}; every class needs images of its own in each part"
-            )
-    return tuple(train)
+    """The classes by number. Raises DataError where the parts have different ones, or folders could mean two things."""
+    return _Layout.of(root).class_names
 
 
 def index(root: Path, part: str, *, size: int, classes: Collection[int] | None = None) -> ImageSet:
     """The images of `classes` (default: all), still encoded. Raises DataError for a class without one."""
-    files, lengths, labels = [], [], []
-    for label, name in enumerate(class_names(root)):
+    files, lengths, labels, layout = [], [], [], _Layout.of(root)
+    for label, name in enumerate(layout.class_names):
         if classes is None or label in classes:
-            for path, length, _ in _images(root, part, name):
+            for path, length, _ in layout.images(part, name):
                 files.append(os.fsencode(path))
                 lengths.append(length)
                 labels.append(label)
     places = np.zeros(len(files), PLACE)
     places["file"], places["row"], places["length"] = np.arange(len(files)), WHOLE_FILE, lengths
     return ImageSet(
-        StoredImages(np.array(files, np.bytes_), places, size), np.array(labels, np.int64), class_names(root)
+        StoredImages(np.array(files, np.bytes_), places, size), np.array(labels, np.int64), layout.class_names
     )
 
 
@@ -74,12 +122,12 @@ def read(root: Path, part: str, *, size: int, classes: Collection[int] | None = 
 
 def fingerprints(root: Path) -> list[tuple[str, int, str]]:
     """Name, bytes, and a digest of names, sizes and times of change of the images, for each part of each class."""
-    found = []
+    found, layout = [], _Layout.of(root)
     for part in PARTS:
-        if part == "val" and not has_part(root, part):
+        if part == "val" and part not in layout.parts:
             continue
-        for name in class_names(root):
-            images, digest = _images(root, part, name), hashlib.sha256()
+        for name in layout.class_names:
+            images, digest = layout.images(part, name), hashlib.sha256()
             for path, length, changed in images:
                 digest.update(f"{os.path.relpath(path, root)}\0{length}\0{changed}\0".encode(errors="surrogateescape"))
             found.append((f"{part}/{name}", sum(length for _, length, _ in images), digest.hexdigest()))
@@ -93,35 +141,24 @@ def _subfolders(folder: Path) -> list[str]:
 
 
 def _holds_image(folder: Path) -> bool:
-    return any(each.name.lower().endswith(ENDINGS) for each in files_below(os.path.abspath(folder)))
+    """As far as a look at its first files tells; a folder that cannot be read holds none."""
+    try:
+        files = itertools.islice(files_below(os.path.abspath(folder)), LOOKED_AT)
+        return any(each.name.lower().endswith(ENDINGS) for each in files)
+    except DataError:
+        return False
 
 
-def _images(root: Path, part: str, name: str) -> list[Image]:
-    """The images of a class in a part, in the order of their paths. Raises DataError where there are too few."""
-    if part != "train" and has_part(root, part):
-        return _all_images(root / part / name)
-    folder = root / "train" / name if has_part(root, "train") else root / name
-    images = _all_images(folder)
-    if has_part(root, "test"):
-        return images
-    if len(images) < LEAST:
-        raise DataError(
-            f"{folder} holds {len(images)} image(s); a class needs {LEAST} or more, to train, to calibrate and to test "
-            "with. Add some, or remove the folder"
-        )
-    tested = set(sorted(images, key=lambda image: _digest(image, root))[: max(1, len(images) // TEST_SHARE)])
-    return [image for image in images if (image in tested) == (part == "test")]
-
-
-def _digest(image: Image, root: Path) -> str:
-    """By which test images are drawn: it depends on the path below the root alone, so that a draw hardly changes
-    when images are added."""
-    return hashlib.sha256(os.path.relpath(image[0], root).encode(errors="surrogateescape")).hexdigest()
-
-
-def _all_images(folder: Path) -> list[Image]:
-    entries = (each for each in files_below(os.path.abspath(folder)) if each.name.lower().endswith(ENDINGS))
-    images = [(each.path, each.stat().st_size, each.stat().st_mtime_ns) for each in entries]
+def _images(folder: Path) -> list[Image]:
+    """All images below a folder. Raises DataError where there is none, or one cannot be looked at."""
+    images = []
+    for each in files_below(os.path.abspath(folder)):
+        if each.name.lower().endswith(ENDINGS):
+            try:
+                about = each.stat()
+            except OSError as error:  # a link to nothing
+                raise DataError(f"{each.path} cannot be read ({error.strerror}); mend or remove it") from error
+            images.append((each.path, about.st_size, about.st_mtime_ns))
     if not images:
         raise DataError(
             f"{folder} holds no image ({', '.join(ENDINGS)}); add some, or remove the class from every part"

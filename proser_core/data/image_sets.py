@@ -2,7 +2,8 @@
 
 import io
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -82,17 +83,29 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
     return np.asarray(image)
 
 
-def decode_square(encoded: bytes | None, size: int, name: str, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
     """uint8[size, size, 3] of an image file's content. Raises DataError, with `name`, where it is no image,
-    ImageTooLargeError for one of more than `max_pixels`."""
+    ImageTooLargeError for one of more than MAX_PIXELS."""
+    with _opened(encoded, name) as image:
+        return to_rgb_square(image, size)
+
+
+def count_pixels(encoded: bytes | None, name: str) -> int:
+    """Of an image file's content, by its header alone. Raises as `decode_square`."""
+    with _opened(encoded, name) as image:
+        return image.width * image.height
+
+
+@contextmanager
+def _opened(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
     try:
         with Image.open(io.BytesIO(encoded or b"")) as image:
-            if image.width * image.height > max_pixels:
+            if image.width * image.height > MAX_PIXELS:
                 raise ImageTooLargeError(
-                    f"{name}: the image has {image.width} x {image.height} pixels, more than {max_pixels:,}; "
+                    f"{name}: the image has {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}; "
                     "make it smaller or remove it"
                 )
-            return to_rgb_square(image, size)
+            yield image
     except DataError:
         raise
     except Exception as error:  # whatever a damaged file makes of Pillow's readers: struct.error of EXIF, and others

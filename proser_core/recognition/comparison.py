@@ -1,6 +1,6 @@
 """Whether a candidate may take a champion's place: the paired bootstrap difference on the same images."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Candidate against champion, by those of METRICS that their images allow.
+    """Candidate against champion, by those of METRICS that their images allow; with `by_proxies`, macro-F1 and AUC are
+    those of the same trainings with classes held out, and `num_unknown` images are of these.
 
     `known_rate` is the candidate's on the validation images, `interval` where its rate on new images lies with 95 %
     confidence, `target_rate` what it has to hold.
@@ -43,12 +44,13 @@ class Comparison:
     tolerance: float
     num_known: int
     num_unknown: int
+    by_proxies: bool = False
 
     @property
     def objections(self) -> list[str]:
         """Why the candidate is not to be promoted; empty where it may be."""
         missing = [title for name, title in METRICS.items() if name not in self.differences]
-        found = [f"{' and '.join(missing)}: there is no unknown image to compare them by"] if missing else []
+        found = [f"{' and '.join(missing)}: there are no unknown images of both to compare by"] if missing else []
         found += [
             f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)}; "
             f"{100 * self.tolerance:g} may be lost"
@@ -97,7 +99,21 @@ def compare(
         tolerance=tolerance,
         num_known=known,
         num_unknown=int((~unknown.is_known).sum()),
+        by_proxies=proxies is not None,
     )
+
+
+def intervals(holdout: Holdout, bias: float, seed: int = 0) -> dict[str, tuple[float, float]]:
+    """Where each metric lies with 95 % confidence, by the bootstrap over known and over unknown images."""
+    resamples = _resamples(holdout.is_known, np.random.default_rng(seed))
+    drawn = [holdout.select(rows).metrics(bias) for rows in resamples]
+    return {name: _ends([each[name] for each in drawn]) for name in drawn[0]}
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    tail = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(values, [tail, 100 - tail])
+    return float(low), float(high)
 
 
 def _differences(
@@ -107,23 +123,12 @@ def _differences(
     if candidate.fingerprint != champion.fingerprint:
         raise ValueError("two classifiers are compared on the same images only")
     ours, theirs = candidate.metrics(bias), champion.metrics(champion_bias)
-    drawn = np.array(
-        [
-            _difference(candidate.select(rows), bias, champion.select(rows), champion_bias)
-            for rows in _resamples(candidate.is_known, np.random.default_rng(seed))
-        ]
-    )
-    ends = 100 * np.array([(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    low, high = np.percentile(drawn, ends, axis=0)
-    return {
-        name: Difference(ours[name], theirs[name], ours[name] - theirs[name], float(low[i]), float(high[i]))
-        for i, name in enumerate(ours)
-    }
-
-
-def _difference(candidate: Holdout, bias: float, champion: Holdout, champion_bias: float) -> list[float]:
-    ours, theirs = candidate.metrics(bias), champion.metrics(champion_bias)
-    return [ours[name] - theirs[name] for name in ours]
+    drawn: dict[str, list[float]] = {name: [] for name in ours}
+    for rows in _resamples(candidate.is_known, np.random.default_rng(seed)):
+        one, other = candidate.select(rows).metrics(bias), champion.select(rows).metrics(champion_bias)
+        for name, differences in drawn.items():
+            differences.append(one[name] - other[name])
+    return {name: Difference(ours[name], theirs[name], ours[name] - theirs[name], *_ends(drawn[name])) for name in ours}
 
 
 def _resamples(is_known: np.ndarray, generator: np.random.Generator) -> Iterator[np.ndarray]:

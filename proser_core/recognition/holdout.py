@@ -92,14 +92,15 @@ class Proxy:
     """The same training with some of the classes held out as unknown: what says how well a model finds unknown
     images that knows every class there is.
 
-    `bias` is the proxy's own, `results` its metrics by name; `known` are the names of the classes that were not held
-    out.
+    `bias` is the proxy's own, `results` its metrics by name. Of the classes that it did not know, `chose` chose the
+    fine-tune, and `reported` only report.
     """
 
     holdout: Holdout
     bias: float
     results: dict[str, float]
-    known: tuple[str, ...]
+    chose: tuple[str, ...]
+    reported: tuple[str, ...]
 
     def metrics(self) -> dict[str, float]:
         """Of METRICS those that need unknown images."""

@@ -27,7 +27,7 @@ from proser_core.recognition.scoring import PlaceholderMargin, score, unknown_pr
 
 FORMAT = 3
 CARD, WEIGHTS, HOLDOUT, PROXY = "classifier.json", "weights.safetensors", "holdout.npz", "proxy.npz"
-PROXY_VALUES = ("bias", "results", "known")  # of a proxy, beside its holdout
+PROXY_VALUES = ("bias", "results", "chose", "reported")  # of a proxy, beside its holdout
 NEEDED = {
     "sha256",
     "card_sha256",
@@ -219,7 +219,7 @@ def _load_proxy(folder: Path, card: dict[str, Any]) -> Proxy | None:
     if values is None:
         return None
     holdout = Holdout.load(folder / PROXY)
-    return Proxy(holdout, values["bias"], values["results"], tuple(values["known"]))
+    return Proxy(holdout, values["bias"], values["results"], tuple(values["chose"]), tuple(values["reported"]))
 
 
 def _read_card(folder: Path) -> dict[str, Any]:

@@ -157,6 +157,35 @@ class TestWithoutATestFolder:
             load_images("folder", "test", flat, size=8)
 
 
+@pytest.mark.parametrize(
+    ("folders", "reason"),
+    [
+        (["cat", "dog", "train/steam", "train/diesel"], r"has train/ with classes, and beside it cat/ with images"),
+        (["train/cat", "train/dog", "valid/cat", "valid/dog"], r"beside it valid/ with images; only val/ and test/"),
+        (["train", "test"], r"has a folder test/ without a train/CLASS/"),
+        (["val/cat", "test/cat"], r"has a folder test/ without a train/CLASS/"),
+    ],
+)
+def test_folders_that_could_mean_two_things_are_refused(tmp_path, folders, reason):
+    for name in folders:
+        (tmp_path / name).mkdir(parents=True)
+        Image.fromarray(random_images(1)[0]).save(tmp_path / name / "1.png")
+    with pytest.raises(DataError, match=reason):
+        count_classes("folder", tmp_path)
+
+
+def test_a_folder_without_images_beside_train_is_left_alone(root):
+    (root / "notes").mkdir()
+    (root / "notes/read me.txt").touch()
+    assert count_classes("folder", root) == 3
+
+
+def test_a_link_to_nothing_is_named(root):
+    (root / "train/ant/gone.png").symlink_to(root / "nowhere.png")
+    with pytest.raises(DataError, match=r"ant/gone\.png cannot be read \(No such file"):
+        load_images("folder", "train", root, size=8)
+
+
 def test_validation_images_of_their_own_are_taken_as_they_are(root):
     for name, image in zip(("ant", "bee", "cow"), random_images(3, seed=2), strict=True):
         (root / "val" / name).mkdir(parents=True)

@@ -1,5 +1,7 @@
 """Images of one's own, all classes known: hyperparameters from a proxy, then all classes, in the same registry."""
 
+import io
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +14,12 @@ from rich.console import Console
 
 from pipelines.model_card import MODEL_CARD
 from pipelines.promotion import PromoteRequest, promote
+from pipelines.recalibration import CalibrateRequest, calibrate_model
+from pipelines.recipes import digits as digits_recipe
 from pipelines.recipes import folder
-from pipelines.refit import proxy_of, refit_of
+from pipelines.refit import proxy_of, refit_of, with_batches
 from pipelines.run import run
+from pipelines.sweeping import SweepRequest, sweep
 from pipelines.tracking.models import Model, load
 from proser_core.config import Recipe
 from proser_core.data import digits
@@ -68,16 +73,19 @@ class TestRun:
         assert model.classifier.class_names == NAMES
         proxy = model.classifier.proxy
         assert proxy is not None
-        assert len(proxy.known) == 4
-        assert set(proxy.known) < set(NAMES)
+        held_out = (*proxy.chose, *proxy.reported)
+        assert len(held_out) == len({*held_out} & {*NAMES}) == 2
+        assert proxy.holdout.num_known == 4
         assert {"dev/macro_f1", "dev/auroc", "test/unknown_1/auroc"} <= set(proxy.results)
         assert not any("unknown" in name or name == "dev/macro_f1" for name in model.classifier.results)
 
     def test_the_proxys_best_point_is_what_all_classes_were_trained_with(
         self, model: Model, run_folder: RunFolder
     ) -> None:
-        by_name = {parent.info.run_name: parent for parent in run_folder.parents()}
-        trials = run_folder.children(by_name["folder-proxy"].info.run_id)
+        parents = {parent.info.run_name: parent for parent in run_folder.parents()}
+        assert len(parents) == len(run_folder.parents()) == 2, "one run each, and none left over"
+        assert {parent.info.status for parent in parents.values()} == {"FINISHED"}
+        trials = run_folder.children(parents["folder-proxy"].info.run_id)
         with_placeholders = [trial for trial in trials if trial.data.params["objective"] == "proser"]
         assert len(with_placeholders) == 6
         best = max(trial.data.metrics["dev/macro_f1"] for trial in with_placeholders)
@@ -93,11 +101,19 @@ class TestRun:
     def test_what_is_printed_and_written_says_where_each_number_comes_from(
         self, printed: str, model: Model, run_folder: RunFolder
     ) -> None:
-        assert "proxy: 4 classes are known, 1 held out to choose by, 1 to test by" in printed
-        assert "all 6 classes, with what the proxy chose" in printed
-        assert "test images, %; every class is known" in printed
+        proxy = model.classifier.proxy
+        assert proxy is not None
+        assert "6 classes, with their images: eight (60), five (60), four (60)" in printed
+        told = f"proxy: 4 classes are known; {proxy.chose[0]} held out to choose by, {proxy.reported[0]} to test by"
+        assert told in printed
+        assert "all 6 classes, with what the proxy chose: beta" in printed
+        assert "folder: test images of known classes, %" in printed
         assert "Model: models:/proser/1 (candidate, champion)" in printed
-        assert "Unknown images, on a proxy: the same training without" in model.card
+        assert f"- {proxy.chose[0]}, by which the fine-tune was chosen: AUC" in model.card
+        assert f"- {proxy.reported[0]}, by which nothing was chosen: AUC" in model.card
+        results = [path.read_text() for path in run_folder.storage.glob("report/*/results.md")]
+        (own,) = [text for text in results if text.startswith("# folder:")]
+        assert "Every class is known. Selected on a proxy, with some classes held out: beta" in own
         card = next(run_folder.storage.glob(f"evaluate/*/classifier/{MODEL_CARD}"))
         assert "nan" not in card.read_text()
 
@@ -129,7 +145,7 @@ class TestRun:
         proxy = model.classifier.proxy
         assert proxy is not None
         unknown = int((~proxy.holdout.is_known).sum())
-        assert f"{unknown} development unknowns" in path.read_text()
+        assert f"{unknown} development unknowns of their proxies" in path.read_text()
         decision = next(parent for parent in run_folder.parents() if "difference/auroc" in parent.data.metrics)
         assert decision.data.metrics["champion/auroc"] == proxy.metrics()["auroc"]
         assert decision.data.metrics["champion/closed_set_accuracy"] == pytest.approx(
@@ -158,7 +174,7 @@ class TestProxy:
     def test_of_two_classes_none_is_held_out_and_one_is_refused(self) -> None:
         assert proxy_of(folder(), 2) is None
         with pytest.raises(DataError, match="has 1 class"):
-            proxy_of(folder(), 1)
+            refit_of(folder(), 1, folder().finetune)
 
     def test_the_refit_knows_all_and_tries_one_point(self) -> None:
         made = refit_of(folder(), 7, folder().finetune)
@@ -180,11 +196,61 @@ class TestProxy:
         assert "none can be held out" in path.read_text()
         model = load("models:/two@champion")
         assert (model.classifier.class_names, model.classifier.proxy) == (NAMES[:2], None)
-        predictions = model.classifier.predict(np.zeros((1, 8, 8), np.uint8))
-        assert predictions.labels[0] in (*NAMES[:2], "unknown")
+        images = digits.read("test", 8)
+        known = images.images[np.isin(images.labels, [VALUES[name] for name in NAMES[:2]])]
+        assert (model.classifier.predict(known).indices < 2).mean() > 0.5
+        results = [path.read_text() for path in run_folder.storage.glob("report/*/results.md")]
+        assert sum("Nothing was there to select by; the fine-tune is the recipe's own" in text for text in results) == 1
+
+    def test_few_images_make_smaller_batches(self) -> None:
+        made = with_batches(folder(), 29)
+        assert (made.pretrain.batch_size, made.finetune.batch_size) == (28, 28)
+        assert with_batches(folder(), 500) == folder()
+
+
+class TestRecalibration:
+    def test_the_proxys_bias_follows(self, my_images: Path, run_folder: RunFolder, tmp_path: Path) -> None:
+        """After the run above: another target rate is what macro-F1 is then compared at."""
+        before = load("models:/proser/1").classifier
+        with (tmp_path / "printed.txt").open("w") as file:
+            calibrate_model(CalibrateRequest("models:/proser/1", my_images, 0.5), Console(file=file, width=200))
+        after = load("models:/proser@candidate").classifier
+        assert before.proxy is not None
+        assert after.proxy is not None
+        assert after.proxy.holdout.known_rate(after.proxy.bias) == pytest.approx(0.5, abs=0.05)
+        assert after.proxy.metrics()["auroc"] == before.proxy.metrics()["auroc"]
+        assert after.proxy.metrics()["macro_f1"] != before.proxy.metrics()["macro_f1"]
 
 
 class TestRefusals:
+    def test_broken_images_of_any_class_are_found_before_anything_trains(
+        self, my_images: Path, run_folder: RunFolder, tmp_path: Path
+    ) -> None:
+        root = tmp_path / "broken"
+        shutil.copytree(my_images, root)
+        for name in NAMES:
+            (root / name / "0.png").write_bytes(b"no image")
+            recipe = replace(own_recipe(), model_name="never")
+            with pytest.raises(DataError, match=f"{name}/0.png: the image"):
+                run(recipe, root, tmp_path / "storage", None, Console(file=io.StringIO()))
+            shutil.copy(my_images / name / "0.png", root / name / "0.png")
+        assert not (tmp_path / "storage/pretrain").exists()
+        statuses = {parent.info.status for parent in run_folder.parents()}
+        assert "FAILED" in statuses
+        assert "RUNNING" not in statuses
+
+    def test_a_storage_among_the_images_is_refused(self, my_images: Path, run_folder: RunFolder) -> None:
+        with pytest.raises(ConfigError, match=r"--storage writes to .*figures would be taken for images"):
+            run(own_recipe(), my_images, my_images / "storage", None, Console())
+        assert not (my_images / "storage").exists()
+        with pytest.raises(ConfigError, match="the tracking database writes to"):
+            run(own_recipe(), run_folder.root, run_folder.root.parent / "elsewhere", None, Console())
+
+    def test_a_sweep_without_unknown_classes_is_refused(self, my_images: Path, tmp_path: Path) -> None:
+        recipe = replace(digits_recipe(), data=replace(digits_recipe().data, unknown_settings=()))
+        with pytest.raises(ConfigError, match=r"data\.unknown_settings is \(\).*give both"):
+            sweep(SweepRequest(recipe, ("trade_off",), (0,), None, tmp_path), Console())
+
     def test_all_classes_leave_none_to_test_or_choose_by(self) -> None:
         data = folder().data
         with pytest.raises(ConfigError, match=r"data\.unknown_settings is \(3,\)"):

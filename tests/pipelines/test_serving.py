@@ -27,12 +27,13 @@ from ray_nodes import free_ports
 from registered_models import Registry
 from served_models import ask, assert_as_predicted, environment_of, png_files, running, some_pixels
 
-from pipelines.serving.held_model import HeldModel
+from pipelines.serving.batching import Batcher, Images
+from pipelines.serving.held_model import Held, HeldModel
 from pipelines.serving.limits import Limits
-from pipelines.serving.messages import decode, encoded_images, read_body
+from pipelines.serving.messages import decoded_images, encoded_images, read_body
 from pipelines.serving.server import ServeRequest
 from proser_core.errors import ConfigError, TrackingError
-from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
 LIMITS = Limits(max_images=16, max_megabytes=0.2, max_megapixels=0.01)
 URI = "models:/served@champion"
@@ -121,7 +122,7 @@ class TestServer:
         refused = [
             (413, as_json(encoded[:17]), JSON, "got 17 images; need 16 or fewer"),
             (413, b"x" * 200_001, "image/png", "need 0.2 MB or less"),
-            (413, large_image(), "image/png", "200 x 100 pixels, more than 10,000"),
+            (413, large_image(), "image/png", "got 0.0 megapixels in 1 image(s); need 0.01"),
             (415, b"--x", "multipart/form-data; boundary=x", "got multipart/form-data"),
             (422, b"no image", "image/png", "it is no image that Pillow knows"),
             (422, encoded[0][:60], "image/png", "image 0: the image cannot be decoded"),
@@ -254,15 +255,106 @@ class TestMessages:
         assert caught.value.status_code == 413
         assert next(parts) == b"never asked for"
 
-    def test_an_image_of_too_many_pixels_is_too_large_and_no_other(self) -> None:
-        with pytest.raises(HTTPException) as caught:
-            decode([large_image()], 8, LIMITS)
+    def test_images_of_too_many_pixels_together_are_refused_before_any_is_decoded(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        two = json.dumps(as_json([large_image(), large_image()])).encode()
+        assert decoded_images(JSON, two, 8, replace(LIMITS, max_megapixels=0.04)).shape == (2, 8, 8, 3)
+        monkeypatch.setattr("pipelines.serving.messages.decode_square", None)
+        with pytest.raises(HTTPException, match=r"in 2 image\(s\); need 0\.03 or fewer") as caught:
+            decoded_images(JSON, two, 8, replace(LIMITS, max_megapixels=0.03))
         assert caught.value.status_code == 413
-        assert decode([large_image()], 8, replace(LIMITS, max_megapixels=0.02)).shape == (1, 8, 8, 3)
+
+    def test_a_bomb_is_too_large_and_a_truncated_file_is_no_image(self, encoded: list[bytes]) -> None:
+        bomb = io.BytesIO()
+        Image.new("1", (9000, 9000)).save(bomb, "PNG")
+        for content, status in ((bomb.getvalue(), 413), (encoded[0][:60], 422), (b"no image", 422)):
+            with pytest.raises(HTTPException) as caught:
+                decoded_images("image/png", content, 8, LIMITS)
+            assert caught.value.status_code == status
+
+
+class TestBatcher:
+    """With a network that counts, and that is held up where a test says so."""
+
+    @dataclass
+    class Network:
+        batches: list[tuple[str, int]]
+        free: threading.Event
+
+        def __call__(self, held: Held, pixels: np.ndarray) -> Predictions:
+            self.free.wait(30)
+            self.batches.append((held.version, len(pixels)))
+            if (pixels == 255).any():
+                raise ValueError("a pixel that it cannot stand")
+            values = pixels[:, 0, 0, 0].astype(np.float32)
+            return Predictions([str(value) for value in values], values.astype(int), values, values[:, None])
+
+    @pytest.fixture
+    def network(self) -> Network:
+        return self.Network([], threading.Event())
+
+    def images(self, *values: int, version: Held) -> Images:
+        pixels = np.zeros((len(values), 4, 4, 3), np.uint8)
+        pixels[:, 0, 0, 0] = values
+        return Images(version, pixels)
+
+    @pytest.fixture
+    def versions(self, classifier: OpenSetClassifier) -> tuple[Held, Held]:
+        return Held("a", "1", classifier), Held("a", "2", classifier)
+
+    def all_at_once(self, network: Network, asked: list[Images], most: int = 4) -> list[Any]:
+        """Answers to the first request, and to the others that come while the network is busy with it."""
+
+        async def ask() -> list[Any]:
+            batcher = Batcher(network, most)
+            tasks = [asyncio.create_task(batcher.submit(each)) for each in asked]
+            await asyncio.sleep(0.05)
+            assert batcher.began is not None
+            network.free.set()
+            answers = await asyncio.gather(*tasks, return_exceptions=True)
+            assert batcher.began is None
+            return answers
+
+        return asyncio.run(ask())
+
+    def test_what_waits_while_the_network_is_busy_is_classified_together(
+        self, network: Network, versions: tuple[Held, Held]
+    ) -> None:
+        asked = [self.images(*values, version=versions[0]) for values in ((1,), (2, 3), (4,), (5,), (6, 7, 8))]
+        answers = self.all_at_once(network, asked)
+        assert [answer.indices.tolist() for answer in answers] == [[1], [2, 3], [4], [5], [6, 7, 8]]
+        assert [size for _, size in network.batches] == [4, 4], "as many as fit, in their order"
+
+    def test_a_batch_is_of_one_version(self, network: Network, versions: tuple[Held, Held]) -> None:
+        old, new = versions
+        asked = [self.images(value, version=version) for value, version in ((1, old), (2, old), (3, new), (4, new))]
+        answers = self.all_at_once(network, asked)
+        assert [answer.indices.tolist() for answer in answers] == [[1], [2], [3], [4]]
+        assert network.batches == [("1", 2), ("2", 2)]
+
+    def test_a_batch_that_fails_takes_no_other_with_it(self, network: Network, versions: tuple[Held, Held]) -> None:
+        asked = [self.images(*values, version=versions[0]) for values in ((255, 1, 1, 1), (2,), (3,))]
+        answers = self.all_at_once(network, asked)
+        assert isinstance(answers[0], ValueError)
+        assert [answer.indices.tolist() for answer in answers[1:]] == [[2], [3]]
+
+    def test_whoever_is_gone_is_not_waited_for(self, network: Network, versions: tuple[Held, Held]) -> None:
+        async def ask() -> None:
+            batcher = Batcher(network, 4)
+            tasks = [asyncio.create_task(batcher.submit(self.images(n, version=versions[0]))) for n in (1, 2, 3, 4, 5)]
+            await asyncio.sleep(0.05)
+            tasks[4].cancel()  # it waits for the second batch
+            network.free.set()
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [answer.indices.tolist() for answer in done[:4]] == [[1], [2], [3], [4]]
+
+        asyncio.run(ask())
+        assert network.batches == [("1", 4)]
 
 
 class TestOptions:
-    @pytest.mark.parametrize("field", ["replicas", "max_waiting", "port", "batch_pause", "reload_pause"])
+    @pytest.mark.parametrize("field", ["replicas", "max_waiting", "port", "reload_pause"])
     def test_numbers_that_no_server_can_have_are_refused(self, field: str) -> None:
         with pytest.raises(ConfigError, match=f"--{field.replace('_', '-')} got -1"):
             ServeRequest("model", **{field: -1})
