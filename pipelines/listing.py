@@ -7,6 +7,7 @@ from rich.table import Table
 
 from pipelines.recipes import PRETRAINING, RECIPES, headline
 from proser_core.data.sources import SOURCES, find_layout
+from proser_core.data.split_families import FAMILIES
 from tune_spaces import describe, space_names
 
 
@@ -18,6 +19,9 @@ def print_listing(data_dir: Path | None, console: Console) -> None:
         "Recipes": {name: headline(make) for name, make in RECIPES.items()},
         "Pretraining schedules (--pretraining NAME)": {name: headline(make) for name, make in PRETRAINING.items()},
         "Search spaces": {name: describe(name) for name in space_names()},
+        "Published class splits (--data.split-family NAME)": {
+            name: f"{family.source}: {', '.join(family.known)}" for name, family in FAMILIES.items()
+        },
         "Data sets": found,
     }
     for title, rows in sections.items():

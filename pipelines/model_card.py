@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from pipelines.summary import percent
 from proser_core.recognition.comparison import intervals
@@ -37,8 +38,12 @@ def _knows(classifier: OpenSetClassifier) -> list[str]:
         "",
         f"Images in RGB, {size} x {size} pixels; others are resampled. Network {network.backbone}, "
         f"{classifier.net.dummies.out_features} dummy classifiers (PROSER, CVPR 2021). Recipe {recipe['name']}, "
-        f"class split {recipe['data']['split_index']}, seed {recipe['seed']}.",
+        f"class split {_split(recipe['data'])}, seed {recipe['seed']}.",
     ]
+
+
+def _split(data: Mapping[str, Any]) -> str:
+    return f"{data.get('split_family', '')} {data['split_index']}".strip()  # older classifiers have no family
 
 
 def _decides(classifier: OpenSetClassifier) -> list[str]:

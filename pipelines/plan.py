@@ -170,7 +170,9 @@ def plan_table(
     trials, missing = sum(plan.trials for plan in plans), sum(len(plan.missing) for plan in plans)
     each = trials // len(plans)
     table.add_row("  search spaces", ", ".join(f"{name} ({len(found)} points)" for name, found in spaces.items()))
-    table.add_row("  class splits", ", ".join(str(plan.recipe.data.split_index) for plan in plans))
+    family = plans[0].recipe.data.split_family
+    splits = ", ".join(str(plan.recipe.data.split_index) for plan in plans)
+    table.add_row("  class splits", f"{splits} of {family}" if family else splits)
     table.add_row("  prepare", _done(len(plans), sum(not plan.prepared for plan in plans), "make"))
     table.add_row("  pretrain", _done(len(plans), sum(not plan.pretrained for plan in plans), "train"))
     table.add_row("  fine-tune", _done(trials, missing, "train"))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from pipelines.cluster import Cluster
+from pipelines.console import say
 from pipelines.context import RunContext
 from pipelines.remote.mirror import mirror_of, mirrored, shown
 from pipelines.scaling import largest_cluster
@@ -53,6 +54,7 @@ def run(
     check_storage(recipe, storage)
     check_apart(recipe, data_dir, storage)
     console.print(f"{recipe.name}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
+    say_defect(recipe, console)
     with opened(storage, console, f"proser run {recipe.name}") as store, outages_named():
         cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file), mirror=mirror_of(store))
         open_context = partial(_open_context, data_dir=data_dir, store=store, cluster=cluster, console=console)
@@ -91,18 +93,25 @@ def check_apart(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> N
             )
 
 
+def say_defect(recipe: Recipe, console: Console) -> None:
+    """What is known to be wrong with the class splits that the recipe takes."""
+    from proser_core.data.split_families import defect_of
+
+    defect = defect_of(recipe.data.split_family, recipe.data.name)
+    if defect:
+        say(console, f"class splits of {recipe.data.split_family}, {recipe.data.name}: {defect}")
+
+
 @contextmanager
 def opened(storage: Path | str, console: Console, work: str) -> Iterator[Store]:
     """The storage, a folder or a URI, held for this work alone."""
 
-    def say(text: str) -> None:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
-
+    tell = partial(say, console)
     if isinstance(storage, str):
-        with mirrored(storage, work, announce=say, tell=say) as store:
+        with mirrored(storage, work, announce=tell, tell=tell) as store:
             yield store
         return
-    store = Store(storage, announce=say)
+    store = Store(storage, announce=tell)
     with alone_in(store.root, work):
         yield store
 
@@ -235,6 +244,7 @@ def common_params(recipe: Recipe, bf16: bool) -> dict[str, Any]:
     """What tracking shows of a recipe on every parent run."""
     return {
         "recipe": recipe.name,
+        "split_family": recipe.data.split_family or "permuted",
         "seed": recipe.seed,
         "precision": "bf16" if bf16 else "fp32",
         "backbone": recipe.network.backbone,

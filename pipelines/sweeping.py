@@ -21,6 +21,7 @@ from pipelines.run import (
     execute,
     exit_code,
     opened,
+    say_defect,
     with_absolute_path,
 )
 from pipelines.scaling import largest_cluster
@@ -102,6 +103,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
     check_apart(request.recipe, request.data_dir, request.storage)
     where = f"storage {request.storage}, tracking {shown_uri()}"
     console.print(f"{request.title}: {where}", highlight=False, soft_wrap=True)
+    say_defect(request.recipe, console)
     points, data = _points(request), _data(request)
     with opened(request.storage, console, f"proser sweep {request.title}") as store, outages_named():
         bf16 = resolve_precision(request.recipe)

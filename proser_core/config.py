@@ -58,8 +58,12 @@ class DataConfig:
     development: str = "cifar10"
     """Unknowns that choose hyperparameters: the name of another data set, `held-out-N` for N further
     classes of the same one, or `none`. Disjoint from every test unknown. Source: method notes."""
+    split_family: str = ""
+    """Published class lists: neal, arpl, gcm, cssr or cac. Known are those of the trial `split_index`, unknown
+    all the others. Empty permutes the class ids. Source: proser_core/data/split_families.py."""
     split_index: int = 0
-    """Which class split: the seed of the permutation of the class ids. Source: method notes."""
+    """Which class split: the seed of the permutation of the class ids, or the trial of a family.
+    Source: method notes."""
     val_fraction: float = 0.1
     """Share of each known class's training images that is held out for calibration and
     selection, at least one image a class. Source: method notes."""

@@ -45,6 +45,7 @@ SOURCES = {
     source.name: source
     for source in (
         Source("digits", 10, {"train": digits.NUM_TRAIN, "test": digits.NUM_TEST}, read_embedded=digits.read),
+        Source("mnist", 10, {"train": 60_000, "test": 10_000}, torchvision_class="MNIST"),
         Source("cifar10", 10, {"train": 50_000, "test": 10_000}, torchvision_class="CIFAR10"),
         Source(
             "cifar100",

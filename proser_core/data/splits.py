@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from proser_core.config import DataConfig
-from proser_core.errors import DataError
+from proser_core.data.split_families import published_known
+from proser_core.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,14 @@ def openness(num_train: int, num_test: int) -> float:
 
 
 def draw_split(config: DataConfig, num_classes: int) -> ClassSplit:
-    """Permute the class ids with PCG64(split_index); known first, then development, then unknown.
+    """Permute the class ids with PCG64(split_index); known first, then development, then unknown. Or take the
+    published lists of a family.
 
-    The paper's own draw is unpublished. Raises DataError where the data set has too few classes.
+    The paper's own draw is unpublished. Raises DataError where the data set has too few classes, ConfigError for a
+    family that does not fit the recipe.
     """
+    if config.split_family:
+        return _published_split(config, num_classes)
     widest = max(config.unknown_settings, default=0)
     needed = config.num_known + config.num_development + widest
     if num_classes < needed:
@@ -70,3 +75,22 @@ def draw_split(config: DataConfig, num_classes: int) -> ClassSplit:
         unknown=tuple(order[after_known : after_known + widest]),
         settings=config.unknown_settings,
     )
+
+
+def _published_split(config: DataConfig, num_classes: int) -> ClassSplit:
+    """Unknown are all other classes, in order, so that none is left for development."""
+    known = published_known(config.split_family, config.name, config.split_index)
+    unknown = tuple(number for number in range(num_classes) if number not in known)
+    wanted = (config.num_known, config.unknown_settings)
+    if wanted != (len(known), (len(unknown),)):
+        raise ConfigError(
+            f"data.split_family {config.split_family} knows {len(known)} classes of {config.name} and leaves "
+            f"{len(unknown)}; data.num_known is {config.num_known} and data.unknown_settings "
+            f"{config.unknown_settings}. Set them to {len(known)} and {len(unknown)}"
+        )
+    if config.num_development:
+        raise ConfigError(
+            f"data.development is {config.development}, and data.split_family {config.split_family} leaves no class of "
+            f"{config.name} for it; name another data set, such as cifar100 for CIFAR10"
+        )
+    return ClassSplit(known=known, unknown=unknown, settings=(len(unknown),))

@@ -1,4 +1,4 @@
-"""Reader of torchvision's own data folders (CIFAR10 and CIFAR100)."""
+"""Reader of torchvision's own data folders (MNIST, CIFAR10 and CIFAR100)."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -10,7 +10,7 @@ from PIL import Image
 from proser_core.data.image_sets import ImageSet, to_rgb_square
 from proser_core.errors import DataError
 
-FOLDERS = {"CIFAR10": "cifar-10-batches-py", "CIFAR100": "cifar-100-python"}
+FOLDERS = {"MNIST": "MNIST/raw", "CIFAR10": "cifar-10-batches-py", "CIFAR100": "cifar-100-python"}
 
 
 def folder(class_name: str) -> str:
@@ -48,7 +48,8 @@ def read(
         raise DataError(f"{root / folder(class_name)} has {len(dataset)} {part} images; the data set has {count}")
     labels = np.asarray(dataset.targets, dtype=np.int64)
     wanted = np.ones(len(labels), bool) if classes is None else np.isin(labels, list(classes))
-    pixels = dataset.data[wanted]
-    if pixels.shape[1:3] != (size, size):
-        pixels = np.stack([to_rgb_square(Image.fromarray(image), size) for image in pixels])
+    pixels = np.asarray(dataset.data)[wanted]
+    if pixels.shape[1:] != (size, size, 3):  # another size, or grey
+        squares = [to_rgb_square(Image.fromarray(image), size) for image in pixels]
+        pixels = np.stack(squares) if squares else np.zeros((0, size, size, 3), np.uint8)
     return ImageSet(pixels, labels[wanted], tuple(dataset.classes))

@@ -2,6 +2,7 @@
 
 import hashlib
 import pickle
+import struct
 from collections import Counter
 
 import numpy as np
@@ -56,6 +57,25 @@ def test_torchvisions_folders_are_read_with_names_and_classes(tmp_path, monkeypa
     wanted = np.isin(labels[part], [0, 9])
     np.testing.assert_array_equal(some.images, images[part][wanted])
     assert some.labels.tolist() == np.array(labels[part])[wanted].tolist()
+
+
+@pytest.mark.parametrize("size", [28, 32])
+def test_torchvisions_grey_digits_become_rgb(tmp_path, size):
+    folder = tmp_path / "MNIST/raw"
+    folder.mkdir(parents=True)
+    pixels, labels = (
+        np.random.default_rng(0).integers(0, 256, (12, 28, 28), np.uint8),
+        np.arange(12, dtype=np.uint8) % 10,
+    )
+    for part in ("train", "t10k"):
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, 12, 28, 28) + pixels.tobytes())
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, 12) + labels.tobytes())
+    for part in ("train", "test"):
+        found = torchvision_roots.read("MNIST", tmp_path, part, size=size, classes=[1, 2, 9])
+        assert found.labels.tolist() == [1, 2, 9, 1]
+        want = [to_rgb_square(Image.fromarray(pixels[row]), size) for row in (1, 2, 9, 11)]
+        np.testing.assert_array_equal(found.images, np.stack(want))
+    assert torchvision_roots.read("MNIST", tmp_path, "test", size=28, classes=[]).images.shape == (0, 28, 28, 3)
 
 
 def test_torchvisions_images_are_resampled_to_the_asked_size(tmp_path, monkeypatch):

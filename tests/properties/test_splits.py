@@ -1,3 +1,7 @@
+import random
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,8 +9,9 @@ from hypothesis import strategies as st
 
 from proser_core.config import DataConfig
 from proser_core.data.preparation import stratified_rows
+from proser_core.data.split_families import FAMILIES, Family, defect_of
 from proser_core.data.splits import ClassSplit, draw_split
-from proser_core.errors import DataError
+from proser_core.errors import ConfigError, DataError
 
 CIFAR100 = DataConfig(name="cifar100")
 
@@ -92,3 +97,57 @@ def test_a_class_with_fewer_than_two_images_is_refused(images):
     targets = np.array([0] * 5 + [1] * images)
     with pytest.raises(DataError, match=rf"known class 'class 1' has {images} training image.*at least 2"):
         stratified_rows(targets, NAMES[:2], 0.1, seed=0)
+
+
+def published(**changes: Any) -> DataConfig:
+    return replace(
+        DataConfig(name="cifar10", num_known=6, unknown_settings=(4,), development="cifar100", split_family="arpl"),
+        **changes,
+    )
+
+
+class TestPublishedFamilies:
+    @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+    def test_every_list_has_five_trials_of_different_classes_that_exist(self, family: Family) -> None:
+        for data_set, lists in family.known.items():
+            count, known = (200, 20) if data_set == "tiny-imagenet" else (10, 6)
+            assert [len(set(classes)) for classes in lists] == [len(classes) for classes in lists] == [known] * 5
+            assert {number for classes in lists for number in classes} <= set(range(count))
+
+    def test_gcms_lists_are_the_draws_that_its_authors_publish(self) -> None:
+        """random.seed(s), random.sample(range(0, 10), 6) of gcm-cf's dataloader."""
+        seeds = (777, 1234, 2731, 3925, 5432)
+        assert [list(each) for each in FAMILIES["gcm"].known["cifar10"]] == [
+            random.Random(seed).sample(range(10), 6) for seed in seeds
+        ]
+
+    @pytest.mark.parametrize(("family", "data_set"), [("arpl", "svhn"), ("arpl", "cifar10")])
+    def test_equal_trials_are_told(self, family: str, data_set: str) -> None:
+        lists = FAMILIES[family].known[data_set]
+        assert set(lists[0]) == set(lists[1])
+        assert "trials 0 and 1 know the same six classes" in defect_of(family, data_set)
+        for name, other in FAMILIES.items():
+            for where, known in other.known.items():
+                has_equal = len({frozenset(classes) for classes in known}) < len(known)
+                assert has_equal == ("same six classes" in defect_of(name, where)), (name, where)
+
+    def test_known_are_the_list_in_its_order_and_unknown_all_others(self) -> None:
+        split = draw_split(published(split_index=4), 10)
+        assert split.known == (2, 4, 1, 7, 9, 6)
+        assert split.unknown == (0, 3, 5, 8)
+        assert (split.settings, split.development) == ((4,), ())
+
+    @pytest.mark.parametrize(
+        ("changes", "reason"),
+        [
+            ({"split_family": "arpI"}, "did you mean 'arpl'"),
+            ({"split_index": 5}, "has trials 0 to 4 of cifar10"),
+            ({"name": "cifar100", "development": "cifar10"}, "has no lists for cifar100; it has mnist, svhn, cifar10"),
+            ({"num_known": 5}, "knows 6 classes of cifar10 and leaves 4; .* Set them to 6 and 4"),
+            ({"unknown_settings": (2, 4)}, "Set them to 6 and 4"),
+            ({"development": "held-out-1"}, "leaves no class of cifar10 for it"),
+        ],
+    )
+    def test_what_does_not_fit_the_lists_is_refused(self, changes: dict[str, Any], reason: str) -> None:
+        with pytest.raises(ConfigError, match=reason):
+            draw_split(published(**changes), 10)

@@ -1,0 +1,150 @@
+"""Class splits that were published, by family. A result of one family does not stand beside one of another: the lists
+differ in difficulty by points of AUC.
+
+Labels are those of torchvision and of the Hugging Face Hub. The order of a list is the order of the network's classes.
+"""
+
+from dataclasses import dataclass, field
+
+from proser_core.errors import ConfigError
+from proser_core.naming import look_up
+
+Splits = tuple[tuple[int, ...], ...]
+
+# fmt: off
+NEAL = (
+    (0, 1, 2, 4, 5, 9),
+    (0, 3, 5, 7, 8, 9),
+    (0, 1, 5, 6, 7, 8),
+    (3, 4, 5, 7, 8, 9),
+    (0, 1, 2, 3, 7, 8),
+)
+NEAL_TINY = (
+    (2, 3, 13, 30, 44, 45, 64, 66, 76, 101, 111, 121, 128, 130, 136, 158, 167, 170, 187, 193),
+    (4, 11, 32, 42, 51, 53, 67, 84, 87, 104, 116, 140, 144, 145, 148, 149, 155, 168, 185, 193),
+    (3, 9, 10, 20, 23, 28, 29, 45, 54, 74, 133, 143, 146, 147, 156, 159, 161, 170, 184, 195),
+    (1, 15, 17, 31, 36, 44, 66, 69, 84, 89, 102, 137, 154, 160, 170, 177, 182, 185, 195, 197),
+    (4, 14, 16, 33, 34, 39, 59, 69, 77, 92, 101, 103, 130, 133, 147, 161, 166, 168, 172, 173),
+)
+ARPL_MNIST = (
+    (2, 4, 5, 9, 8, 3),
+    (3, 2, 6, 9, 4, 0),
+    (5, 8, 3, 2, 4, 6),
+    (3, 7, 8, 4, 0, 5),
+    (6, 3, 4, 9, 8, 2),
+)
+ARPL_SVHN = (
+    (5, 3, 7, 2, 8, 6),
+    (3, 8, 7, 6, 2, 5),
+    (8, 9, 4, 7, 2, 1),
+    (3, 8, 2, 5, 0, 6),
+    (4, 9, 2, 7, 1, 0),
+)
+ARPL_CIFAR10 = (
+    (0, 6, 4, 9, 1, 7),
+    (7, 6, 4, 9, 0, 1),
+    (1, 5, 7, 3, 9, 4),
+    (8, 6, 1, 9, 0, 7),
+    (2, 4, 1, 7, 9, 6),
+)
+ARPL_TINY = (
+    (108, 147, 17, 58, 193, 123, 72, 144, 75, 167, 134, 14, 81, 171, 44, 197, 152, 66, 1, 133),
+    (198, 161, 91, 59, 57, 134, 61, 184, 90, 35, 29, 23, 199, 38, 133, 19, 186, 18, 85, 67),
+    (177, 0, 119, 26, 78, 80, 191, 46, 134, 92, 31, 152, 27, 60, 114, 50, 51, 133, 162, 93),
+    (98, 36, 158, 177, 189, 157, 170, 191, 82, 196, 138, 166, 43, 13, 152, 11, 75, 174, 193, 190),
+    (95, 6, 145, 153, 0, 143, 31, 23, 189, 81, 20, 21, 89, 26, 36, 170, 102, 177, 108, 169),
+)
+GCM = (
+    (3, 7, 8, 2, 4, 6),
+    (7, 1, 0, 9, 4, 6),
+    (8, 1, 6, 7, 2, 4),
+    (7, 3, 8, 4, 6, 1),
+    (2, 8, 7, 3, 5, 1),
+)
+CSSR = (
+    (2, 3, 4, 5, 6, 7),
+    (1, 2, 4, 6, 7, 8),
+    (0, 3, 4, 5, 6, 8),
+    (0, 1, 4, 6, 8, 9),
+    (0, 2, 3, 5, 6, 7),
+)
+CSSR_TINY = (
+    (0, 7, 8, 27, 29, 32, 42, 51, 62, 72, 76, 91, 95, 163, 171, 173, 178, 186, 188, 195),
+    (12, 27, 39, 41, 42, 49, 63, 66, 71, 76, 89, 97, 100, 106, 118, 127, 148, 181, 188, 193),
+    (7, 29, 42, 46, 50, 56, 58, 59, 61, 63, 65, 66, 72, 88, 103, 136, 145, 154, 172, 199),
+    (2, 3, 24, 28, 43, 44, 68, 71, 73, 81, 113, 136, 138, 141, 147, 159, 164, 169, 178, 199),
+    (2, 9, 26, 47, 55, 75, 80, 81, 98, 116, 119, 121, 134, 135, 156, 159, 164, 184, 190, 191),
+)
+CAC_TINY = (
+    (192, 112, 145, 107, 91, 180, 144, 193, 10, 125, 186, 28, 72, 124, 54, 77, 157, 169, 104, 166),
+    (156, 157, 167, 175, 153, 11, 147, 0, 199, 171, 132, 60, 87, 190, 101, 111, 193, 71, 131, 192),
+    (28, 15, 103, 33, 90, 167, 61, 13, 124, 159, 49, 12, 54, 78, 82, 107, 80, 25, 140, 46),
+    (128, 132, 123, 72, 154, 35, 86, 10, 188, 28, 85, 89, 91, 82, 116, 65, 96, 41, 134, 25),
+    (102, 79, 47, 106, 59, 93, 145, 10, 62, 175, 76, 183, 48, 130, 38, 186, 44, 8, 29, 26),
+)
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Family:
+    """Known classes by data set, one list a trial; all other classes of the data set are unknown.
+
+    `defects` are told to whoever uses the family, by data set.
+    """
+
+    name: str
+    source: str
+    known: dict[str, Splits]
+    defects: dict[str, str] = field(default_factory=dict)
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family(
+            "neal",
+            "Neal et al. 2018, counterfactual-open-set; also in CAC, CVAECap and DIAS. Tiny-ImageNet as in DIAS and "
+            "CVAECap, since Neal's own draw cannot be made again",
+            {"mnist": NEAL, "svhn": NEAL, "cifar10": NEAL, "tiny-imagenet": NEAL_TINY},
+        ),
+        Family(
+            "arpl",
+            "Chen et al. 2021 (ARPL) and Vaze et al. 2022 (MLS)",
+            {"mnist": ARPL_MNIST, "svhn": ARPL_SVHN, "cifar10": ARPL_CIFAR10, "tiny-imagenet": ARPL_TINY},
+            {
+                "svhn": "trials 0 and 1 know the same six classes, so that they count twice in a mean",
+                "cifar10": "trials 0 and 1 know the same six classes, so that they count twice in a mean",
+            },
+        ),
+        Family("gcm", "Yue et al. 2021 (GCM-CF); DIAS for macro-F1", {"mnist": GCM, "svhn": GCM, "cifar10": GCM}),
+        Family(
+            "cssr",
+            "Huang et al. 2022 (CSSR)",
+            {"cifar10": CSSR, "svhn": CSSR, "tiny-imagenet": CSSR_TINY},
+        ),
+        Family(
+            "cac",
+            "Miller et al. 2021 (CAC)",
+            {"tiny-imagenet": CAC_TINY},
+            {"tiny-imagenet": "the authors' own checkpoints were trained on other lists"},
+        ),
+    )
+}
+
+
+def published_known(family: str, data_set: str, trial: int) -> tuple[int, ...]:
+    """Class ids that are known in a trial. Raises ConfigError for a family, a data set or a trial that is not there."""
+    found = look_up("split family", family, FAMILIES).known
+    if data_set not in found:
+        raise ConfigError(f"data.split_family {family} has no lists for {data_set}; it has {', '.join(found)}")
+    lists = found[data_set]
+    if trial >= len(lists):
+        raise ConfigError(
+            f"data.split_index is {trial}; data.split_family {family} has trials 0 to {len(lists) - 1} of {data_set}"
+        )
+    return lists[trial]
+
+
+def defect_of(family: str, data_set: str) -> str:
+    """What whoever reads the results must know of these lists; empty where there is nothing."""
+    return FAMILIES[family].defects.get(data_set, "") if family in FAMILIES else ""
