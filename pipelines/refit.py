@@ -2,6 +2,7 @@
 the same training with some classes held out as unknown; then all classes are trained on.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -77,8 +78,9 @@ def refit_of(recipe: Recipe, num_classes: int, tuned: FinetuneConfig) -> Recipe:
 
 
 def with_batches(recipe: Recipe, size: int) -> Recipe:
-    """The recipe with batches of `size` training images at most."""
-    largest = max(2, size // 2 * 2)
+    """The recipe with batches of `size` training images at most, which its workers can share."""
+    parts = math.lcm(2 * recipe.cluster.num_workers, recipe.cluster.pretrain_workers)
+    largest = max(parts, size // parts * parts)
     pretrain, finetune = recipe.pretrain, recipe.finetune
     return replace(
         recipe,

@@ -21,7 +21,7 @@ from pipelines.refit import proxy_of, refit_of, with_batches
 from pipelines.run import run
 from pipelines.sweeping import SweepRequest, sweep
 from pipelines.tracking.models import Model, load
-from proser_core.config import Recipe
+from proser_core.config import ClusterConfig, Recipe
 from proser_core.data import digits
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.trials import check_recipe
@@ -206,6 +206,8 @@ class TestProxy:
         made = with_batches(folder(), 29)
         assert (made.pretrain.batch_size, made.finetune.batch_size) == (28, 28)
         assert with_batches(folder(), 500) == folder()
+        shared = with_batches(replace(folder(), cluster=ClusterConfig(num_workers=4)), 29)
+        assert (shared.pretrain.batch_size, shared.finetune.batch_size) == (24, 24)
 
 
 class TestRecalibration:
