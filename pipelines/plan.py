@@ -83,7 +83,8 @@ def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
     name = recipe.data.name
     known = count_images(name, "train", data_dir) * recipe.data.num_known // count_classes(name, data_dir)
     val = round(recipe.data.val_fraction * known)
-    return {"train": known - val, "val": val, "development": val, "test": count_images(name, "test", data_dir)}
+    test = sum(count_images(each, "test", data_dir) for each in (name, recipe.data.unknown) if each)
+    return {"train": known - val, "val": val, "development": val, "test": test}
 
 
 def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:

@@ -97,9 +97,11 @@ def say_defect(recipe: Recipe, console: Console) -> None:
     """What is known to be wrong with the class splits that the recipe takes."""
     from proser_core.data.split_families import defect_of
 
-    defect = defect_of(recipe.data.split_family, recipe.data.name)
+    data = recipe.data
+    defect = defect_of(data.split_family, data.name, data.unknown)
     if defect:
-        say(console, f"class splits of {recipe.data.split_family}, {recipe.data.name}: {defect}")
+        against = f" against {data.unknown}" if data.unknown else ""
+        say(console, f"class splits of {data.split_family}, {data.name}{against}: {defect}")
 
 
 @contextmanager

@@ -53,6 +53,8 @@ class DataConfig:
     num_known: int = 15
     """Known classes K. 0 is all of them: hyperparameters are chosen on a proxy that holds some out, then
     all are trained on. Source: sec. Ablation, CIFAR100 with 15 known classes."""
+    unknown: str = ""
+    """Data set of the unknown test classes, such as cifar100 for CIFAR+10; empty is the same one."""
     unknown_settings: tuple[int, ...] = (15, 30, 45, 60, 85)
     """Numbers of unknown test classes, nested: one model is scored in each setting. May be empty."""
     development: str = "cifar10"
@@ -104,10 +106,18 @@ class DataConfig:
             count = self.development.removeprefix("held-out-")
             _require(count.isdecimal() and int(count) >= 1, "data.development", self.development, "like held-out-2")
         _require(
-            self.development != self.name,
+            self.development not in (self.name, self.unknown),
             "data.development",
             self.development,
-            "another data set, or held-out-N for N further classes of this one; else test unknowns would choose",
+            "another data set than the test's, or held-out-N for N further classes of data.name; else test unknowns "
+            "would choose",
+        )
+        _require(self.unknown != self.name, "data.unknown", self.unknown, "another data set, or empty for the same")
+        _require(
+            not (self.unknown and self.streaming),
+            "data.unknown",
+            self.unknown,
+            "empty where data.streaming is on: images of one data set are streamed",
         )
 
     @property

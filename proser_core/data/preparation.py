@@ -28,12 +28,12 @@ def make_task(
     development unknowns as validation images. With `unpacked` (see `index_images`) the images stay encoded on
     disk; each is decoded here once, so that none fails later. Raises DataError where images or classes are missing.
     """
-    split = draw_split(config, count_classes(config.name, data_dir))
+    split = split_of(config, data_dir)
     read = partial(load_images, data_dir=data_dir, size=config.image_size, download=config.download)
     if unpacked is not None:
         read = partial(index_images, data_dir=data_dir, size=config.image_size, unpacked=unpacked)
     known = read(config.name, "train", classes=split.known)
-    tested = read(config.name, "test", classes=split.known + split.unknown)
+    tested = _test_images(config, split, read, count_classes(config.name, data_dir))
     names = tuple(known.class_names[class_id] for class_id in split.known)
     check_class_names(names)
     if has_own_validation(config.name, data_dir):
@@ -59,6 +59,27 @@ def make_task(
         test_classes=tested.labels,
         mean=mean,
         std=std,
+    )
+
+
+def split_of(config: DataConfig, data_dir: Path | None) -> ClassSplit:
+    """The class split of a recipe's data. Raises DataError for a data set that is not found, or too small."""
+    foreign = count_classes(config.unknown, data_dir) if config.unknown else 0
+    return draw_split(config, count_classes(config.name, data_dir), foreign)
+
+
+def _test_images(config: DataConfig, split: ClassSplit, read: Callable[..., ImageSet], num_classes: int) -> ImageSet:
+    """Of known and unknown classes; those of another data set follow, with labels from `num_classes` on."""
+    if not config.unknown:
+        return read(config.name, "test", classes=split.known + split.unknown)
+    known = read(config.name, "test", classes=split.known)
+    foreign = read(config.unknown, "test", classes=[number - num_classes for number in split.unknown])
+    assert isinstance(known.images, np.ndarray)  # the recipe refuses to stream two data sets
+    assert isinstance(foreign.images, np.ndarray)
+    return ImageSet(
+        images=np.concatenate([known.images, foreign.images]),
+        labels=np.concatenate([known.labels, num_classes + foreign.labels]),
+        class_names=known.class_names + foreign.class_names,
     )
 
 

@@ -82,20 +82,77 @@ CAC_TINY = (
     (128, 132, 123, 72, 154, 35, 86, 10, 188, 28, 85, 89, 91, 82, 116, 65, 96, 41, 134, 25),
     (102, 79, 47, 106, 59, 93, 145, 10, 62, 175, 76, 183, 48, 130, 38, 186, 44, 8, 29, 26),
 )
+NEAL_PLUS = (
+    (
+        26, 31, 34, 44, 45, 63, 65, 77, 93, 98, 1, 2, 3, 4, 6, 7, 11, 14, 15, 18, 19, 21, 24, 27, 29, 30, 32, 35, 36,
+        38, 42, 43, 46, 50, 55, 64, 66, 67, 72, 73, 74, 75, 78, 79, 80, 88, 91, 95, 97, 99,
+    ),
+    (
+        7, 11, 66, 75, 77, 93, 95, 97, 98, 99, 1, 2, 3, 4, 6, 14, 15, 18, 19, 21, 24, 26, 27, 29, 30, 31, 32, 34, 35,
+        36, 38, 42, 43, 44, 45, 46, 50, 55, 63, 64, 65, 67, 72, 73, 74, 78, 79, 80, 88, 91,
+    ),
+    (
+        2, 11, 15, 24, 32, 34, 63, 88, 93, 95, 1, 3, 4, 6, 7, 14, 18, 19, 21, 26, 27, 29, 30, 31, 35, 36, 38, 42, 43,
+        44, 45, 46, 50, 55, 64, 65, 66, 67, 72, 73, 74, 75, 77, 78, 79, 80, 91, 97, 98, 99,
+    ),
+    (
+        1, 11, 38, 42, 44, 45, 63, 64, 66, 67, 2, 3, 4, 6, 7, 14, 15, 18, 19, 21, 24, 26, 27, 29, 30, 31, 32, 34, 35,
+        36, 43, 46, 50, 55, 65, 72, 73, 74, 75, 77, 78, 79, 80, 88, 91, 93, 95, 97, 98, 99,
+    ),
+    (
+        3, 15, 19, 21, 42, 46, 66, 72, 78, 98, 1, 2, 4, 6, 7, 11, 14, 18, 24, 26, 27, 29, 30, 31, 32, 34, 35, 36, 38,
+        43, 44, 45, 50, 55, 63, 64, 65, 67, 73, 74, 75, 77, 79, 80, 88, 91, 93, 95, 97, 99,
+    ),
+)
+ARPL_PLUS_KNOWN = ((4, 7, 9, 1), (6, 7, 1, 9), (9, 6, 1, 7), (6, 4, 9, 1), (1, 0, 9, 8))
+ARPL_PLUS = (
+    (
+        30, 25, 1, 9, 8, 0, 46, 52, 49, 71, 27, 94, 29, 77, 88, 26, 69, 48, 75, 5, 59, 93, 39, 57, 45, 40, 78, 20, 98,
+        47, 66, 70, 91, 76, 41, 83, 99, 32, 53, 72, 2, 95, 21, 73, 84, 68, 35, 11, 55, 60,
+    ),
+    (
+        41, 9, 49, 40, 73, 60, 48, 30, 95, 71, 65, 97, 86, 24, 45, 67, 2, 3, 91, 98, 79, 29, 62, 82, 33, 76, 0, 35, 5,
+        16, 54, 11, 99, 52, 85, 1, 25, 66, 28, 84, 23, 56, 75, 46, 21, 72, 55, 68, 8, 69,
+    ),
+    (
+        8, 9, 49, 40, 73, 60, 48, 95, 30, 71, 20, 83, 65, 97, 94, 2, 93, 16, 67, 29, 62, 33, 24, 98, 5, 86, 35, 54, 0,
+        91, 52, 66, 85, 84, 56, 11, 1, 76, 25, 55, 21, 99, 72, 41, 23, 75, 28, 68, 69, 46,
+    ),
+    (
+        95, 60, 30, 73, 46, 49, 68, 99, 8, 71, 92, 82, 77, 64, 5, 33, 62, 56, 70, 0, 20, 28, 67, 14, 84, 53, 91, 29,
+        85, 2, 52, 83, 75, 35, 11, 21, 72, 98, 55, 1, 41, 76, 25, 66, 69, 9, 48, 54, 40, 23,
+    ),
+    (
+        33, 2, 3, 97, 46, 21, 64, 63, 88, 43, 47, 6, 19, 0, 62, 93, 59, 65, 54, 70, 34, 55, 23, 38, 72, 76, 53, 31,
+        78, 96, 77, 27, 92, 18, 82, 50, 98, 32, 1, 75, 83, 4, 51, 35, 80, 11, 74, 66, 36, 42,
+    ),
+)
 # fmt: on
+
+
+@dataclass(frozen=True)
+class Against:
+    """Known classes of one data set and unknown ones of another, one list each a trial; the first classes of an
+    unknown list are the smaller setting (CIFAR+10), all of them the larger (CIFAR+50).
+    """
+
+    known: Splits
+    unknown: Splits
 
 
 @dataclass(frozen=True)
 class Family:
     """Known classes by data set, one list a trial; all other classes of the data set are unknown.
 
-    `defects` are told to whoever uses the family, by data set.
+    `against` has the lists for unknown classes of another data set, by both names. `defects` are told to whoever uses
+    the family, by data set, or by both names.
     """
 
     name: str
     source: str
     known: dict[str, Splits]
-    defects: dict[str, str] = field(default_factory=dict)
+    against: dict[tuple[str, str], Against] = field(default_factory=dict)
+    defects: dict[str | tuple[str, str], str] = field(default_factory=dict)
 
 
 FAMILIES = {
@@ -106,12 +163,23 @@ FAMILIES = {
             "Neal et al. 2018, counterfactual-open-set; also in CAC, CVAECap and DIAS. Tiny-ImageNet as in DIAS and "
             "CVAECap, since Neal's own draw cannot be made again",
             {"mnist": NEAL, "svhn": NEAL, "cifar10": NEAL, "tiny-imagenet": NEAL_TINY},
+            {("cifar10", "cifar100"): Against(((0, 1, 8, 9),) * 5, NEAL_PLUS)},
+            {
+                ("cifar10", "cifar100"): "the known classes, and the 50 unknown ones, are the same in all trials; only "
+                "the 10 differ"
+            },
         ),
         Family(
             "arpl",
             "Chen et al. 2021 (ARPL) and Vaze et al. 2022 (MLS)",
             {"mnist": ARPL_MNIST, "svhn": ARPL_SVHN, "cifar10": ARPL_CIFAR10, "tiny-imagenet": ARPL_TINY},
+            {("cifar10", "cifar100"): Against(ARPL_PLUS_KNOWN, ARPL_PLUS)},
             {
+                (
+                    "cifar10",
+                    "cifar100",
+                ): "trials 1 and 2 know the same four classes; animals are among the known ones of "
+                "trials 0 to 3, and most unknown ones are none, against what the field's protocol says",
                 "svhn": "trials 0 and 1 know the same six classes, so that they count twice in a mean",
                 "cifar10": "trials 0 and 1 know the same six classes, so that they count twice in a mean",
             },
@@ -126,25 +194,33 @@ FAMILIES = {
             "cac",
             "Miller et al. 2021 (CAC)",
             {"tiny-imagenet": CAC_TINY},
+            {},
             {"tiny-imagenet": "the authors' own checkpoints were trained on other lists"},
         ),
     )
 }
 
 
-def published_known(family: str, data_set: str, trial: int) -> tuple[int, ...]:
-    """Class ids that are known in a trial. Raises ConfigError for a family, a data set or a trial that is not there."""
-    found = look_up("split family", family, FAMILIES).known
-    if data_set not in found:
-        raise ConfigError(f"data.split_family {family} has no lists for {data_set}; it has {', '.join(found)}")
-    lists = found[data_set]
-    if trial >= len(lists):
+def published_lists(family: str, data_set: str, unknown: str, trial: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Class ids that are known in a trial, and those of the data set `unknown` that are not; without that, none.
+
+    Raises ConfigError for a family, a data set or a trial that is not there.
+    """
+    found = look_up("split family", family, FAMILIES)
+    against = found.against.get((data_set, unknown))
+    known = found.known.get(data_set) if not unknown else None if against is None else against.known
+    if known is None:
+        has = [*found.known, *(f"{one} against {other}" for one, other in found.against)]
+        asked = f"{data_set} against {unknown}" if unknown else data_set
+        raise ConfigError(f"data.split_family {family} has no lists for {asked}; it has {', '.join(has)}")
+    if trial >= len(known):
         raise ConfigError(
-            f"data.split_index is {trial}; data.split_family {family} has trials 0 to {len(lists) - 1} of {data_set}"
+            f"data.split_index is {trial}; data.split_family {family} has trials 0 to {len(known) - 1} of {data_set}"
         )
-    return lists[trial]
+    return known[trial], () if against is None else against.unknown[trial]
 
 
-def defect_of(family: str, data_set: str) -> str:
+def defect_of(family: str, data_set: str, unknown: str = "") -> str:
     """What whoever reads the results must know of these lists; empty where there is nothing."""
-    return FAMILIES[family].defects.get(data_set, "") if family in FAMILIES else ""
+    key = (data_set, unknown) if unknown else data_set
+    return FAMILIES[family].defects.get(key, "") if family in FAMILIES else ""

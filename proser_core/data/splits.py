@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from proser_core.config import DataConfig
-from proser_core.data.split_families import published_known
+from proser_core.data.split_families import published_lists
 from proser_core.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True)
 class ClassSplit:
-    """Class ids of a data set by role. The order of `known` is the index 0..K-1 of the network.
+    """Class ids of a data set by role. The order of `known` is the index 0..K-1 of the network. Unknown classes of
+    another data set have ids from the number of classes of the first one on.
 
     `unknown` is ordered too: the setting with N unknown classes takes its first N.
     """
@@ -48,49 +49,69 @@ def openness(num_train: int, num_test: int) -> float:
     return 1.0 - math.sqrt(num_train / num_test)
 
 
-def draw_split(config: DataConfig, num_classes: int) -> ClassSplit:
+def draw_split(config: DataConfig, num_classes: int, num_foreign: int = 0) -> ClassSplit:
     """Permute the class ids with PCG64(split_index); known first, then development, then unknown. Or take the
     published lists of a family.
 
-    The paper's own draw is unpublished. Raises DataError where the data set has too few classes, ConfigError for a
-    family that does not fit the recipe.
+    `num_foreign` is how many classes `data.unknown` has; their ids follow those of `data.name`. The paper's own draw is
+    unpublished. Raises DataError where a data set has too few classes, ConfigError for a family that does not fit.
     """
     if config.split_family:
         return _published_split(config, num_classes)
     widest = max(config.unknown_settings, default=0)
-    needed = config.num_known + config.num_development + widest
+    own = 0 if config.unknown else widest
+    needed = config.num_known + config.num_development + own
     if num_classes < needed:
         raise DataError(
             f"{config.name} has {num_classes} classes; the recipe needs {needed} "
-            f"({config.num_known} known, {config.num_development} for development, {widest} unknown). "
+            f"({config.num_known} known, {config.num_development} for development, {own} unknown). "
             "Lower data.num_known or data.unknown_settings"
         )
-    if needed == config.num_known == num_classes:  # nothing to draw
+    if config.unknown and num_foreign < widest:
+        raise DataError(
+            f"{config.unknown} has {num_foreign} classes, and data.unknown_settings asks for {widest}; lower it"
+        )
+    if needed == config.num_known == num_classes and not config.unknown:  # nothing to draw
         return ClassSplit(tuple(range(num_classes)), (), ())
-    order = np.random.Generator(np.random.PCG64(config.split_index)).permutation(num_classes).tolist()
+    order = _permuted(config, num_classes)
     after_known = config.num_known + config.num_development
+    unknown = order[after_known:]
+    if config.unknown:
+        unknown = [num_classes + number for number in _permuted(config, num_foreign)]
     return ClassSplit(
         known=tuple(order[: config.num_known]),
         development=tuple(order[config.num_known : after_known]),
-        unknown=tuple(order[after_known : after_known + widest]),
+        unknown=tuple(unknown[:widest]),
         settings=config.unknown_settings,
     )
 
 
+def _permuted(config: DataConfig, count: int) -> list[int]:
+    return np.random.Generator(np.random.PCG64(config.split_index)).permutation(count).tolist()
+
+
 def _published_split(config: DataConfig, num_classes: int) -> ClassSplit:
-    """Unknown are all other classes, in order, so that none is left for development."""
-    known = published_known(config.split_family, config.name, config.split_index)
-    unknown = tuple(number for number in range(num_classes) if number not in known)
-    wanted = (config.num_known, config.unknown_settings)
-    if wanted != (len(known), (len(unknown),)):
+    """Unknown are all other classes, in order, so that none is left for development; or those of another data set."""
+    known, foreign = published_lists(config.split_family, config.name, config.unknown, config.split_index)
+    others = tuple(number for number in range(num_classes) if number not in known)
+    unknown = tuple(num_classes + number for number in foreign) if config.unknown else others
+    fits = (
+        max(config.unknown_settings, default=0) <= len(unknown)
+        if config.unknown
+        else (config.unknown_settings == (len(unknown),))
+    )
+    if config.num_known != len(known) or not fits:
+        sizes = f"at most {len(unknown)}" if config.unknown else f"{len(unknown)}"
         raise ConfigError(
-            f"data.split_family {config.split_family} knows {len(known)} classes of {config.name} and leaves "
-            f"{len(unknown)}; data.num_known is {config.num_known} and data.unknown_settings "
-            f"{config.unknown_settings}. Set them to {len(known)} and {len(unknown)}"
+            f"data.split_family {config.split_family} knows {len(known)} classes of {config.name}; data.num_known is "
+            f"{config.num_known} and data.unknown_settings {config.unknown_settings}. Set them to {len(known)} and "
+            f"{sizes}"
         )
-    if config.num_development:
+    left = len(others) if config.unknown else 0
+    if config.num_development > left:
         raise ConfigError(
-            f"data.development is {config.development}, and data.split_family {config.split_family} leaves no class of "
-            f"{config.name} for it; name another data set, such as cifar100 for CIFAR10"
+            f"data.development is {config.development}, and data.split_family {config.split_family} leaves {left} "
+            f"classes of {config.name} for it; name another data set, such as cifar100 for CIFAR10"
         )
-    return ClassSplit(known=known, unknown=unknown, settings=(len(unknown),))
+    development = others[: config.num_development]
+    return ClassSplit(known=known, unknown=unknown, settings=config.unknown_settings, development=development)

@@ -35,8 +35,9 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
 
 
 def _data_sets(recipe: Recipe) -> list[str]:
-    own = recipe.data.num_development or not recipe.data.has_development
-    return [recipe.data.name, *([] if own else [recipe.data.development])]
+    data = recipe.data
+    own = data.num_development or not data.has_development
+    return [data.name, *([data.unknown] if data.unknown else []), *([] if own else [data.development])]
 
 
 def data_fields(recipe: Recipe) -> dict[str, Any]:
@@ -92,10 +93,9 @@ def refuse_streaming(recipe: Recipe) -> None:
 
 def check_split(recipe: Recipe, data_dir: Path | None) -> None:
     """Raises ConfigError for a data set that is none, DataError where it has too few classes."""
-    from proser_core.data.sources import count_classes
-    from proser_core.data.splits import draw_split
+    from proser_core.data.preparation import split_of
 
-    draw_split(recipe.data, count_classes(recipe.data.name, data_dir))
+    split_of(recipe.data, data_dir)
 
 
 def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> None:

@@ -1,16 +1,19 @@
 import numpy as np
 import pytest
 
-from proser_core.config import DataConfig
+from proser_core.config import DataConfig, Recipe
+from proser_core.data import sources
+from proser_core.data.image_sets import ImageSet
 from proser_core.data.preparation import _targets, make_task
-from proser_core.data.sources import load_images
+from proser_core.data.sources import Source, load_images
 from proser_core.data.splits import ClassSplit, draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
+from proser_core.jobs.preparing import prepare_inputs
 from proser_core.recognition.metrics import evaluate_settings
 from proser_core.recognition.scoring import OpenSetScores
 
-from .helpers import small_task
+from .helpers import random_images, small_task
 
 
 def digits_config(**values) -> DataConfig:
@@ -55,6 +58,27 @@ def test_test_images_of_unknown_classes_have_the_target_unknown(task):
         expected = task.split.known.index(class_id) if class_id in task.split.known else task.num_known
         assert target == expected
     assert set(task.test_classes.tolist()) == set(task.split.known + task.split.unknown)
+
+
+def test_unknown_classes_of_another_data_set_follow_with_ids_of_their_own(monkeypatch):
+    """Class 3 of the one set is known, class 3 of the other is not."""
+    others = ImageSet(random_images(40), np.arange(40) % 8, tuple(f"letter {number}" for number in range(8)))
+    letters = Source("letters", 8, {"train": 0, "test": 40}, read_embedded=lambda part, size: others)
+    monkeypatch.setitem(sources.SOURCES, "letters", letters)
+    config = digits_config(unknown="letters", unknown_settings=(2, 6), development="held-out-5")
+    task = make_task(config, None, seed=0)
+    assert set(task.split.known) | set(task.split.development) == set(range(10))
+    foreign = [number - 10 for number in task.split.unknown]
+    assert len(foreign) == 6
+    is_known = task.test.targets < 5
+    known = load_images("digits", "test", None, size=8, classes=task.split.known)
+    assert as_set(task.test.images[is_known]) == as_set(known.images)
+    np.testing.assert_array_equal(task.test.images[~is_known], others.images[np.isin(others.labels, foreign)])
+    assert set(task.test_classes[~is_known].tolist()) == set(task.split.unknown)
+    scores = OpenSetScores(np.zeros(len(task.test), int), is_known.astype(float), num_known=5, bias=0.5)
+    metrics = evaluate_settings(scores, task.test.targets, task.test_classes, task.split)
+    assert [metrics.settings[setting].auroc for setting in (2, 6)] == [1.0, 1.0]
+    assert prepare_inputs(Recipe(data=config), None)["data"]["unknown"] == "letters"
 
 
 def test_unknown_class_zero_is_not_known():

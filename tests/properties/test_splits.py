@@ -106,6 +106,12 @@ def published(**changes: Any) -> DataConfig:
     )
 
 
+def plus(**changes: Any) -> DataConfig:
+    """CIFAR+10 and CIFAR+50 from one model."""
+    plain = published(num_known=4, unknown_settings=(10, 50), development="held-out-6", unknown="cifar100")
+    return replace(plain, **changes)
+
+
 class TestPublishedFamilies:
     @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
     def test_every_list_has_five_trials_of_different_classes_that_exist(self, family: Family) -> None:
@@ -137,15 +143,65 @@ class TestPublishedFamilies:
         assert split.unknown == (0, 3, 5, 8)
         assert (split.settings, split.development) == ((4,), ())
 
+    @pytest.mark.parametrize("family", ["neal", "arpl"])
+    @pytest.mark.parametrize("trial", range(5))
+    def test_of_another_data_set_ten_are_among_the_fifty_and_six_are_left_to_choose_by(
+        self, family: str, trial: int
+    ) -> None:
+        split = draw_split(plus(split_family=family, split_index=trial), 10, 100)
+        assert split.known == FAMILIES[family].against["cifar10", "cifar100"].known[trial]
+        assert set(split.known) | set(split.development) == set(range(10))
+        assert len(split.unknown) == len(set(split.unknown)) == 50
+        assert set(split.unknown) <= set(range(10, 110))
+        assert split.unknown_in(10) == split.unknown[:10]
+
+    def test_neals_fifty_are_the_animals_of_cifar100_and_its_known_ones_none(self) -> None:
+        """CIFAR100's superclasses of animals, people among them, by their fine labels."""
+        lists = FAMILIES["neal"].against["cifar10", "cifar100"]
+        assert len({frozenset(unknown) for unknown in lists.unknown}) == 1
+        named = {"bear": 3, "bee": 6, "boy": 11, "crab": 26, "dolphin": 30, "fox": 34, "shark": 73, "wolf": 97}
+        machines = {"bicycle": 8, "bus": 13, "castle": 17, "chair": 20, "rocket": 69, "tank": 85}
+        assert set(named.values()) <= set(lists.unknown[0])
+        assert not set(machines.values()) & set(lists.unknown[0])
+
+    def test_without_a_family_both_data_sets_are_permuted(self) -> None:
+        splits = [draw_split(plus(split_family="", split_index=index), 10, 100) for index in (0, 1)]
+        for split in splits:
+            assert len(split.known) == 4
+            assert min(split.unknown) >= 10
+        assert splits[0].unknown != splits[1].unknown
+        with pytest.raises(DataError, match=r"cifar100 has 20 classes, and data\.unknown_settings asks for 50"):
+            draw_split(plus(split_family=""), 10, 20)
+
+    @pytest.mark.parametrize(
+        ("changes", "reason"),
+        [
+            ({"development": "cifar100"}, "another data set than the test's"),
+            ({"unknown": "cifar10"}, r"data\.unknown is 'cifar10'"),
+            ({"streaming": True}, "images of one data set are streamed"),
+        ],
+    )
+    def test_test_unknowns_never_choose_and_are_never_streamed(self, changes: dict[str, Any], reason: str) -> None:
+        with pytest.raises(ConfigError, match=reason):
+            plus(**changes)
+
+    def test_more_than_the_lists_hold_is_refused(self) -> None:
+        for changes in ({"unknown_settings": (10, 51)}, {"num_known": 6}):
+            with pytest.raises(ConfigError, match="Set them to 4 and at most 50"):
+                draw_split(plus(**changes), 10, 100)
+        with pytest.raises(ConfigError, match="leaves 6 classes of cifar10"):
+            draw_split(plus(development="held-out-7"), 10, 100)
+
     @pytest.mark.parametrize(
         ("changes", "reason"),
         [
             ({"split_family": "arpI"}, "did you mean 'arpl'"),
             ({"split_index": 5}, "has trials 0 to 4 of cifar10"),
             ({"name": "cifar100", "development": "cifar10"}, "has no lists for cifar100; it has mnist, svhn, cifar10"),
-            ({"num_known": 5}, "knows 6 classes of cifar10 and leaves 4; .* Set them to 6 and 4"),
+            ({"unknown": "mnist"}, "has no lists for cifar10 against mnist; it has .*cifar10 against cifar100"),
+            ({"num_known": 5}, "knows 6 classes of cifar10; .* Set them to 6 and 4"),
             ({"unknown_settings": (2, 4)}, "Set them to 6 and 4"),
-            ({"development": "held-out-1"}, "leaves no class of cifar10 for it"),
+            ({"development": "held-out-1"}, "leaves 0 classes of cifar10 for it"),
         ],
     )
     def test_what_does_not_fit_the_lists_is_refused(self, changes: dict[str, Any], reason: str) -> None:
