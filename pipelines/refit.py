@@ -12,11 +12,11 @@ from pipelines.context import RunContext
 from pipelines.run import exit_code, finish, marked, print_results, run_stages, say_what_went_wrong
 from pipelines.stages.evaluate import CLASSIFIER, finetune_of, read_evaluation
 from pipelines.stages.prepare import made_task
-from pipelines.stages.sweep import finetunes_of
+from pipelines.stages.sweep import finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.splits import draw_split
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import DataError
+from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.spec import PROSER
 from proser_core.recognition.holdout import Proxy
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -33,12 +33,15 @@ def choose_and_refit(recipe: Recipe, num_classes: int, open_context: OpenContext
     DataError for fewer than two classes.
     """
     refit, code = refit_of(recipe, num_classes, recipe.finetune), 0
+    points_of(recipe, recipe.space)  # a space that is none is refused before the images are read
     context = open_context(refit, pretrained_file=None, keyed_by=recipe)
+    context.track(context.parent.start)
     with marked(context):
         task = OpenSetTask.load(made_task(refit, context).path)
         _say_classes(context, task)
         proxy_recipe = proxy_of(recipe, num_classes)
         if proxy_recipe is None:
+            refit = with_batches(refit, len(task.train))
             context.say("  of 2 classes none can be held out, so the recipe's own fine-tune is taken as it is")
         else:
             split = draw_split(proxy_recipe.data, num_classes)
@@ -78,9 +81,17 @@ def refit_of(recipe: Recipe, num_classes: int, tuned: FinetuneConfig) -> Recipe:
 
 
 def with_batches(recipe: Recipe, size: int) -> Recipe:
-    """The recipe with batches of `size` training images at most, which its workers can share."""
+    """The recipe with batches of `size` training images at most, which its workers can share.
+
+    Raises ConfigError where there are fewer images than workers need.
+    """
     parts = math.lcm(2 * recipe.cluster.num_workers, recipe.cluster.pretrain_workers)
-    largest = max(parts, size // parts * parts)
+    if size < parts:
+        raise ConfigError(
+            f"{recipe.name} has {size} training images, and its workers need {parts} for a batch; add images, or lower "
+            "cluster.num_workers and cluster.pretrain_workers"
+        )
+    largest = size // parts * parts
     pretrain, finetune = recipe.pretrain, recipe.finetune
     return replace(
         recipe,

@@ -222,7 +222,10 @@ def _open_context(
     data = {recipe.data.split_index: prepare_inputs(recipe, data_dir)}
     cluster.check()
     bf16 = resolve_precision(recipe)
-    parent = open_parent(keyed_by or recipe, data, bf16, [sha256_of(pretrained_file) if pretrained_file else ""])
+    decisive = [sha256_of(pretrained_file) if pretrained_file else ""]
+    if keyed_by is not None:
+        decisive.append(code_version("pipelines.refit"))
+    parent = open_parent(keyed_by or recipe, data, bf16, decisive)
     finetunes, spaces = finetunes_of(recipe, points), {recipe.space: points} if recipe.space else {}
     return RunContext(store, cluster, parent, console, data_dir, data, pretrained_file, bf16, finetunes, spaces)
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -18,7 +17,6 @@ from pipelines.serving.limits import Limits
 from pipelines.serving.messages import decoded_images, read_body, rows_of
 from proser_core.recognition.open_set_classifier import Predictions
 
-STUCK = 120.0  # seconds after which a batch that has not ended makes the replica unhealthy
 api = FastAPI(title="proser", docs_url=None, redoc_url=None)  # their pages come from a server elsewhere
 
 
@@ -83,13 +81,12 @@ class Recogniser:
     def state(self) -> dict[str, str]:
         """The model that is held, and the problem of the last look at the registry, if any."""
         held = self._model.current
-        return {"model": held.title, "version": held.version, "problem": self._model.problem}
+        replica = serve.get_replica_context().replica_id.unique_id
+        return {"model": held.title, "version": held.version, "problem": self._model.problem, "replica": replica}
 
     def check_health(self) -> None:
         """Asked by Ray Serve, which replaces a replica that raises."""
-        began = self._batcher.began
-        if began is not None and time.monotonic() - began > STUCK:
-            raise RuntimeError(f"a batch has not ended within {STUCK:g} s")
+        self._batcher.check()
 
     async def _decoded(self, request: Request, size: int) -> np.ndarray:
         """The pixels of a request; its body is let go before they wait for a batch."""

@@ -25,6 +25,7 @@ class Images:
     pixels: np.ndarray
 
 
+STUCK = 120.0  # seconds that no batch takes
 Classify = Callable[[Held, np.ndarray], Predictions]
 
 
@@ -50,12 +51,17 @@ class Batcher:
             self._worker = asyncio.create_task(self._work())
         return await answer
 
+    def check(self) -> None:
+        """Raises RuntimeError where a batch hangs."""
+        if self.began is not None and time.monotonic() - self.began > STUCK:
+            raise RuntimeError(f"a batch has not ended within {STUCK:g} s")
+
     async def _work(self) -> None:
         """Until nothing waits."""
         while batch := self._next():
-            pixels = np.concatenate([images.pixels for images, _ in batch])
             self.began = time.monotonic()
             try:
+                pixels = np.concatenate([images.pixels for images, _ in batch])
                 together = await asyncio.get_running_loop().run_in_executor(
                     self._network, self.classify, batch[0][0].held, pixels
                 )

@@ -4,7 +4,6 @@ import logging
 import math
 import signal
 import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,13 +19,10 @@ from pipelines.own_images import check_device
 from pipelines.ports import check_port
 from pipelines.ray_session import join
 from pipelines.serving.limits import Limits
-from pipelines.tracking.models import Model, load
+from pipelines.serving.watch import APPLICATION, Watch
+from pipelines.tracking.models import load
 from pipelines.tracking.server import tracking_uri
 from proser_core.errors import ClusterError, ConfigError
-
-APPLICATION = "proser"
-LOOK = 2.0  # seconds between two looks at what is served, for the terminal
-PATIENCE = 120.0  # seconds in which Ray Serve must have replaced what is unhealthy
 
 
 @dataclass(frozen=True)
@@ -57,33 +53,29 @@ class ServeRequest:
 
 
 def serve_model(request: ServeRequest, console: Console) -> int:
-    """Serve until Ctrl-C or SIGTERM; 0, or 1 where no replica answers any more.
+    """Serve until Ctrl-C or SIGTERM; 0, or 1 where nothing answers any more.
 
     Raises ProserError for a model that is not there, a port that is taken, or a cluster that is too small.
     """
     if not request.address:
         check_device(request.device)
         check_port(request.port, request.host)
-    model = load(request.model)  # what is wrong with it is said here, and not in the log of a replica
+    uri = request.model if request.model.startswith("models:") else str(Path(request.model).absolute())
+    model = load(uri)  # what is wrong with it is said here, and not in the log of a replica
+    if model.version is not None and not request.reload_pause:
+        uri = f"models:/{model.version.name}/{model.version.number}"  # whatever the alias names by then
     join(request.address, option="--address")
-    _check_room(request)
     own = _begin(request)
     try:
+        _check_room(request)
         say(console, f"starting {request.replicas} replica(s) of {model.title}")
-        handle = _start(request, _as_served(request, model))
+        handle = _start(request, uri)
         say(console, f"{model.title}: {len(model.classifier.class_names)} classes, and unknown")
         say(console, f"http://{request.host}:{request.port}/predict  (what is served: / and /health; Ctrl-C ends it)")
         with _stopped() as stopped:
-            return _watch(handle, model.title, request.replicas, stopped, console)
+            return Watch(handle, model.title, request.replicas, console).until(stopped)
     finally:
         _end(own, bool(request.address))
-
-
-def _as_served(request: ServeRequest, model: Model) -> str:
-    """What the replicas load: the alias where they follow it, else the very version; a folder by its whole path."""
-    if model.version is None:
-        return str(Path(request.model).absolute())
-    return request.model if request.reload_pause else f"models:/{model.version.name}/{model.version.number}"
 
 
 def _begin(request: ServeRequest) -> bool:
@@ -95,21 +87,26 @@ def _begin(request: ServeRequest) -> bool:
     from ray.serve.context import _get_global_client
 
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
-    running = _get_global_client(raise_if_no_controller_running=False)
-    if running is None:
-        with _errors_named("Ray Serve did not start"):
-            serve.start(http_options={"host": request.host, "port": request.port})
-        return True
+    with _errors_named("Ray Serve did not start"):
+        running = _get_global_client(raise_if_no_controller_running=False)
+        if running is None:
+            try:
+                serve.start(http_options={"host": request.host, "port": request.port})
+            except BaseException:
+                serve.shutdown()  # its controller is there before it has the port
+                raise
+            return True
+        applications = serve.status().applications
+    if APPLICATION in applications:
+        raise ClusterError(
+            f"the cluster at {request.address} serves a model already; end its `proser serve`, or, where that is gone, "
+            "give `serve shutdown`"
+        )
     has = running.http_config
     if (has.host, has.port) != (request.host, request.port):
         raise ClusterError(
             f"Ray Serve listens on {has.host}:{has.port} of the cluster already, and {request.host}:{request.port} was "
             f"asked for; give --host {has.host} --port {has.port}, or end it with `serve shutdown`"
-        )
-    if APPLICATION in serve.status().applications:
-        raise ClusterError(
-            f"the cluster at {request.address} serves a model already; end its `proser serve`, or, where that is gone, "
-            "give `serve shutdown`"
         )
     return False
 
@@ -133,12 +130,14 @@ def _start(request: ServeRequest, model: str) -> Any:
 
 
 def _end(own: bool, on_cluster: bool) -> None:
-    """Let what has begun end. On a cluster Ray Serve goes too if it was started here; an own Ray goes anyway."""
+    """Let what has begun end. On a cluster Ray Serve goes too, if it was started here and serves nothing else; a Ray
+    of this process goes anyway."""
     from ray import serve
 
     with suppress(Exception):  # it is gone already
         serve.delete(APPLICATION)
-        if own and on_cluster:
+    with suppress(Exception):
+        if own and on_cluster and not serve.status().applications:
             serve.shutdown()
 
 
@@ -166,47 +165,6 @@ def _check_room(request: ServeRequest) -> None:
                 f"--replicas {request.replicas} need a {kind} each; {where} has {has:g}, {free:g} of them free. Give "
                 "fewer, or wait for what runs there"
             )
-
-
-def _watch(handle: Any, title: str, replicas: int, stopped: threading.Event, console: Console) -> int:
-    """Say when another version is served, and what stands in the way of one; 1 where nothing answers any more."""
-    problem, unhealthy = "", 0.0
-    looks: deque[tuple[str, str]] = deque(maxlen=1 if replicas == 1 else 3 * replicas)  # each asks any of the replicas
-    while not stopped.wait(LOOK):
-        status, message = _status()
-        if status in ("DEPLOY_FAILED", "DELETING", "NOT_STARTED"):
-            say(console, f"the server ended: {message}")
-            return 1
-        unhealthy = 0.0 if status != "UNHEALTHY" else unhealthy + LOOK
-        if unhealthy > PATIENCE:
-            say(console, f"the server does not recover: {message}")
-            return 1
-        with suppress(Exception):  # a replica that is being replaced; the next look sees the new one
-            state = handle.state.remote().result(timeout_s=LOOK)
-            looks.append((state["model"], state["problem"]))
-        if len(looks) < (looks.maxlen or 1) or len(set(looks)) > 1:
-            continue
-        now, found = looks[-1]
-        if now != title:
-            say(console, f"now {now}")
-        if found != problem:
-            say(console, f"still {now}: {found}" if found else f"{now}: the registry answers again")
-        title, problem = now, found
-    return 0
-
-
-def _status() -> tuple[str, str]:
-    """Of the application, and what Ray Serve says of it; the status is empty where Ray does not answer now."""
-    from ray import serve
-
-    with suppress(Exception):
-        application = serve.status().applications.get(APPLICATION)
-        return (
-            ("NOT_STARTED", "someone shut it down")
-            if application is None
-            else (str(application.status.value), application.message)
-        )
-    return "", ""
 
 
 @contextmanager

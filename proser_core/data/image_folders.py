@@ -18,6 +18,7 @@ from proser_core.data.stored import PLACE, WHOLE_FILE, StoredImages
 from proser_core.errors import DataError
 
 PARTS = ("train", "val", "test")
+PART_LIKE = ("train", "training", "val", "valid", "validation", "test", "testing")  # what others call them
 TEST_SHARE = 5  # one of so many images is kept for the test where there is no test/
 LEAST = 3  # images of a class from which training, validation and test each get one
 LOOKED_AT = 1000  # files of a folder that are looked at before it is said to hold no image
@@ -39,11 +40,13 @@ class _Layout:
         folders = {name: _subfolders(root / name) for name in PARTS}
         if not folders["train"]:
             names = _subfolders(root)
-            for name in sorted({*names} & {*PARTS}):
-                raise DataError(
-                    f"{root} has a folder {name}/ without a train/CLASS/ that goes with it; give train/CLASS/*, and "
-                    "val/ and test/ if there are any, or a folder for each class and none with that name"
-                )
+            for name in names:
+                if name in PARTS or (name.lower() in PART_LIKE and _subfolders(root / name)):
+                    raise DataError(
+                        f"{root} has a folder {name}/ and no train/CLASS/ that goes with it; name the folders train/, "
+                        "val/ and test/, with one for each class in them, or give a folder for each class and none "
+                        "with that name"
+                    )
             return cls(root, tuple(names), {"train": root})
         beside = [name for name in _subfolders(root) if name not in PARTS and _holds_image(root / name)]
         if beside:
@@ -181,7 +184,14 @@ def files_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) ->
     except OSError as error:
         raise DataError(f"{folder} cannot be read ({error.strerror}); give a folder that you may read") from error
     for entry in listed:
-        if entry.is_dir():
+        if _is_folder(entry):
             yield from files_below(entry.path, above | {here})
         else:
             yield entry
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:  # a link in a circle
+        raise DataError(f"{entry.path} cannot be read ({error.strerror}); mend or remove it") from error

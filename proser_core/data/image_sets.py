@@ -108,6 +108,8 @@ def _opened(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
             yield image
     except DataError:
         raise
+    except Image.DecompressionBombError as error:  # Pillow's own limit, where a header claims even more
+        raise ImageTooLargeError(f"{name}: the image has too many pixels ({error}); make it smaller") from error
     except Exception as error:  # whatever a damaged file makes of Pillow's readers: struct.error of EXIF, and others
         reason: object = error
         if isinstance(error, UnidentifiedImageError):  # its own words name the buffer

@@ -162,8 +162,10 @@ class TestWithoutATestFolder:
     [
         (["cat", "dog", "train/steam", "train/diesel"], r"has train/ with classes, and beside it cat/ with images"),
         (["train/cat", "train/dog", "valid/cat", "valid/dog"], r"beside it valid/ with images; only val/ and test/"),
-        (["train", "test"], r"has a folder test/ without a train/CLASS/"),
-        (["val/cat", "test/cat"], r"has a folder test/ without a train/CLASS/"),
+        (["train", "test"], r"has a folder test/ and no train/CLASS/"),
+        (["val/cat", "test/cat"], r"has a folder test/ and no train/CLASS/"),
+        (["Train/cat", "Test/cat"], r"has a folder Test/ and no train/CLASS/"),
+        (["cat", "Validation/cat"], r"has a folder Validation/ and no train/CLASS/"),
     ],
 )
 def test_folders_that_could_mean_two_things_are_refused(tmp_path, folders, reason):
@@ -178,6 +180,20 @@ def test_a_folder_without_images_beside_train_is_left_alone(root):
     (root / "notes").mkdir()
     (root / "notes/read me.txt").touch()
     assert count_classes("folder", root) == 3
+
+
+def test_a_class_of_trains_is_a_class(tmp_path):
+    for name in ("Train", "bus"):
+        (tmp_path / name).mkdir()
+        Image.fromarray(random_images(1)[0]).save(tmp_path / name / "1.png")
+    assert image_folders.class_names(tmp_path) == ("Train", "bus")
+
+
+def test_a_link_in_a_circle_is_named(root):
+    (root / "train/ant/loop").symlink_to("loop")
+    with pytest.raises(DataError, match=r"ant/loop cannot be read \(Too many levels"):
+        load_images("folder", "train", root, size=8)
+    assert find_layout(SOURCES["folder"], root) == "folder"
 
 
 def test_a_link_to_nothing_is_named(root):

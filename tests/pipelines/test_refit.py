@@ -1,6 +1,7 @@
 """Images of one's own, all classes known: hyperparameters from a proxy, then all classes, in the same registry."""
 
 import io
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +22,9 @@ from pipelines.refit import proxy_of, refit_of, with_batches
 from pipelines.run import run
 from pipelines.sweeping import SweepRequest, sweep
 from pipelines.tracking.models import Model, load
-from proser_core.config import ClusterConfig, Recipe
+from proser_core.config import ClusterConfig, Recipe, digest_of
 from proser_core.data import digits
-from proser_core.errors import ConfigError, DataError
+from proser_core.errors import ConfigError, DataError, TrainingError
 from proser_core.jobs.trials import check_recipe
 
 NAMES = ("eight", "five", "four", "nine", "one", "zero")
@@ -117,6 +118,12 @@ class TestRun:
         card = next(run_folder.storage.glob(f"evaluate/*/classifier/{MODEL_CARD}"))
         assert "nan" not in card.read_text()
 
+    def test_the_proxy_decides_what_the_evaluation_is_found_by(self, model: Model, run_folder: RunFolder) -> None:
+        proxy = model.classifier.proxy
+        assert proxy is not None
+        manifests = [json.loads(path.read_text()) for path in run_folder.storage.glob("evaluate/*/manifest.json")]
+        assert {manifest["inputs"]["proxy"] for manifest in manifests} == {"", digest_of(proxy.results)}
+
     def test_the_registry_shows_the_proxys_figures(self, model: Model) -> None:
         assert model.version is not None
         proxy = model.classifier.proxy
@@ -180,14 +187,17 @@ class TestProxy:
         made = refit_of(folder(), 7, folder().finetune)
         assert (made.data.num_known, made.space, made.data.has_development) == (7, "", False)
 
-    def test_two_classes_are_trained_on_without_a_proxy(
+    def test_two_classes_of_few_images_are_trained_on_without_a_proxy_in_smaller_batches(
         self, run_folder: RunFolder, my_images: Path, tmp_path: Path
     ) -> None:
         for name in NAMES[:2]:
-            (tmp_path / "two").mkdir(exist_ok=True)
-            (tmp_path / "two" / name).symlink_to(my_images / name)
+            (tmp_path / "two" / name).mkdir(parents=True)
+            for path in sorted((my_images / name).iterdir())[:25]:
+                (tmp_path / "two" / name / path.name).symlink_to(path)
         path = tmp_path / "printed.txt"
-        recipe = replace(own_recipe(), model_name="two")
+        plain = own_recipe()
+        plain = replace(plain, model_name="two", pretrain=replace(plain.pretrain, epochs=6, lr=0.02))
+        recipe = replace(plain, data=replace(plain.data, val_fraction=0.3))
         try:
             with path.open("w") as file:
                 assert run(recipe, tmp_path / "two", run_folder.storage, None, Console(file=file, width=200)) == 0
@@ -196,6 +206,7 @@ class TestProxy:
         assert "none can be held out" in path.read_text()
         model = load("models:/two@champion")
         assert (model.classifier.class_names, model.classifier.proxy) == (NAMES[:2], None)
+        assert model.classifier.recipe["pretrain"]["batch_size"] == 28
         images = digits.read("test", 8)
         known = images.images[np.isin(images.labels, [VALUES[name] for name in NAMES[:2]])]
         assert (model.classifier.predict(known).indices < 2).mean() > 0.5
@@ -208,6 +219,8 @@ class TestProxy:
         assert with_batches(folder(), 500) == folder()
         shared = with_batches(replace(folder(), cluster=ClusterConfig(num_workers=4)), 29)
         assert (shared.pretrain.batch_size, shared.finetune.batch_size) == (24, 24)
+        with pytest.raises(ConfigError, match="has 6 training images, and its workers need 8 for a batch"):
+            with_batches(replace(folder(), cluster=ClusterConfig(num_workers=4)), 6)
 
 
 class TestRecalibration:
@@ -240,6 +253,27 @@ class TestRefusals:
         statuses = {parent.info.status for parent in run_folder.parents()}
         assert "FAILED" in statuses
         assert "RUNNING" not in statuses
+
+    def test_a_proxy_that_fails_ends_both_runs_as_failed(self, my_images: Path, run_folder: RunFolder) -> None:
+        diverges = replace(own_recipe(), pretrain=replace(own_recipe().pretrain, lr=1e30), seed=7)
+        before = {parent.info.run_id for parent in run_folder.parents()}
+        try:
+            with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
+                run(diverges, my_images, run_folder.storage, None, Console(file=io.StringIO()))
+        finally:
+            ray.shutdown()
+        new = [parent for parent in run_folder.parents() if parent.info.run_id not in before]
+        assert {parent.info.run_name: parent.info.status for parent in new} == {
+            "folder": "FAILED",
+            "folder-proxy": "FAILED",
+        }
+
+    def test_a_space_that_is_none_is_refused_before_the_images_are_read(
+        self, my_images: Path, run_folder: RunFolder, tmp_path: Path
+    ) -> None:
+        with pytest.raises(ConfigError, match="did you mean 'own_images'"):
+            run(replace(own_recipe(), space="own_image"), my_images, tmp_path, None, Console(file=io.StringIO()))
+        assert not (tmp_path / "prepare").exists()
 
     def test_a_storage_among_the_images_is_refused(self, my_images: Path, run_folder: RunFolder) -> None:
         with pytest.raises(ConfigError, match=r"--storage writes to .*figures would be taken for images"):

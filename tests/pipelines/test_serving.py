@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from ray_nodes import free_ports
 from registered_models import Registry
+from rich.console import Console
 from served_models import ask, assert_as_predicted, environment_of, png_files, running, some_pixels
 
 from pipelines.serving.batching import Batcher, Images
@@ -32,6 +33,7 @@ from pipelines.serving.held_model import Held, HeldModel
 from pipelines.serving.limits import Limits
 from pipelines.serving.messages import decoded_images, encoded_images, read_body
 from pipelines.serving.server import ServeRequest
+from pipelines.serving.watch import LOOK, PATIENCE, Watch
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
@@ -165,6 +167,10 @@ class TestServer:
                 each.result()
         assert {status for status, _ in seen} == {200}
         assert {answer["version"] for _, answer in seen} == {"1", version}
+        deadline = time.monotonic() + 30
+        while "now served version 2" not in server.log.read_text() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert "now served version 2" in server.log.read_text()
         after = [row for _, answer in seen if answer["version"] == version for row in answer["predictions"]]
         assert len(after) > 0
         assert not any(row["unknown"] for row in after)
@@ -265,9 +271,10 @@ class TestMessages:
             decoded_images(JSON, two, 8, replace(LIMITS, max_megapixels=0.03))
         assert caught.value.status_code == 413
 
-    def test_a_bomb_is_too_large_and_a_truncated_file_is_no_image(self, encoded: list[bytes]) -> None:
+    @pytest.mark.parametrize("side", [9_000, 20_000])
+    def test_a_bomb_is_too_large_and_a_truncated_file_is_no_image(self, encoded: list[bytes], side: int) -> None:
         bomb = io.BytesIO()
-        Image.new("1", (9000, 9000)).save(bomb, "PNG")
+        Image.new("1", (side, side)).save(bomb, "PNG")
         for content, status in ((bomb.getvalue(), 413), (encoded[0][:60], 422), (b"no image", 422)):
             with pytest.raises(HTTPException) as caught:
                 decoded_images("image/png", content, 8, LIMITS)
@@ -303,17 +310,24 @@ class TestBatcher:
     def versions(self, classifier: OpenSetClassifier) -> tuple[Held, Held]:
         return Held("a", "1", classifier), Held("a", "2", classifier)
 
-    def all_at_once(self, network: Network, asked: list[Images], most: int = 4) -> list[Any]:
-        """Answers to the first request, and to the others that come while the network is busy with it."""
+    def while_busy(self, network: Network, asked: list[Images], most: int = 4) -> list[Any]:
+        """Answers to the first request, and to the others, which come while the network is busy with it; then to the
+        last one again, when nothing waits any more."""
 
         async def ask() -> list[Any]:
             batcher = Batcher(network, most)
-            tasks = [asyncio.create_task(batcher.submit(each)) for each in asked]
+            tasks = [asyncio.create_task(batcher.submit(asked[0]))]
+            while batcher.began is None:
+                await asyncio.sleep(0.01)
+            tasks += [asyncio.create_task(batcher.submit(each)) for each in asked[1:]]
             await asyncio.sleep(0.05)
-            assert batcher.began is not None
             network.free.set()
             answers = await asyncio.gather(*tasks, return_exceptions=True)
             assert batcher.began is None
+            batches = len(network.batches)
+            assert len((await batcher.submit(asked[-1])).labels) == len(asked[-1].pixels)
+            assert len(network.batches) == batches + 1
+            del network.batches[batches:]
             return answers
 
         return asyncio.run(ask())
@@ -322,20 +336,20 @@ class TestBatcher:
         self, network: Network, versions: tuple[Held, Held]
     ) -> None:
         asked = [self.images(*values, version=versions[0]) for values in ((1,), (2, 3), (4,), (5,), (6, 7, 8))]
-        answers = self.all_at_once(network, asked)
+        answers = self.while_busy(network, asked)
         assert [answer.indices.tolist() for answer in answers] == [[1], [2, 3], [4], [5], [6, 7, 8]]
-        assert [size for _, size in network.batches] == [4, 4], "as many as fit, in their order"
+        assert [size for _, size in network.batches] == [1, 4, 3], "as many as fit, in their order"
 
     def test_a_batch_is_of_one_version(self, network: Network, versions: tuple[Held, Held]) -> None:
         old, new = versions
         asked = [self.images(value, version=version) for value, version in ((1, old), (2, old), (3, new), (4, new))]
-        answers = self.all_at_once(network, asked)
+        answers = self.while_busy(network, asked)
         assert [answer.indices.tolist() for answer in answers] == [[1], [2], [3], [4]]
-        assert network.batches == [("1", 2), ("2", 2)]
+        assert network.batches == [("1", 1), ("1", 1), ("2", 2)]
 
     def test_a_batch_that_fails_takes_no_other_with_it(self, network: Network, versions: tuple[Held, Held]) -> None:
         asked = [self.images(*values, version=versions[0]) for values in ((255, 1, 1, 1), (2,), (3,))]
-        answers = self.all_at_once(network, asked)
+        answers = self.while_busy(network, asked)
         assert isinstance(answers[0], ValueError)
         assert [answer.indices.tolist() for answer in answers[1:]] == [[2], [3]]
 
@@ -351,6 +365,101 @@ class TestBatcher:
 
         asyncio.run(ask())
         assert network.batches == [("1", 4)]
+
+    def test_a_batch_that_hangs_makes_the_replica_unhealthy(
+        self, network: Network, versions: tuple[Held, Held], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def ask() -> None:
+            batcher = Batcher(network, 4)
+            batcher.check()
+            task = asyncio.create_task(batcher.submit(self.images(1, version=versions[0])))
+            await asyncio.sleep(0.05)
+            batcher.check()
+            monkeypatch.setattr("pipelines.serving.batching.STUCK", 0.01)
+            with pytest.raises(RuntimeError, match="has not ended"):
+                batcher.check()
+            network.free.set()
+            await task
+            batcher.check()
+
+        asyncio.run(ask())
+
+
+class TestWatch:
+    """With replicas that answer as a test says."""
+
+    @dataclass
+    class Replicas:
+        """As Ray Serve's handle: `handle.state.remote().result(timeout_s)`."""
+
+        states: list[dict[str, str] | Exception]
+
+        @property
+        def state(self) -> Any:
+            return self
+
+        def remote(self) -> Any:
+            return self
+
+        def result(self, timeout_s: float) -> dict[str, str]:
+            now = self.states.pop(0)
+            if isinstance(now, Exception):
+                raise now
+            return now
+
+    def watched(self, *states: dict[str, str] | Exception, replicas: int = 1, status: Any = None) -> tuple[Watch, str]:
+        out = io.StringIO()
+        watch = Watch(self.Replicas(list(states)), "m version 1", replicas, Console(file=out, width=120))
+        watch.status = status or (lambda: "RUNNING")
+        for _ in states:
+            watch.look()
+        return watch, out.getvalue()
+
+    def of(self, version: int, problem: str = "", replica: str = "a") -> dict[str, str]:
+        return {"model": f"m version {version}", "problem": problem, "replica": replica}
+
+    def test_a_new_version_and_a_problem_are_told_once(self) -> None:
+        away = "the registry cannot be asked"
+        states = [self.of(1), self.of(2), self.of(2), self.of(2, away), self.of(2, away), self.of(2)]
+        _, text = self.watched(*states)
+        assert text.splitlines() == [
+            "now m version 2",
+            "still m version 2: the registry cannot be asked",
+            "the registry answers again",
+        ]
+
+    def test_of_several_replicas_each_is_told(self) -> None:
+        states = [self.of(1, replica="a"), self.of(2, replica="b"), self.of(1, replica="a"), self.of(2, replica="a")]
+        _, text = self.watched(*states, replicas=2)
+        assert text.splitlines() == ["replica b: now m version 2", "replica a: now m version 2"]
+
+    def test_silence_ends_it_only_where_it_lasts(self) -> None:
+        looks = int(PATIENCE / LOOK)
+        lost = [ConnectionError("gone")] * looks
+        watch, _ = self.watched(*lost, self.of(1), *lost)
+        assert watch.ended == ""
+        watch, _ = self.watched(*lost, ConnectionError("gone"))
+        assert watch.ended == f"no replica has answered for {PATIENCE:g} s"
+
+    def test_a_server_that_was_shut_down_is_the_end_at_once(self) -> None:
+        watch, _ = self.watched(ConnectionError("gone"), status=lambda: "DELETING")
+        assert watch.ended == "it is being shut down"
+
+    def test_a_controller_that_is_gone_is_no_crash(self) -> None:
+        def gone() -> str:
+            raise RuntimeError("The actor is dead")
+
+        watch, _ = self.watched(ConnectionError("gone"), status=gone)
+        assert watch.ended == ""
+
+    def test_it_ends_when_it_is_stopped_or_when_nothing_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("pipelines.serving.watch.LOOK", 0.01)
+        stopped = threading.Event()
+        watch, _ = self.watched()
+        stopped.set()
+        assert watch.until(stopped) == 0
+        watch, _ = self.watched(status=lambda: "NOT_STARTED")
+        assert watch.until(threading.Event()) == 1
 
 
 class TestOptions:
