@@ -88,7 +88,10 @@ LINES = {
     "too many known classes": ([*DIGITS, "--data.num-known", "9"], "has 10 classes"),
     "batch of more than all images": ([*DIGITS, "--finetune.batch-size", "4000"], "more than the"),
     "streaming of images that are embedded": ([*DIGITS, "--data.streaming"], "digits is there in the layout embedded"),
-    "no image folder": ([*DIGITS, "--data.name", "folder", "--data-dir", "empty"], "need a folder of images for each class"),
+    "no image folder": (
+        [*DIGITS, "--data.name", "folder", "--data-dir", "empty"],
+        "need a folder of images for each class",
+    ),
     "storage that cannot be written": ([*DIGITS, "--storage", "file/storage"], "cannot be written"),
     "a drawing of no known kind": ([*DIGITS, "--draw", "graph.bmp"], "dot, svg"),
     "storage behind a URI of no known kind": ([*DIGITS, "--storage", "foo://bar"], "Unrecognized filesystem type"),
