@@ -93,6 +93,9 @@ class DataConfig:
         )
         if self.knows_all:
             _require(not settings, "data.unknown_settings", settings, "empty where data.num_known is 0, all classes")
+            for name in ("unknown", "split_family"):  # the proxy draws what it holds out from the data set itself
+                value = getattr(self, name)
+                _require(not value, f"data.{name}", value, "empty where data.num_known is 0, all classes")
             _require(
                 not self.has_development,
                 "data.development",

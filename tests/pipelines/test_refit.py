@@ -293,6 +293,9 @@ class TestRefusals:
             replace(data, unknown_settings=(3,))
         with pytest.raises(ConfigError, match=r"data\.development is 'held-out-2'"):
             replace(data, development="held-out-2")
+        for name, value in (("unknown", "cifar100"), ("split_family", "neal")):
+            with pytest.raises(ConfigError, match=rf"data\.{name} is '{value}'; it must be empty"):
+                replace(data, **{name: value})
 
     def test_nothing_to_choose_by_needs_an_empty_space(self) -> None:
         data = replace(folder().data, num_known=4)
