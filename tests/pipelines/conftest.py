@@ -4,9 +4,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pipeline_runs import RunFolder, tiny_recipe
 from registered_models import classifier_of
+from served_models import png_files, some_pixels
 
 import tune_spaces
 from proser_core.config import to_json
@@ -78,3 +80,15 @@ def closed_set_weights(task: Artefact, tmp_path_factory: pytest.TempPathFactory)
 def classifier(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
     """Of these weights, with placeholders that have not been trained: five digits, and unknown."""
     return classifier_of(task, closed_set_weights)
+
+
+@pytest.fixture(scope="session")
+def pixels() -> np.ndarray:
+    """What a registered model and its servers are asked, as pixels."""
+    return some_pixels()
+
+
+@pytest.fixture(scope="session")
+def encoded(pixels: np.ndarray) -> list[bytes]:
+    """The same as image files."""
+    return png_files(pixels)

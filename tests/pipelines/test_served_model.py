@@ -15,7 +15,7 @@ import torch
 from mlflow.exceptions import MlflowException
 from mlflow.pyfunc import PyFuncModel
 from ray_nodes import free_ports
-from served_models import COUNT, ask, assert_as_predicted, environment_of, png_files, running, some_pixels
+from served_models import COUNT, ask, assert_as_predicted, environment_of, running
 
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import PROGRAM
@@ -30,16 +30,6 @@ def environment(
     """Of a process that finds the model, and unpickles nothing."""
     patch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
     return environment_of(classifier, tmp_path_factory.mktemp("served"), "served", patch)
-
-
-@pytest.fixture(scope="module")
-def pixels() -> np.ndarray:
-    return some_pixels()
-
-
-@pytest.fixture(scope="module")
-def encoded(pixels: np.ndarray) -> list[bytes]:
-    return png_files(pixels)
 
 
 @pytest.fixture(scope="module")

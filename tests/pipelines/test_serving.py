@@ -26,7 +26,7 @@ from PIL import Image
 from ray_nodes import free_ports
 from registered_models import Registry
 from rich.console import Console
-from served_models import ask, assert_as_predicted, environment_of, png_files, running, some_pixels
+from served_models import ask, assert_as_predicted, environment_of, running
 
 from pipelines.serving.batching import Batcher, Images
 from pipelines.serving.held_model import Held, HeldModel
@@ -67,16 +67,6 @@ def server(
     address, log = f"http://127.0.0.1:{port}", folder / "log"
     with running(command, environment, log, f"{address}/health") as process:
         yield Server(process, address, Registry(folder, "served"), log)
-
-
-@pytest.fixture(scope="module")
-def pixels() -> np.ndarray:
-    return some_pixels()
-
-
-@pytest.fixture(scope="module")
-def encoded(pixels: np.ndarray) -> list[bytes]:
-    return png_files(pixels)
 
 
 def as_json(files: list[bytes]) -> dict[str, list[str]]:
