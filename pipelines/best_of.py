@@ -11,7 +11,7 @@ from pipelines.sweep_table import CHOOSES, TABLE, SweepTable, read_table
 from pipelines.tracking.registry import Registered, register, run_of_its_own
 from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run
-from proser_core.baselines import BASELINES
+from proser_core.baselines.tables import margins_of
 from proser_core.config import Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
@@ -82,12 +82,14 @@ def _task_of(trial: Artefact, storage: Path) -> Artefact:
 def _controls(
     trial: Artefact, table: SweepTable, row: dict[str, Any], task: OpenSetTask, rate: float
 ) -> dict[str, EvaluationReport]:
-    """Baselines on the cross-entropy fine-tune of the same split, where it is there."""
+    """Scores of the cross-entropy fine-tune of the same split, where it is there."""
     for other in table.rows:
         if other["objective"] == "cross_entropy" and other["split_index"] == row["split_index"]:
             found = find(trial.path.parent / other["key"])
             if found is not None:
                 logits = load_logits(found.path / spec.LOGITS)
-                reports = {name: evaluate(logits, margin, task, rate) for name, margin in BASELINES.items()}
-                return {f"CE fine-tune, {name}": report for name, report in reports.items()}
+                margins = margins_of(logits, task.train.targets)
+                return {
+                    f"CE fine-tune, {name}": evaluate(logits, margin, task, rate) for name, margin in margins.items()
+                }
     return {}

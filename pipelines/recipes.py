@@ -15,6 +15,7 @@ from proser_core.config import (
     PretrainConfig,
     Recipe,
 )
+from proser_core.finetunes import OPEN_SET
 
 
 def digits() -> Recipe:
@@ -41,11 +42,6 @@ def digits() -> Recipe:
         finetune=FinetuneConfig(epochs=4, batch_size=32, lr=0.001),
         cluster=ClusterConfig(pretrain_workers=2),
     )
-
-
-OPEN_SET = FinetuneConfig(batch_size=64, lr=0.02, schedule="one_cycle", batch_use="all", gamma=0.0)
-"""The fine-tune that was found best on development data (docs/method-notes.md): dummies alone, every
-image in the loss, a learning rate that rises and falls; decided by the maximum logit."""
 
 
 def cifar100_cpu() -> Recipe:

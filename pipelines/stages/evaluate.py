@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.context import RunContext
 from pipelines.model_card import MODEL_CARD, model_card
 from pipelines.stages.sweep import read_trials
-from proser_core.baselines import BASELINES
+from proser_core.baselines.tables import margins_of
 from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
@@ -36,7 +36,7 @@ def evaluate_stage(
     selected = select(trials, recipe.finetune)
     rate = recipe.calibration.target_rate
     margin = PlaceholderMargin(recipe.calibration.dummy_weight)
-    tables = _tables(context, pretrained, trials, selected, recipe.finetune, margin)
+    tables = _tables(context, images, pretrained, trials, selected, recipe.finetune, margin)
     reports = {name: evaluate(logits, margin, images, rate) for name, (logits, margin) in tables.items()}
     proxy = None if context.proxy is None else context.proxy.results
     write_json(folder / EVALUATION, {**_to_json(selected, reports), "proxy": proxy})
@@ -59,6 +59,7 @@ def _is_default(row: Row, default: FinetuneConfig) -> bool:
 
 def _tables(
     context: RunContext,
+    task: OpenSetTask,
     pretrained: Artefact,
     trials: list[Row],
     selected: Row,
@@ -77,11 +78,12 @@ def _tables(
     if own is not None and own["key"] != selected["key"]:
         tables[f"{spec.PROSER}, recipe's own point"] = (of_trial(own), own_margin)
     tables |= {name: (chosen, margin) for name, margin in placeholder_scores(own_margin).items()}
-    tables |= {name: (base, margin) for name, margin in BASELINES.items()}
+    tables |= {name: (base, margin) for name, margin in margins_of(base, task.train.targets).items()}
     control = next((r for r in trials if r["objective"] == "cross_entropy" and r["status"] == "finished"), None)
     if control is not None:
         logits = of_trial(control)
-        tables |= {f"CE fine-tune, {name}": (logits, margin) for name, margin in BASELINES.items()}
+        margins = margins_of(logits, task.train.targets)
+        tables |= {f"CE fine-tune, {name}": (logits, margin) for name, margin in margins.items()}
     return tables
 
 

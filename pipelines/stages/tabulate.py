@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pipelines.context import RunContext
 from pipelines.stages.sweep import Base, Row, read_trials
 from pipelines.sweep_table import SweepTable
-from proser_core.baselines import BASELINES
+from proser_core.baselines.tables import margins_of
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.spec import LOGITS, TRIALS
 from proser_core.jobs.store import Artefact
@@ -14,7 +14,7 @@ from proser_core.recognition.logits import load_logits
 
 
 def tabulate(bases: Sequence[Base], swept: Artefact, context: RunContext) -> SweepTable:
-    """Every trial, and the baselines on the pretrained net and on the cross-entropy fine-tune of each split."""
+    """Every trial, and the scores of the pretrained net and of the cross-entropy fine-tune of each split."""
     rows = read_trials(swept)
     tasks = {base.recipe.data.split_index: OpenSetTask.load(base.task.path) for base in bases}
     return SweepTable(
@@ -33,11 +33,11 @@ def _controls(base: Base, tasks: dict[int, OpenSetTask], rows: list[Row], contex
         if row["objective"] == "cross_entropy" and row["split_index"] == split_index and row["status"] == "finished":
             nets["CE fine-tune"] = context.store.root / TRIALS / row["key"]
             break
-    rate = base.recipe.calibration.target_rate
+    task, rate = tasks[split_index], base.recipe.calibration.target_rate
     controls = []
     for net, folder in nets.items():
         logits = load_logits(folder / LOGITS)
-        for name, margin in BASELINES.items():
-            metrics = evaluate(logits, margin, tasks[split_index], rate).flat()
+        for name, margin in margins_of(logits, task.train.targets).items():
+            metrics = evaluate(logits, margin, task, rate).flat()
             controls.append({"split_index": split_index, "name": f"{net}, {name}", "metrics": metrics})
     return controls

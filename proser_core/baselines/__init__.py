@@ -1,12 +1,14 @@
-"""The methods that PROSER is compared with, one file each, behind one interface: a margin.
+"""The methods of the tables, one file each behind one interface (`method.py`), in the order of a table."""
 
-A method here scores the logits of a closed-set net; calibration and metrics are those of PROSER.
-"""
+from proser_core.baselines.cross_entropy import CE_FINETUNE, CE_FINETUNE_TUNED
+from proser_core.baselines.max_logit import MAX_LOGIT
+from proser_core.baselines.method import Method
+from proser_core.baselines.msp import SOFTMAX
+from proser_core.baselines.placeholders import DUMMY, MIXUP, PROSER, PROSER_TUNED
 
-from proser_core.baselines.max_logit import max_logit
-from proser_core.baselines.msp import max_softmax_probability
-from proser_core.recognition.scoring import Margin
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (SOFTMAX, MAX_LOGIT, CE_FINETUNE, CE_FINETUNE_TUNED, MIXUP, DUMMY, PROSER, PROSER_TUNED)
+}
 
-BASELINES: dict[str, Margin] = {"MSP": max_softmax_probability, "MaxLogit": max_logit}
-
-__all__ = ["BASELINES"]
+__all__ = ["METHODS", "Method"]

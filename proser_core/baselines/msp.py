@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from proser_core.baselines.method import Method, always
 from proser_core.recognition.logits import LogitTable
 
 
@@ -13,3 +14,6 @@ def max_softmax_probability(logits: LogitTable) -> np.ndarray:
     known = logits.known.astype(np.float64)
     others = np.sort(known - known.max(axis=1, keepdims=True), axis=1)[:, :-1]
     return -np.log1p(np.exp(others).sum(axis=1))
+
+
+SOFTMAX = Method("Softmax", "Hendrycks and Gimpel 2017", always(max_softmax_probability), score="MSP")

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from proser_core.baselines import BASELINES
+from proser_core.baselines.tables import margins_of
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
@@ -67,7 +67,7 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
         outcome, images = Outcome(about), OpenSetTask.load(task.path)
         progress.expect("finetune", sum(tuned.epochs for tuned in dict.fromkeys(job.finetunes)))
         pretrained = _pretrained(job, task, store, bf16, progress, outcome)
-        _evaluate(outcome, store, PRETRAINED, pretrained.path, BASELINES, images, recipe)
+        _evaluate(outcome, store, PRETRAINED, pretrained.path, None, images, recipe)
         trials = plan_trials(recipe, job.finetunes, task, pretrained, store, bf16=bf16, code=job.code.train)
         waiting = [trial for trial in trials if find(trial.folder) is None]
         progress.expect("finetune", sum(trial.recipe.finetune.epochs for trial in waiting))
@@ -147,7 +147,7 @@ def _score(outcome: Outcome, store: Store, trial: Trial, images: OpenSetTask) ->
         failure = trial.folder / spec.FAILURE
         _add(outcome, store, trial.name, trial.folder, {}, failure.read_text() if failure.is_file() else "unfinished")
         return
-    margins = BASELINES if trial.is_control else placeholder_scores(trial.margin)
+    margins = None if trial.is_control else placeholder_scores(trial.margin)
     _evaluate(outcome, store, trial.name, trial.folder, margins, images, trial.recipe)
 
 
@@ -156,12 +156,16 @@ def _evaluate(
     store: Store,
     name: str,
     folder: Path,
-    margins: Mapping[str, Margin],
+    margins: Mapping[str, Margin] | None,
     images: OpenSetTask,
     recipe: Recipe,
 ) -> None:
-    """Metrics of a trained net by method; one that cannot be calibrated makes the training a failed one."""
+    """Metrics of a trained net by method; one that cannot be calibrated makes the training a failed one.
+
+    Without `margins`, it is a net without placeholders, and every score of such a one.
+    """
     logits = load_logits(folder / spec.LOGITS)
+    margins = margins_of(logits, images.train.targets) if margins is None else margins
     methods: dict[str, dict[str, float]] = {}
     reasons = []
     for method, margin in margins.items():

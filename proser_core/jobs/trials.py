@@ -5,9 +5,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from proser_core.baselines import BASELINES
+from proser_core.baselines.max_logit import max_logit
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import ConfigError
+from proser_core.finetunes import PLACEHOLDER_FIELDS, control
 from proser_core.jobs import spec
 from proser_core.jobs.store import Artefact, Store
 from proser_core.networks.nets import make_closed_set_net
@@ -15,7 +16,6 @@ from proser_core.recognition.scoring import Margin, PlaceholderMargin, placehold
 
 WORKER = "proser_core.jobs.worker"  # the module whose code version stands in every training's key
 NAMED = ("beta", "gamma", "num_dummies", "alpha")
-PLACEHOLDER_FIELDS = (*NAMED, "batch_use", "mixup", "mixture_batch_norm")
 PLACEHOLDER_SCORES: dict[str, Margin] = {
     "gap": placeholder_gap,
     "p(unknown)": unknown_surprisal,
@@ -45,7 +45,7 @@ class Trial:
     @property
     def margin(self) -> Margin:
         """How the trial's own network is scored."""
-        return BASELINES["MaxLogit"] if self.is_control else PlaceholderMargin(self.recipe.calibration.dummy_weight)
+        return max_logit if self.is_control else PlaceholderMargin(self.recipe.calibration.dummy_weight)
 
     def params(self) -> dict[str, Any]:
         """What tracking shows as the trial's parameters."""
@@ -124,9 +124,7 @@ def plan_trials(
 
 def control_of(recipe: Recipe) -> Recipe:
     """The cross-entropy fine-tune beside PROSER; fields of the placeholders do not matter to it."""
-    plain = FinetuneConfig()
-    ignored = {name: getattr(plain, name) for name in PLACEHOLDER_FIELDS}
-    return replace(recipe, finetune=replace(recipe.finetune, objective="cross_entropy", **ignored))
+    return replace(recipe, finetune=control(recipe.finetune))
 
 
 def _with(recipe: Recipe, tuned: FinetuneConfig) -> Recipe:

@@ -16,6 +16,7 @@ from proser_core.data.image_sets import ImageSource
 from proser_core.networks.nets import ClassLogits
 
 PARTS = ("val", "development", "test")
+TRAIN = "train"  # a further part, of a pretraining alone: its training images, not augmented
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ def save_logits(tables: dict[str, LogitTable], path: Path) -> None:
 
 
 def load_logits(path: Path) -> dict[str, LogitTable]:
-    """Inverse of `save_logits`."""
+    """Inverse of `save_logits`: val, development and test, and train where it is there."""
     with np.load(path) as arrays:
-        return {part: LogitTable(arrays[f"{part}_known"], arrays[f"{part}_dummies"]) for part in PARTS}
+        parts = (*PARTS, TRAIN) if f"{TRAIN}_known" in arrays else PARTS
+        return {part: LogitTable(arrays[f"{part}_known"], arrays[f"{part}_dummies"]) for part in parts}

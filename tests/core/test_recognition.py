@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, roc_auc_score
 
-from proser_core.baselines import BASELINES
+from proser_core.baselines.max_logit import max_logit
+from proser_core.baselines.msp import max_softmax_probability
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import PARTS, LogitTable, compute_logits, load_logits, save_logits
@@ -67,12 +68,12 @@ def test_the_margin_takes_the_best_dummy_off_by_its_weight(weight):
 
 def test_a_dummy_weight_of_zero_is_the_maximum_logit_and_needs_no_dummies():
     logits = table(20)
-    np.testing.assert_array_equal(PlaceholderMargin(0.0)(logits), BASELINES["MaxLogit"](logits))
+    np.testing.assert_array_equal(PlaceholderMargin(0.0)(logits), max_logit(logits))
     without = LogitTable(logits.known, np.zeros((20, 0), np.float32))
     np.testing.assert_array_equal(PlaceholderMargin(0.0)(without), logits.known.max(axis=1))
 
 
-MARGINS = [*map(PlaceholderMargin, (0.0, 0.5, 1.0, 2.0)), *BASELINES.values()]
+MARGINS = [*map(PlaceholderMargin, (0.0, 0.5, 1.0, 2.0)), max_softmax_probability, max_logit]
 
 
 @given(
@@ -110,18 +111,18 @@ def test_msp_is_the_logarithm_of_the_largest_softmax_probability():
     logits = table(30, num_known=5)
     powers = np.exp(logits.known.astype(np.float64))
     expected = np.log((powers / powers.sum(axis=1, keepdims=True)).max(axis=1))
-    np.testing.assert_allclose(BASELINES["MSP"](logits), expected, rtol=1e-9)
+    np.testing.assert_allclose(max_softmax_probability(logits), expected, rtol=1e-9)
 
 
 def test_msp_tells_apart_probabilities_that_round_to_one():
     logits = LogitTable(np.array([[60.0, 0.0], [50.0, 0.0]], np.float32), np.empty((2, 0), np.float32))
-    first, second = BASELINES["MSP"](logits)
+    first, second = max_softmax_probability(logits)
     assert first > second
 
 
 def test_max_logit_is_the_largest_known_logit():
     logits = table(30)
-    assert BASELINES["MaxLogit"](logits).tolist() == [max(row) for row in logits.known.tolist()]
+    assert max_logit(logits).tolist() == [max(row) for row in logits.known.tolist()]
 
 
 def test_logits_are_those_of_the_net_in_evaluation_mode_in_the_order_of_the_images():
@@ -149,7 +150,7 @@ def test_cached_logits_come_back_bit_equal(tmp_path):
         np.testing.assert_array_equal(loaded[part].dummies, tables[part].dummies)
 
 
-@pytest.mark.parametrize("margin", [placeholder_gap, *BASELINES.values()])
+@pytest.mark.parametrize("margin", [placeholder_gap, max_softmax_probability, max_logit])
 def test_a_report_calibrates_on_validation_images_only(margin):
     task = small_task()
     logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}

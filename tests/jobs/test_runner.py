@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 import torch
 from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, write_job
 
+from proser_core.baselines import METHODS
+from proser_core.baselines.method import always
 from proser_core.config import Recipe, from_json
 from proser_core.errors import CalibrationError, ConfigError
 from proser_core.job import main, table
@@ -231,7 +234,7 @@ def test_a_method_that_cannot_be_calibrated_leaves_its_reason(
     def refuse(logits: Any) -> Any:
         raise CalibrationError("no bias")
 
-    monkeypatch.setitem(runner.BASELINES, "MSP", refuse)
+    monkeypatch.setitem(METHODS, "Softmax", replace(METHODS["Softmax"], fit=always(refuse)))
     out = shutil.copytree(done[1], tmp_path / "out")
     assert main([str(write_job(tmp_path)), str(out)]) == 1
     entry = results_of(out)["trainings"]["pretrained net"]

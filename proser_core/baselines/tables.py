@@ -1,0 +1,81 @@
+"""Methods side by side on one task, or several scores of one network."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from proser_core.baselines import METHODS, Method
+from proser_core.config import FinetuneConfig, Recipe
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError
+from proser_core.recognition.evaluation import EvaluationReport, evaluate
+from proser_core.recognition.logits import TRAIN, LogitTable
+from proser_core.recognition.scoring import Margin
+
+Tables = Mapping[str, LogitTable]
+"""Logits of one network by part."""
+NOTHING = LogitTable(np.zeros((0, 0), np.float32), np.zeros((0, 0), np.float32))
+
+
+def finetunes_of_methods(own: FinetuneConfig, methods: Iterable[Method] = METHODS.values()) -> list[FinetuneConfig]:
+    """The fine-tunes that methods score, each once; `own` is the recipe's."""
+    return list(dict.fromkeys(method.finetune(own) for method in methods if method.finetune is not None))
+
+
+def method_reports(
+    methods: Iterable[Method],
+    recipe: Recipe,
+    task: OpenSetTask,
+    pretrained: Tables,
+    finetuned: Callable[[FinetuneConfig], Tables],
+    trained: Callable[[Method], Tables] | None = None,
+) -> dict[str, EvaluationReport]:
+    """Each method by name, calibrated by the same rule at the recipe's target rate.
+
+    `pretrained` are the logits of the pretrained net, `finetuned` finds those of a fine-tune, and `trained` those of
+    a method that trains a network of its own. Raises ConfigError for logits that a method needs and that are not
+    there, CalibrationError for a network that has diverged.
+    """
+    reports = {}
+    for method in methods:
+        logits = _logits_of(method, recipe, pretrained, finetuned, trained)
+        margin = fit_margin(method, logits, task.train.targets)
+        reports[method.name] = evaluate(dict(logits), margin, task, recipe.calibration.target_rate)
+    return reports
+
+
+def margins_of(logits: Tables, targets: np.ndarray) -> dict[str, Margin]:
+    """Every score of a network without placeholders, by its name, fitted to its own training images if need be.
+
+    `targets` are those of the training images. Without their logits, as in a fine-tune, a score that reads them is
+    left out.
+    """
+    scores = [method for method in METHODS.values() if method.scores_pretrained]
+    known = [method for method in scores if not method.reads_training or TRAIN in logits]
+    return {method.score: fit_margin(method, logits, targets) for method in known}
+
+
+def fit_margin(method: Method, logits: Tables, targets: np.ndarray) -> Margin:
+    """The method's margin for a network. Raises ConfigError where it needs training logits that are not there."""
+    if not method.reads_training:
+        return method.fit(NOTHING, np.zeros(0, np.int64))
+    if TRAIN not in logits:
+        raise ConfigError(
+            f"{method.name} is fitted to the logits of training images, and this network's were not kept; "
+            "only those of a pretraining are"
+        )
+    return method.fit(logits[TRAIN], np.asarray(targets))
+
+
+def _logits_of(
+    method: Method,
+    recipe: Recipe,
+    pretrained: Tables,
+    finetuned: Callable[[FinetuneConfig], Tables],
+    trained: Callable[[Method], Tables] | None,
+) -> Tables:
+    if method.train is not None:
+        if trained is None:
+            raise ConfigError(f"{method.name} trains a network of its own, and there is no folder for it here")
+        return trained(method)
+    return pretrained if method.finetune is None else finetuned(method.finetune(recipe.finetune))

@@ -1,0 +1,46 @@
+"""Fine-tunes that have a name: the paper's, the one found best here, the released form, and their controls.
+
+Each is a function of a recipe's own fine-tune: what its source states is set, and the rest, such as the number of
+epochs, stays the recipe's.
+"""
+
+from dataclasses import replace
+
+from proser_core.config import FinetuneConfig
+
+PLACEHOLDER_FIELDS = ("beta", "gamma", "num_dummies", "alpha", "batch_use", "mixup", "mixture_batch_norm")
+"""Fields that mean nothing to a fine-tune without placeholders."""
+OPEN_SET = FinetuneConfig(batch_size=64, lr=0.02, schedule="one_cycle", batch_use="all", gamma=0.0)
+"""The fine-tune that was found best on development data (docs/method-notes.md): dummies alone, every
+image in the loss, a learning rate that rises and falls; decided by the maximum logit."""
+_STATED = ("objective", "start", "batch_size", "lr", "schedule", *PLACEHOLDER_FIELDS)
+
+
+def paper(own: FinetuneConfig) -> FinetuneConfig:
+    """PROSER as the paper has it (supplement, sec. Implementation Details)."""
+    return _like(FinetuneConfig(), own)
+
+
+def tuned(own: FinetuneConfig) -> FinetuneConfig:
+    """PROSER as it was found best here."""
+    return _like(OPEN_SET, own)
+
+
+def mixup_only(own: FinetuneConfig) -> FinetuneConfig:
+    """Data placeholders alone; gamma 10 stands for the paper's infinity (fig. Macro F1 against varying openness)."""
+    return replace(paper(own), beta=0.0, gamma=10.0, num_dummies=1)
+
+
+def dummies_only(own: FinetuneConfig) -> FinetuneConfig:
+    """Classifier placeholders alone (fig. Macro F1 against varying openness)."""
+    return replace(paper(own), gamma=0.0)
+
+
+def control(tuned: FinetuneConfig) -> FinetuneConfig:
+    """The cross-entropy fine-tune beside one with placeholders, whose fields do not matter to it."""
+    plain = FinetuneConfig()
+    return replace(tuned, objective="cross_entropy", **{name: getattr(plain, name) for name in PLACEHOLDER_FIELDS})
+
+
+def _like(source: FinetuneConfig, own: FinetuneConfig) -> FinetuneConfig:
+    return replace(own, **{name: getattr(source, name) for name in _STATED})
