@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from proser_core.data.splits import ClassSplit
+from proser_core.data.splits import ClassSplit, in_words, setting_at
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.metrics import macro_f1_curves
 from proser_core.recognition.scoring import OpenSetScores
@@ -92,13 +92,14 @@ def _tick(value: Any) -> str:
 
 
 def against_openness(evaluation: dict[str, Any], split: ClassSplit, metric: str) -> Figure:
-    """A metric of every method against the openness of the setting."""
+    """A metric of every method against the openness of the settings, which all have one."""
+    openness = {setting: 100 * found for setting in split.settings if (found := split.openness(setting)) is not None}
     figure, axes = _figure(7.5, 4.2)
     for position, (name, method) in enumerate(evaluation["methods"].items()):
         settings = method["report"]["test"]["settings"]
         axes.plot(
-            [100 * split.openness(setting) for setting in split.settings],
-            [100 * settings[str(setting)][metric] for setting in split.settings],
+            list(openness.values()),
+            [100 * settings[str(setting)][metric] for setting in openness],
             marker=MARKERS[position % len(MARKERS)],
             color=COLOURS[position % len(COLOURS)],
             lw=2.5 if position == 0 else 1.2,
@@ -122,7 +123,7 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask) -> Figure:
     curves = macro_f1_curves(scores, targets, task.test_classes, task.split, biases)
     figure, axes = _figure(6.5, 3.8)
     for position, (setting, curve) in enumerate(curves.items()):
-        axes.plot(100 * rates, 100 * curve, color=COLOURS[position % len(COLOURS)], lw=1.5, label=f"{setting} unknown")
+        axes.plot(100 * rates, 100 * curve, color=COLOURS[position % len(COLOURS)], lw=1.5, label=in_words(setting))
     kept = float((known >= scores.bias).mean())
     axes.axvline(100 * kept, color="black", lw=1.5, ls="--", label=f"calibrated bias {scores.bias:.2f}")
     axes.set(xlabel="known test images that stay known, %", ylabel="macro-F1 on test images, %")
@@ -151,8 +152,8 @@ def margins(scores: OpenSetScores, formula: str, task: OpenSetTask) -> Figure:
 
 def _title(metric: str) -> str:
     part, _, name = metric.rpartition("/")
-    where = "development" if part == "dev" else f"{part.removeprefix('test/unknown_')} unknown test classes"
-    return f"{LABELS[name]}, {where}"
+    place = "development" if part == "dev" else in_words(setting_at(part), "test classes")
+    return f"{LABELS[name]}, {place}"
 
 
 def _figure(width: float, height: float) -> tuple[Figure, Axes]:

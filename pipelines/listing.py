@@ -6,15 +6,16 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.recipes import PRETRAINING, RECIPES, headline
+from proser_core.data.outlier_sets import OUTLIERS, find_outliers
 from proser_core.data.sources import SOURCES, find_layout
 from proser_core.data.split_families import FAMILIES
 from tune_spaces import describe, space_names
 
 
 def print_listing(data_dir: Path | None, console: Console) -> None:
-    """Recipes, pretraining schedules, search spaces, and the data sets with where they were found."""
-    where = data_dir or "no --data-dir given"
-    found = {name: find_layout(source, data_dir) or f"not found ({where})" for name, source in SOURCES.items()}
+    """Recipes, pretraining schedules, search spaces, and the data and outlier sets with where they were found."""
+    missing = f"not found ({data_dir or 'no --data-dir given'})"
+    found = {name: find_layout(source, data_dir) or missing for name, source in SOURCES.items()}
     sections = {
         "Recipes": {name: headline(make) for name, make in RECIPES.items()},
         "Pretraining schedules (--pretraining NAME)": {name: headline(make) for name, make in PRETRAINING.items()},
@@ -23,9 +24,15 @@ def print_listing(data_dir: Path | None, console: Console) -> None:
             name: f"{family.source}: {', '.join(family.known)}" for name, family in FAMILIES.items()
         },
         "Data sets": found,
+        "Outlier sets (--data.outliers NAME ...)": {name: _outliers(name, data_dir) or missing for name in OUTLIERS},
     }
     for title, rows in sections.items():
         table = Table("name", "", title=title, title_justify="left", show_header=False, box=None, title_style="bold")
         for name, text in rows.items():
             table.add_row(f"  {name}", text)
         console.print(table, highlight=False)
+
+
+def _outliers(name: str, data_dir: Path | None) -> str:
+    place = find_outliers(name, data_dir)
+    return "" if place is None else place.note or place.layout

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.summary import percent
+from proser_core.data.splits import in_words, setting_at, where
 from proser_core.recognition.comparison import intervals
 from proser_core.recognition.holdout import METRICS
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -60,10 +61,11 @@ def _decides(classifier: OpenSetClassifier) -> list[str]:
 
 
 def _scores(rows: Mapping[str, Results]) -> list[str]:
-    found = [re.fullmatch(r"test/unknown_(\d+)/auroc", name) for results in rows.values() for name in results]
-    settings = sorted({int(match[1]) for match in found if match})
-    header = ["method", *(f"{count} unknown classes" for count in settings), "accuracy", "known"]
-    measured = "AUC / macro-F1 on test images by number of unknown classes, closed-set accuracy"
+    found = [re.fullmatch(r"(test/[^/]+)/auroc", name) for results in rows.values() for name in results]
+    settings = sorted({setting_at(match[1]) for match in found if match}, key=lambda each: (str(type(each)), each))
+    header = ["method", *(in_words(setting, "classes") for setting in settings), "accuracy", "known"]
+    by = "outlier set" if any(isinstance(setting, str) for setting in settings) else "number of unknown classes"
+    measured = f"AUC / macro-F1 on test images by {by}, closed-set accuracy"
     lines = [
         "## Results",
         "",
@@ -75,8 +77,8 @@ def _scores(rows: Mapping[str, Results]) -> list[str]:
     ]
     for name, results in rows.items():
         cells = [
-            f"{percent(results[f'test/unknown_{n}/auroc'])} / {percent(results[f'test/unknown_{n}/macro_f1'])}"
-            for n in settings
+            f"{percent(results[f'{where(setting)}/auroc'])} / {percent(results[f'{where(setting)}/macro_f1'])}"
+            for setting in settings
         ]
         cells += [percent(results[f"test/{metric}"]) for metric in ("closed_set_accuracy", "known_rate")]
         lines.append("| " + " | ".join([name, *cells]) + " |")
@@ -105,9 +107,7 @@ def _proxy(classifier: OpenSetClassifier) -> list[str]:
         f"images and {int((~known).sum())} unknown ones.",
     ]
     if proxy.reported:
-        auroc, macro_f1 = (
-            proxy.results[f"test/unknown_{len(proxy.reported)}/{name}"] for name in ("auroc", "macro_f1")
-        )
+        auroc, macro_f1 = (proxy.results[f"{where(len(proxy.reported))}/{name}"] for name in ("auroc", "macro_f1"))
         lines.append(
             f"- {', '.join(proxy.reported)}, by which nothing was chosen: AUC {percent(auroc)} and macro-F1 "
             f"{percent(macro_f1)}, on test images."

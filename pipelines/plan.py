@@ -84,6 +84,7 @@ def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
     known = count_images(name, "train", data_dir) * recipe.data.num_known // count_classes(name, data_dir)
     val = round(recipe.data.val_fraction * known)
     test = sum(count_images(each, "test", data_dir) for each in (name, recipe.data.unknown) if each)
+    test *= 1 + len(recipe.data.outliers)
     return {"train": known - val, "val": val, "development": val, "test": test}
 
 

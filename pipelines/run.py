@@ -54,7 +54,7 @@ def run(
     check_storage(recipe, storage)
     check_apart(recipe, data_dir, storage)
     console.print(f"{recipe.name}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
-    say_defect(recipe, console)
+    say_defects(recipe, data_dir, console)
     with opened(storage, console, f"proser run {recipe.name}") as store, outages_named():
         cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file), mirror=mirror_of(store))
         open_context = partial(_open_context, data_dir=data_dir, store=store, cluster=cluster, console=console)
@@ -93,8 +93,12 @@ def check_apart(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> N
             )
 
 
-def say_defect(recipe: Recipe, console: Console) -> None:
-    """What is known to be wrong with the class splits that the recipe takes."""
+def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None:
+    """What is known to be wrong with the class splits that the recipe takes, and with its outlier sets.
+
+    Raises DataError for an outlier set that is not found.
+    """
+    from proser_core.data.outlier_sets import outlier_notes
     from proser_core.data.split_families import defect_of
 
     data = recipe.data
@@ -102,6 +106,8 @@ def say_defect(recipe: Recipe, console: Console) -> None:
     if defect:
         against = f" against {data.unknown}" if data.unknown else ""
         say(console, f"class splits of {data.split_family}, {data.name}{against}: {defect}")
+    for name, note in outlier_notes(data.outliers, data_dir).items():
+        say(console, f"{name}: {note}")
 
 
 @contextmanager

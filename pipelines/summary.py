@@ -1,11 +1,12 @@
 """The closing table of a run, for the terminal and for a file."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich import box
 from rich.table import Table
 
-from proser_core.data.splits import ClassSplit
+from proser_core.data.splits import ClassSplit, in_words
 from proser_core.jobs.spec import PROSER
 
 
@@ -21,7 +22,8 @@ TITLES = {"auroc": "AUC", "macro_f1": "macro-F1"}
 def terminal_tables(recipe_name: str, evaluation: dict[str, Any], split: ClassSplit) -> list[Table]:
     """One table a metric, as rich draws it; each fits a terminal of 80 columns. Without unknown test classes, one."""
     tables = []
-    by_metric = {metric: f"{title} on test images, %, by number of unknown classes" for metric, title in TITLES.items()}
+    by = "number of unknown classes" if split.has_openness else "outlier set"
+    by_metric = {metric: f"{title} on test images, %, by {by}" for metric, title in TITLES.items()}
     for metric, title in (by_metric if split.settings else {"": "test images of known classes, %"}).items():
         table = Table(
             title=f"{recipe_name}: {title}",
@@ -42,9 +44,11 @@ def terminal_tables(recipe_name: str, evaluation: dict[str, Any], split: ClassSp
     return tables
 
 
-def markdown_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSplit) -> str:
-    """The table in Markdown, with what was selected."""
-    header = ["method", *(f"{n} unknown" for n in split.settings), "accuracy", "known"]
+def markdown_table(
+    recipe_name: str, evaluation: dict[str, Any], split: ClassSplit, notes: Mapping[str, str] | None = None
+) -> str:
+    """The table in Markdown, with what was selected, and the notes on outlier sets by name."""
+    header = ["method", *map(in_words, split.settings), "accuracy", "known"]
     rows = [[name, *_markdown_cells(method["report"]["test"], split)] for name, method in evaluation["methods"].items()]
     calibration = evaluation["methods"][PROSER]["report"]["calibration"]
     low, high = calibration["interval"]
@@ -60,6 +64,7 @@ def markdown_table(recipe_name: str, evaluation: dict[str, Any], split: ClassSpl
         *("| " + " | ".join(row) + " |" for row in rows),
         "",
         *_openness(evaluation, split),
+        *(f"{name}: {note}." for name, note in (notes or {}).items()),
         CAPTION.capitalize() + ".",
     ]
     return "\n".join(lines) + "\n"
@@ -81,7 +86,9 @@ def _openness(evaluation: dict[str, Any], split: ClassSplit) -> list[str]:
         return [f"Unknown classes, on the proxy's validation images and development unknowns: {found}."]
     if not split.settings:
         return ["There was no unknown class to test with."]
-    return ["Openness: " + ", ".join(f"{n} unknown {100 * split.openness(n):.2f} %" for n in split.settings) + "."]
+    measured = {in_words(setting): split.openness(setting) for setting in split.settings}
+    told = [f"{name} {100 * openness:.2f} %" for name, openness in measured.items() if openness is not None]
+    return ["Openness: " + ", ".join(told) + "."] if told else []
 
 
 def _markdown_cells(test: dict[str, Any], split: ClassSplit) -> list[str]:

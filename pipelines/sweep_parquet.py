@@ -16,8 +16,9 @@ Columns:
   dev_auroc, dev_macro_f1, dev_closed_set_accuracy  double  on validation images and development unknowns
   test_closed_set_accuracy, test_known_rate, test_known_accuracy  double  on known test images
   num_known         int64    known classes
-  num_unknown       int64    unknown classes of the setting
-  openness          double   openness of the setting
+  num_unknown       int64    unknown classes of the setting; null for an outlier set
+  outliers          string   the outlier set that is the setting, else null
+  openness          double   openness of the setting; null for an outlier set
   auroc, aupr, fpr95, oscr, macro_f1  double  on test images of the setting
 
 A trial that did not finish keeps a row for each setting; metrics that it never had are null. The number of dummy
@@ -32,6 +33,7 @@ from pyarrow import parquet
 
 from pipelines.sweep_table import NOT_FIELDS, Row, SweepTable
 from proser_core.config import FinetuneConfig
+from proser_core.data.splits import where
 
 ABOUT = {
     "recipe": pa.string(),
@@ -71,9 +73,10 @@ def _rows(table: SweepTable, trial: Row) -> list[dict[str, Any]]:
         {
             **shared,
             "num_known": split.num_known,
-            "num_unknown": setting,
+            "num_unknown": setting if isinstance(setting, int) else None,
+            "outliers": setting if isinstance(setting, str) else None,
             "openness": split.openness(setting),
-            **{name: metrics.get(f"test/unknown_{setting}/{name}") for name in OF_SETTING},
+            **{name: metrics.get(f"{where(setting)}/{name}") for name in OF_SETTING},
         }
         for setting in split.settings
     ]
@@ -81,7 +84,8 @@ def _rows(table: SweepTable, trial: Row) -> list[dict[str, Any]]:
 
 def _schema(table: SweepTable) -> pa.Schema:
     columns = ABOUT | _param_types(table) | dict.fromkeys(OF_TRIAL, pa.float64())
-    columns |= {"num_known": pa.int64(), "num_unknown": pa.int64(), "openness": pa.float64()}
+    columns |= {"num_known": pa.int64(), "num_unknown": pa.int64(), "outliers": pa.string()}
+    columns |= {"openness": pa.float64()}
     return pa.schema(columns | dict.fromkeys(OF_SETTING, pa.float64()))
 
 

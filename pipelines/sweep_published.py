@@ -7,6 +7,7 @@ over splits of test macro-F1, which have chosen nothing.
 from dataclasses import dataclass
 
 from pipelines.sweep_table import Point, Space, SweepTable, controls_of, mean
+from proser_core.data.splits import where
 from tune_spaces import Claim, Fields
 
 
@@ -23,7 +24,7 @@ class Verdict:
 def published_at(table: SweepTable, space: Space, point: Point, place: str, metric: str) -> float | None:
     """The number printed for this point, a fraction, where there is one for this place and metric."""
     for printed in space.told.published:
-        same_task = printed.num_known == table.num_known and place == f"test/unknown_{printed.num_unknown}"
+        same_task = printed.num_known == table.num_known and place == where(printed.num_unknown)
         if same_task and printed.metric == metric and point.has(printed.point):
             return printed.value
     return None
@@ -33,7 +34,7 @@ def lead_of(table: SweepTable, space: Space, place: str, metric: str) -> tuple[P
     """The one point that a claim puts above others at this place, and the claim in words."""
     for claim in space.told.claims:
         leads = [first for first, _ in claim.pairs]
-        places = [f"test/unknown_{setting}" for setting in _settings(table, claim)]
+        places = [where(setting) for setting in _settings(table, claim)]
         if metric == "macro_f1" and place in places and leads.count(leads[0]) == len(leads):
             point = _point(table, space, leads[0])
             if point is not None:
@@ -57,7 +58,7 @@ def _verdict(table: SweepTable, space: Space, claim: Claim, setting: int) -> Ver
         above, below = _point(table, space, first), _point(table, space, second)
         if above is None or below is None:
             continue
-        values, others = (point.values(f"test/unknown_{setting}/macro_f1") for point in (above, below))
+        values, others = (point.values(f"{where(setting)}/macro_f1") for point in (above, below))
         common = values.keys() & others.keys()
         measured += bool(common)
         held += mean(values[split] for split in common) > mean(others[split] for split in common)

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 
 from pipelines.summary import TITLES, percent
-from pipelines.sweep_figures.parts import gaps, where
+from pipelines.sweep_figures.parts import gaps
 from pipelines.sweep_published import Verdict, published_at, verdicts
 from pipelines.sweep_table import (
     CHOOSES,
@@ -25,6 +25,7 @@ from pipelines.sweep_table import (
     std,
     unfinished,
 )
+from proser_core.data.splits import in_words, where
 
 BEST = 5  # points of a space that the terminal shows
 LISTED = 30  # trials without a result that results.md lists
@@ -100,7 +101,7 @@ def _selected(table: SweepTable, space: Space) -> str:
     smallest = where(table.settings[0])
     return (
         f"selected {chosen.label}; development macro-F1 {spread(chosen, CHOOSES)}, "
-        f"test at {table.settings[0]} unknown: macro-F1 {spread(chosen, f'{smallest}/macro_f1')}, "
+        f"test at {in_words(table.settings[0])}: macro-F1 {spread(chosen, f'{smallest}/macro_f1')}, "
         f"AUC {spread(chosen, f'{smallest}/auroc')}."
     )
 
@@ -149,8 +150,10 @@ def markdown(table: SweepTable) -> str:
     lost = unfinished(table)
     if lost:
         parts += ["## Trials without a result\n", _lost(table)]
-    openness = ", ".join(f"{n} unknown {percent(table.openness(n))} %" for n in table.settings)
-    parts.append(f"Openness: {openness}. AUC / macro-F1 in percent; `trials.parquet` has every trial and metric.\n")
+    found = {in_words(setting): table.openness(setting) for setting in table.settings}
+    told = ", ".join(f"{name} {percent(openness)} %" for name, openness in found.items() if openness is not None)
+    openness = f"Openness: {told}. " if told else ""
+    parts.append(f"{openness}AUC / macro-F1 in percent; `trials.parquet` has every trial and metric.\n")
     return "\n".join(parts)
 
 
@@ -173,7 +176,7 @@ def _claim(found: Iterable[Verdict]) -> str:
 
 def _points_table(table: SweepTable, space: Space | None, points: list[Point]) -> str:
     """A row a point: splits, AUC / macro-F1 on development and at each setting, and the paper's number beside."""
-    places = {"development": "dev"} | {f"{n} unknown": where(n) for n in table.settings}
+    places = {"development": "dev"} | {in_words(setting): where(setting) for setting in table.settings}
     title, printed = _published(table, space) if space else ("", {})
     header = ["point" if space else "method", "splits", *places]
     header += [f"paper, {title}", "difference"] if printed else []
@@ -205,7 +208,7 @@ def _published(table: SweepTable, space: Space) -> tuple[str, dict[str, tuple[st
                 own = point.mean(f"{where(setting)}/{metric}")
                 cells[point.label] = (percent(value), "" if math.isnan(own) else _signed(own - value))
         if cells:
-            return f"{title} at {setting} unknown", cells
+            return f"{title} at {in_words(setting)}", cells
     return "", {}
 
 
@@ -219,7 +222,7 @@ def _cross(table: SweepTable, space: Space) -> str:
     for value in fields[down]:
         found = [space.find({down: value, across: other}) for other in fields[across]]
         rows.append([number(value), *(_cell(table, space, point, place) for point in found)])
-    title = f"macro-F1 on test images, %, {table.settings[0]} unknown; {down} downwards, {across} to the right"
+    title = f"macro-F1 on test images, %, {in_words(table.settings[0])}; {down} downwards, {across} to the right"
     has_paper = any(published_at(table, space, point, place, PAPERS) for point in space.points)
     return f"{title}{'; in brackets the paper' * has_paper}:\n\n" + _table(
         [f"{down} \\ {across}", *map(number, fields[across])], rows

@@ -15,7 +15,7 @@ import numpy as np
 
 from pipelines.figures import AXES
 from proser_core.config import from_json, to_json
-from proser_core.data.splits import ClassSplit
+from proser_core.data.splits import ClassSplit, Setting
 from proser_core.jobs.files import read_json, write_json
 from tune_spaces import Fields, Told, told
 
@@ -40,8 +40,8 @@ class SweepTable:
     controls: list[Row]  # split_index, name, metrics
 
     @property
-    def settings(self) -> tuple[int, ...]:
-        """Numbers of unknown classes, the same on every split."""
+    def settings(self) -> tuple[Setting, ...]:
+        """The test settings, the same on every split."""
         return next(iter(self.splits.values())).settings
 
     @property
@@ -49,8 +49,13 @@ class SweepTable:
         """Number of known classes K, the same on every split."""
         return next(iter(self.splits.values())).num_known
 
-    def openness(self, setting: int) -> float:
-        """Openness of a setting, a fraction."""
+    @property
+    def has_openness(self) -> bool:
+        """Whether the settings are numbers of unknown classes."""
+        return next(iter(self.splits.values())).has_openness
+
+    def openness(self, setting: Setting) -> float | None:
+        """Openness of a setting, a fraction; None of an outlier set."""
         return next(iter(self.splits.values())).openness(setting)
 
 

@@ -21,7 +21,7 @@ from pipelines.run import (
     execute,
     exit_code,
     opened,
-    say_defect,
+    say_defects,
     with_absolute_path,
 )
 from pipelines.scaling import largest_cluster
@@ -103,7 +103,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
     check_apart(request.recipe, request.data_dir, request.storage)
     where = f"storage {request.storage}, tracking {shown_uri()}"
     console.print(f"{request.title}: {where}", highlight=False, soft_wrap=True)
-    say_defect(request.recipe, console)
+    say_defects(request.recipe, request.data_dir, console)
     points, data = _points(request), _data(request)
     with opened(request.storage, console, f"proser sweep {request.title}") as store, outages_named():
         bf16 = resolve_precision(request.recipe)
@@ -139,10 +139,10 @@ def _points(request: SweepRequest) -> Points:
 
     recipe = request.recipe
     check_recipe(recipe)
-    if not (recipe.data.unknown_settings and recipe.data.has_development):
+    if not (recipe.data.settings and recipe.data.has_development):
         raise ConfigError(
             f"data.unknown_settings is {recipe.data.unknown_settings} and data.development {recipe.data.development}; "
-            "a sweep compares points on unknown classes: give both"
+            "a sweep compares points on unknown classes: give both, or data.outliers and the second"
         )
     drawn = [name for name in request.spaces if draws_values(name)]
     if drawn:
@@ -233,7 +233,7 @@ def _finish(request: SweepRequest, context: RunContext, started: float) -> int:
 
     inputs = {"recipes": request.recipes, "context": context}
     name = f"{request.recipe.name}: {', '.join(request.spaces)}"
-    context.track(lambda: context.parent.save_view(name, context.finetunes, request.recipe.data.unknown_settings))
+    context.track(lambda: context.parent.save_view(name, context.finetunes, request.recipe.data.settings))
     results = execute(sweep_dag, [LAST_STAGE], inputs, context)
     context.console.print()
     for table in sweep_tables(read_table(results[LAST_STAGE].path)):

@@ -57,6 +57,9 @@ class DataConfig:
     """Data set of the unknown test classes, such as cifar100 for CIFAR+10; empty is the same one."""
     unknown_settings: tuple[int, ...] = (15, 30, 45, 60, 85)
     """Numbers of unknown test classes, nested: one model is scored in each setting. May be empty."""
+    outliers: tuple[str, ...] = ()
+    """Outlier sets (see `proser list`), each a test setting of its own with as many images as there are known
+    test images. Then `unknown_settings` is empty. Source: sec. Open-Set Recognition, MNIST and CIFAR10."""
     development: str = "cifar10"
     """Unknowns that choose hyperparameters: the name of another data set, `held-out-N` for N further
     classes of the same one, or `none`. Disjoint from every test unknown. Source: method notes."""
@@ -91,6 +94,8 @@ class DataConfig:
             settings,
             "increasing positive numbers of classes, such as 15 30 45",
         )
+        if self.outliers:
+            self._check_outliers()
         if self.knows_all:
             _require(not settings, "data.unknown_settings", settings, "empty where data.num_known is 0, all classes")
             for name in ("unknown", "split_family"):  # the proxy draws what it holds out from the data set itself
@@ -122,6 +127,38 @@ class DataConfig:
             self.unknown,
             "empty where data.streaming is on: images of one data set are streamed",
         )
+
+    def _check_outliers(self) -> None:
+        """An outlier set is all that is unknown in its setting."""
+        names = self.outliers
+        _require(len(set(names)) == len(names), "data.outliers", names, "different outlier sets")
+        for field_name in ("unknown_settings", "unknown", "split_family"):
+            value = getattr(self, field_name)
+            _require(not value, f"data.{field_name}", value, "empty where data.outliers are the unknown test images")
+        _require(
+            not self.knows_all,
+            "data.num_known",
+            self.num_known,
+            f"the number of known classes of {self.name} (all of them, if you like) where data.outliers are given; 0 "
+            "asks for a proxy",
+        )
+        _require(
+            self.development not in names,
+            "data.development",
+            self.development,
+            "another data set than data.outliers, or none; else test unknowns would choose",
+        )
+        _require(
+            not self.streaming,
+            "data.outliers",
+            names,
+            "empty where data.streaming is on: images of one data set are streamed",
+        )
+
+    @property
+    def settings(self) -> tuple[int | str, ...]:
+        """The test settings: numbers of unknown classes, or names of outlier sets."""
+        return self.outliers or self.unknown_settings
 
     @property
     def knows_all(self) -> bool:

@@ -41,7 +41,7 @@ def _run(path: Path, out: Path) -> int:
 
     job = read_job_file(path)
     outcome = run(job, out, EpochProgress(sys.stderr))
-    for line in table(outcome.results["trainings"], job.recipe.data.unknown_settings):
+    for line in table(outcome.results["trainings"], job.recipe.data.settings):
         print(line)
     print(f"\nTrained now: {outcome.trained}. Metrics: {out / RESULTS}. Weights and logits: {out}")
     print(f"Where Ray and MLflow are: proser import {out}")
@@ -50,9 +50,11 @@ def _run(path: Path, out: Path) -> int:
     return 1 if outcome.failures else 0
 
 
-def table(trainings: dict[str, Any], settings: Sequence[int]) -> list[str]:
+def table(trainings: dict[str, Any], settings: Sequence[int | str]) -> list[str]:
     """Lines of the closing table: a row for each training and method, a column for each setting."""
-    rows = [["AUC / macro-F1, %", *(f"{count} unknown" for count in settings)]]
+    from proser_core.data.splits import in_words
+
+    rows = [["AUC / macro-F1, %", *map(in_words, settings)]]
     for training, entry in trainings.items():
         names = entry["methods"] or {"failed": {}}
         rows += [[f"{training}: {name}", *(_cell(metrics, n) for n in settings)] for name, metrics in names.items()]
@@ -60,8 +62,10 @@ def table(trainings: dict[str, Any], settings: Sequence[int]) -> list[str]:
     return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
 
 
-def _cell(metrics: dict[str, float], setting: int) -> str:
-    both = [metrics.get(f"test/unknown_{setting}/{name}") for name in ("auroc", "macro_f1")]
+def _cell(metrics: dict[str, float], setting: int | str) -> str:
+    from proser_core.data.splits import where
+
+    both = [metrics.get(f"{where(setting)}/{name}") for name in ("auroc", "macro_f1")]
     return " / ".join("-" if value is None else f"{100 * value:.1f}" for value in both)
 
 

@@ -8,9 +8,10 @@ from pipelines.stages.evaluate import read_evaluation
 from pipelines.stages.sweep import read_trials
 from pipelines.summary import markdown_table
 from proser_core.config import Recipe, from_json, to_json
-from proser_core.data.splits import ClassSplit
+from proser_core.data.splits import ClassSplit, setting_name, where
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.files import read_json, write_json
+from proser_core.jobs.preparing import CLASS_SPLIT
 from proser_core.jobs.spec import LOGITS, PROSER, TRIALS
 from proser_core.jobs.store import Artefact
 from proser_core.recognition.calibration import Calibration
@@ -27,12 +28,12 @@ def report(
     selected = evaluation["selected"]["key"]
     logits = load_logits(context.store.root / TRIALS / selected / LOGITS)
     for metric in ("macro_f1", "auroc"):
-        wheres = {"development": "dev"} if len(images.development) else {}
-        wheres |= {f"unknown_{n}": f"test/unknown_{n}" for n in images.split.settings}
-        for name, where in wheres.items():
-            figure = figures.over_points(trials, f"{where}/{metric}", selected)
+        places = {"development": "dev"} if len(images.development) else {}
+        places |= {setting_name(setting): where(setting) for setting in images.split.settings}
+        for name, place in places.items():
+            figure = figures.over_points(trials, f"{place}/{metric}", selected)
             figures.save(figure, folder / "points" / f"{metric}_{name}")
-        if images.split.settings:
+        if images.split.has_openness:
             against = figures.against_openness(evaluation, images.split, metric)
             figures.save(against, folder / f"{metric}_against_openness")
     calibration = from_json(Calibration, evaluation["methods"][PROSER]["report"]["calibration"])
@@ -41,11 +42,13 @@ def report(
     figures.save(figures.margins(scores, margin.formula, images), folder / "margins")
     if images.split.settings:
         figures.save(figures.over_known_rate(scores, images), folder / "macro_f1_over_known_rate")
-    write_json(folder / "class_split.json", read_json(task.path / "class_split.json"))
+    split = read_json(task.path / CLASS_SPLIT)
+    write_json(folder / CLASS_SPLIT, split)
     write_json(folder / "recipe.json", to_json(recipe))
     write_json(folder / "data_fingerprint.json", _fingerprint(task, images.split))
     write_json(folder / "evaluation.json", evaluation)
-    (folder / "results.md").write_text(markdown_table(recipe.name, evaluation, images.split))
+    notes = split.get("notes", {})
+    (folder / "results.md").write_text(markdown_table(recipe.name, evaluation, images.split, notes))
 
 
 def _fingerprint(task: Artefact, split: ClassSplit) -> dict[str, object]:

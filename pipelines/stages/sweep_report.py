@@ -9,11 +9,12 @@ from pipelines.figures import save
 from pipelines.sweep_figures.openness import against_openness
 from pipelines.sweep_figures.over_points import over_points
 from pipelines.sweep_figures.parallel import parallel_coordinates
-from pipelines.sweep_figures.parts import DEVELOPMENT, where
+from pipelines.sweep_figures.parts import DEVELOPMENT
 from pipelines.sweep_parquet import write_parquet
 from pipelines.sweep_summary import markdown
 from pipelines.sweep_table import Space, SweepTable, spaces_of, write_table
 from proser_core.config import Recipe, to_json
+from proser_core.data.splits import where
 from proser_core.jobs.files import write_json
 
 RECIPE = "recipe.json"
@@ -42,6 +43,7 @@ def figures_of(table: SweepTable, space: Space) -> dict[str, Figure]:
         figures[metric] = over_points(table, space, metric, [DEVELOPMENT, settings[0]])
         if len(settings) > 1:
             figures[f"{metric}_settings"] = over_points(table, space, metric, settings)
-        figures[f"{metric}_against_openness"] = against_openness(table, space, metric)
+        if table.has_openness:
+            figures[f"{metric}_against_openness"] = against_openness(table, space, metric)
     figures["parallel_coordinates"] = parallel_coordinates(table, space)
     return figures

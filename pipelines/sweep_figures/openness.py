@@ -14,10 +14,10 @@ from pipelines.sweep_figures.parts import (
     SELECTED,
     caption,
     legend_beside,
-    where,
 )
 from pipelines.sweep_published import lead_of
 from pipelines.sweep_table import Point, Space, SweepTable, controls_of, difference, mean, std
+from proser_core.data.splits import Setting, where
 
 BASE = "pretrained net, MSP"  # the paper's plain CNN
 NAMES = {BASE: f"plain CNN ({BASE})"}
@@ -72,10 +72,12 @@ def _style(position: int, line: Point, space: Space) -> dict[str, Any]:
     return {**style, "label": f"{line.label} (selected)", "lw": 2.6, "mec": SELECTED, "mew": 1.5}
 
 
-def _draw(axes: Axes, table: SweepTable, values: dict[int, list[float]], style: dict[str, Any], shift: float) -> None:
+def _draw(
+    axes: Axes, table: SweepTable, values: dict[Setting, list[float]], style: dict[str, Any], shift: float
+) -> None:
     """Mean and standard deviation at each setting that has a value."""
     settings = [setting for setting in table.settings if values[setting]]
-    xs = [100 * table.openness(setting) + shift for setting in settings]
+    xs = [100 * (table.openness(setting) or 0.0) + shift for setting in settings]
     means = [100 * mean(values[setting]) for setting in settings]
     spreads = [100 * std(values[setting]) for setting in settings]
     bars = [0.0 if math.isnan(spread) else spread for spread in spreads]

@@ -9,9 +9,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
-from pipelines.sweep_figures.parts import SELECTED, caption, percents, where
+from pipelines.sweep_figures.parts import SELECTED, caption, percents
 from pipelines.sweep_figures.scales import Scale
 from pipelines.sweep_table import CHOOSES, SHORT, Point, Space, SweepTable
+from proser_core.data.splits import in_words, where
 
 # the bright end of viridis is too pale for a line on white
 COLOURS = LinearSegmentedColormap.from_list("lines", matplotlib.colormaps["viridis"].reversed()(range(20, 256)))
@@ -26,8 +27,8 @@ def parallel_coordinates(table: SweepTable, space: Space) -> Figure:
     smallest = table.settings[0]
     metrics = {
         CHOOSES: "development\nmacro-F1, %",
-        f"{where(smallest)}/macro_f1": f"macro-F1, %,\n{smallest} unknown",
-        f"{where(smallest)}/auroc": f"AUC, %,\n{smallest} unknown",
+        f"{where(smallest)}/macro_f1": f"macro-F1, %,\n{in_words(smallest)}",
+        f"{where(smallest)}/auroc": f"AUC, %,\n{in_words(smallest)}",
     }
     finished = [point for point in space.points if not point.fate]
     fields = [Scale.of([point.params[name] for point in space.points]) for name in space.varied]

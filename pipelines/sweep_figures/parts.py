@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from pipelines.figures import AXES, LABELS
 from pipelines.sweep_table import Point, SweepTable
+from proser_core.data.splits import in_words, setting_at
 
 DEVELOPMENT = "dev"
 SELECTED = "#D55E00"
@@ -23,17 +24,12 @@ CONTROL_STYLES: dict[str, dict[str, Any]] = {
 OTHER_CONTROL: dict[str, Any] = {"color": "#888888", "linestyle": "-."}
 
 
-def where(setting: int) -> str:
-    """First part of the metrics of a test setting."""
-    return f"test/unknown_{setting}"
-
-
 def panel_title(place: str, metric: str) -> str:
     """What a panel shows: a metric on development data or at a test setting."""
     if place == DEVELOPMENT:
         return f"{LABELS[metric]}, development, %"
-    count = place.removeprefix("test/unknown_")
-    return f"{LABELS[metric]}, {count} unknown test class{'es' * (count != '1')}, %"
+    setting = setting_at(place)
+    return f"{LABELS[metric]}, {in_words(setting, 'test class' if setting == 1 else 'test classes')}, %"
 
 
 def axis_title(field: str) -> str:

@@ -18,6 +18,7 @@ from mlflow.entities import Metric, Param, Run, RunTag
 from pipelines.tracking import server, views
 from pipelines.tracking.limits import LONGEST_TAG, fitting, shortened
 from proser_core.config import FinetuneConfig, to_json
+from proser_core.data.splits import Setting
 from proser_core.jobs.spec import PROSER
 from proser_core.jobs.store import Artefact
 
@@ -82,7 +83,7 @@ class ParentRun:
             self._children[trial_key] = ChildRun.of(self.client, run)
         return self._children[trial_key]
 
-    def save_view(self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[int]) -> None:
+    def save_view(self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[Setting]) -> None:
         """Save the UI's view of this sweep, with the fields that vary over its trials as columns."""
         points = [to_json(tuned) for tuned in finetunes if tuned.objective == "proser"]
         varied = [name for name in FinetuneConfig.__dataclass_fields__ if len({each[name] for each in points}) > 1]

@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from proser_core.data.splits import Setting, where
+
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
@@ -41,7 +43,7 @@ def save_sweep_view(
     parent_run_id: str,
     name: str,
     fields: Sequence[str],
-    settings: Sequence[int],
+    settings: Sequence[Setting],
 ) -> None:
     """Save, or replace, the view of a sweep in which `fields` of the trials' params vary; the oldest ones go."""
     tags = client.get_experiment(experiment_id).tags
@@ -56,10 +58,10 @@ def save_sweep_view(
         client.delete_experiment_tag(experiment_id, tag)
 
 
-def view_state(parent_run_id: str, fields: Sequence[str], settings: Sequence[int]) -> dict[str, Any]:
+def view_state(parent_run_id: str, fields: Sequence[str], settings: Sequence[Setting]) -> dict[str, Any]:
     """The UI's own description of a page: filter, order, columns, charts."""
     ends = list(dict.fromkeys((settings[0], settings[-1])))
-    tested = [f"test/unknown_{setting}/{metric}" for setting in ends for metric in ("macro_f1", "auroc")]
+    tested = [f"{where(setting)}/{metric}" for setting in ends for metric in ("macro_f1", "auroc")]
     told = [f"metrics.`{POINT}{name}`" if name in NUMERIC else f"params.`{name}`" for name in fields]
     metrics = [f"metrics.`{name}`" for name in (CHOOSES, "dev/auroc", *tested, "test/closed_set_accuracy")]
     columns = ["params.`split_index`", *told, *metrics]

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from proser_core.class_names import check_class_names
 from proser_core.config import DataConfig
 from proser_core.data.image_sets import ImageSet, ImageSource
+from proser_core.data.outlier_sets import check_outliers, load_outliers
 from proser_core.data.sources import count_classes, has_own_validation, index_images, load_images
 from proser_core.data.splits import ClassSplit, draw_split
 from proser_core.data.stored import StoredImages
@@ -33,7 +35,7 @@ def make_task(
     if unpacked is not None:
         read = partial(index_images, data_dir=data_dir, size=config.image_size, unpacked=unpacked)
     known = read(config.name, "train", classes=split.known)
-    tested = _test_images(config, split, read, count_classes(config.name, data_dir))
+    tested = _test_images(config, split, read, data_dir)
     names = tuple(known.class_names[class_id] for class_id in split.known)
     check_class_names(names)
     if has_own_validation(config.name, data_dir):
@@ -63,17 +65,31 @@ def make_task(
 
 
 def split_of(config: DataConfig, data_dir: Path | None) -> ClassSplit:
-    """The class split of a recipe's data. Raises DataError for a data set that is not found, or too small."""
+    """The class split of a recipe's data.
+
+    Raises DataError for a data set that is not found, or too small, ConfigError for an outlier set that does not fit.
+    """
+    check_outliers(config)
     foreign = count_classes(config.unknown, data_dir) if config.unknown else 0
     return draw_split(config, count_classes(config.name, data_dir), foreign)
 
 
-def _test_images(config: DataConfig, split: ClassSplit, read: Callable[..., ImageSet], num_classes: int) -> ImageSet:
-    """Of known and unknown classes; those of another data set follow, with labels from `num_classes` on."""
-    if not config.unknown:
+def _test_images(
+    config: DataConfig, split: ClassSplit, read: Callable[..., ImageSet], data_dir: Path | None
+) -> ImageSet:
+    """Of known and unknown classes; those of another data set, or of outlier sets, follow, with labels from the number
+    of classes on."""
+    if not (config.unknown or config.outliers):
         return read(config.name, "test", classes=split.known + split.unknown)
     known = read(config.name, "test", classes=split.known)
-    foreign = read(config.unknown, "test", classes=[number - num_classes for number in split.unknown])
+    num_classes = len(known.class_names)
+    if config.outliers:
+        options: dict[str, Any] = {"size": config.image_size, "count": len(known)}
+        sets = [load_outliers(name, data_dir, **options) for name in config.outliers]
+        labels = np.repeat(np.arange(len(sets)), len(known))
+        foreign = ImageSet(np.concatenate(sets), labels, config.outliers)
+    else:
+        foreign = read(config.unknown, "test", classes=[number - num_classes for number in split.unknown])
     assert isinstance(known.images, np.ndarray)  # the recipe refuses to stream two data sets
     assert isinstance(foreign.images, np.ndarray)
     return ImageSet(

@@ -9,39 +9,75 @@ from proser_core.config import DataConfig
 from proser_core.data.split_families import published_lists
 from proser_core.errors import ConfigError, DataError
 
+Setting = int | str
+"""A test setting: a number of unknown classes, or the name of an outlier set."""
+
 
 @dataclass(frozen=True)
 class ClassSplit:
     """Class ids of a data set by role. The order of `known` is the index 0..K-1 of the network. Unknown classes of
-    another data set have ids from the number of classes of the first one on.
+    another data set, and outlier sets, have ids from the number of classes of the first one on.
 
-    `unknown` is ordered too: the setting with N unknown classes takes its first N.
+    `unknown` is ordered too: the setting with N unknown classes takes its first N; an outlier set, which is one class
+    without a name, has its own place among the settings.
     """
 
     known: tuple[int, ...]
     unknown: tuple[int, ...]
-    settings: tuple[int, ...]
+    settings: tuple[Setting, ...]
     development: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         roles = self.known + self.unknown + self.development
         if len(set(roles)) != len(roles):
             raise DataError("a class has two roles in the class split; known, unknown and development must be disjoint")
-        if self.settings and max(self.settings) > len(self.unknown):
-            raise DataError(f"a setting takes {max(self.settings)} unknown classes; the split has {len(self.unknown)}")
+        counts = [setting for setting in self.settings if isinstance(setting, int)]
+        if counts and max(counts) > len(self.unknown):
+            raise DataError(f"a setting takes {max(counts)} unknown classes; the split has {len(self.unknown)}")
+        if len(counts) < len(self.settings) and (counts or len(self.settings) != len(self.unknown)):
+            raise DataError(f"the settings are {self.settings}; of outlier sets each is one class, and stands alone")
 
     @property
     def num_known(self) -> int:
         """Number of known classes K."""
         return len(self.known)
 
-    def unknown_in(self, setting: int) -> tuple[int, ...]:
-        """Class ids that are unknown in the setting with `setting` unknown classes."""
-        return self.unknown[:setting]
+    @property
+    def has_openness(self) -> bool:
+        """Whether the settings are numbers of unknown classes; an outlier set has no classes to count."""
+        return any(isinstance(setting, int) for setting in self.settings)
 
-    def openness(self, setting: int) -> float:
-        """Openness of a setting, a fraction."""
-        return openness(self.num_known, self.num_known + setting)
+    def unknown_in(self, setting: Setting) -> tuple[int, ...]:
+        """Class ids that are unknown in a setting: its first so many, or that of its outlier set."""
+        if isinstance(setting, int):
+            return self.unknown[:setting]
+        return (self.unknown[self.settings.index(setting)],)
+
+    def openness(self, setting: Setting) -> float | None:
+        """Openness of a setting, a fraction; None of an outlier set."""
+        return openness(self.num_known, self.num_known + setting) if isinstance(setting, int) else None
+
+
+def setting_name(setting: Setting) -> str:
+    """As metrics and files have it: `unknown_15`, `omniglot`."""
+    return f"unknown_{setting}" if isinstance(setting, int) else setting
+
+
+def where(setting: Setting) -> str:
+    """First part of the metrics on the test images of a setting: `test/unknown_15`, `test/omniglot`."""
+    return f"test/{setting_name(setting)}"
+
+
+def setting_at(place: str) -> Setting:
+    """Inverse of `where`."""
+    name = place.removeprefix("test/")
+    count = name.removeprefix("unknown_")
+    return int(count) if count != name and count.isdecimal() else name
+
+
+def in_words(setting: Setting, noun: str = "") -> str:
+    """For people: `15 unknown`, with a noun `15 unknown classes`; of an outlier set its name."""
+    return f"{setting} unknown {noun}".strip() if isinstance(setting, int) else setting
 
 
 def openness(num_train: int, num_test: int) -> float:
@@ -53,8 +89,9 @@ def draw_split(config: DataConfig, num_classes: int, num_foreign: int = 0) -> Cl
     """Permute the class ids with PCG64(split_index); known first, then development, then unknown. Or take the
     published lists of a family.
 
-    `num_foreign` is how many classes `data.unknown` has; their ids follow those of `data.name`. The paper's own draw is
-    unpublished. Raises DataError where a data set has too few classes, ConfigError for a family that does not fit.
+    `num_foreign` is how many classes `data.unknown` has; their ids, or those of `data.outliers`, follow those of
+    `data.name`. The paper's own draw is unpublished. Raises DataError where a data set has too few classes, ConfigError
+    for a family that does not fit.
     """
     if config.split_family:
         return _published_split(config, num_classes)
@@ -71,18 +108,19 @@ def draw_split(config: DataConfig, num_classes: int, num_foreign: int = 0) -> Cl
         raise DataError(
             f"{config.unknown} has {num_foreign} classes, and data.unknown_settings asks for {widest}; lower it"
         )
-    if needed == config.num_known == num_classes and not config.unknown:  # nothing to draw
-        return ClassSplit(tuple(range(num_classes)), (), ())
-    order = _permuted(config, num_classes)
+    nothing_to_draw = needed == config.num_known == num_classes and not config.unknown
+    order = list(range(num_classes)) if nothing_to_draw else _permuted(config, num_classes)
     after_known = config.num_known + config.num_development
-    unknown = order[after_known:]
+    unknown = order[after_known:][:widest]
     if config.unknown:
-        unknown = [num_classes + number for number in _permuted(config, num_foreign)]
+        unknown = [num_classes + number for number in _permuted(config, num_foreign)][:widest]
+    if config.outliers:
+        unknown = [num_classes + position for position in range(len(config.outliers))]
     return ClassSplit(
         known=tuple(order[: config.num_known]),
         development=tuple(order[config.num_known : after_known]),
-        unknown=tuple(unknown[:widest]),
-        settings=config.unknown_settings,
+        unknown=tuple(unknown),
+        settings=config.settings,
     )
 
 

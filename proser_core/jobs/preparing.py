@@ -16,6 +16,7 @@ from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.store import Artefact, Built, Store
 
 AUGMENTATION_ONLY = ("flip", "padding", "download")
+CLASS_SPLIT = "class_split.json"
 ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
 
 
@@ -24,6 +25,7 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
 
     Raises DataError where a data set is not found, ConfigError for one that cannot be streamed as it lies.
     """
+    from proser_core.data.outlier_sets import outlier_fingerprints
     from proser_core.data.sources import check_streamed, fingerprints
 
     files = []
@@ -31,6 +33,8 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
         if recipe.data.streaming:
             check_streamed(name, data_dir)
         files += fingerprints(name, data_dir, download=recipe.data.download)
+    for name in recipe.data.outliers:
+        files += outlier_fingerprints(name, data_dir)
     return {"data": data_fields(recipe), "files": files, "seed": recipe.seed}
 
 
@@ -46,17 +50,19 @@ def data_fields(recipe: Recipe) -> dict[str, Any]:
 
 
 def prepare(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | None = None) -> Built:
-    """Write the task's arrays, and its class split for people.
+    """Write the task's arrays, and its class split for people, with what they must know of its outlier sets.
 
     To stream Parquet files, their images are unpacked into `store`, once for all tasks of a data set.
     """
+    from proser_core.data.outlier_sets import outlier_notes
     from proser_core.data.preparation import make_task
 
     unpacked = _unpacked(recipe, data_dir, store) if recipe.data.streaming else None
     places = None if unpacked is None else {name: artefact.path for name, artefact in unpacked.items()}
     task = make_task(recipe.data, data_dir, recipe.seed, places)
     task.save(folder)
-    write_json(folder / "class_split.json", describe_split(task.class_names, to_json(task.split)))
+    notes = {"notes": found} if (found := outlier_notes(recipe.data.outliers, data_dir)) else {}
+    write_json(folder / CLASS_SPLIT, describe_split(task.class_names, to_json(task.split)) | notes)
     return Built(linked=tuple((places or {}).values()))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proser_core.data.splits import ClassSplit
+from proser_core.data.splits import ClassSplit, Setting, setting_name
 from proser_core.recognition.scoring import OpenSetScores
 
 POSITIVE_RATE = 0.95  # share of unknown images that must be found, for FPR95
@@ -16,9 +16,9 @@ POSITIVE_RATE = 0.95  # share of unknown images that must be found, for FPR95
 
 @dataclass(frozen=True)
 class SettingMetrics:
-    """Metrics of one openness setting."""
+    """Metrics of one test setting; an outlier set has no openness."""
 
-    openness: float
+    openness: float | None
     auroc: float
     aupr: float
     fpr95: float
@@ -33,17 +33,18 @@ class TestMetrics:
     closed_set_accuracy: float
     known_rate: float
     known_accuracy: float
-    settings: dict[int, SettingMetrics]
+    settings: dict[Setting, SettingMetrics]
 
     def flat(self) -> dict[str, float]:
-        """As `closed_set_accuracy`, `unknown_15/auroc` and so on."""
+        """As `closed_set_accuracy`, `unknown_15/auroc`, `omniglot/auroc` and so on."""
         flat = {
             "closed_set_accuracy": self.closed_set_accuracy,
             "known_rate": self.known_rate,
             "known_accuracy": self.known_accuracy,
         }
         for setting, metrics in self.settings.items():
-            flat |= {f"unknown_{setting}/{name}": value for name, value in vars(metrics).items()}
+            named = {f"{setting_name(setting)}/{name}": value for name, value in vars(metrics).items()}
+            flat |= {name: value for name, value in named.items() if value is not None}
         return flat
 
 
@@ -59,7 +60,7 @@ def evaluate_settings(
     correct = scores.known_predictions[is_known] == targets[is_known]
     ranks = KnownRanks.of(margins[is_known], correct)
     known_confusion = _confusion(targets[is_known], predictions[is_known], scores.num_known)
-    settings = {}
+    settings: dict[Setting, SettingMetrics] = {}
     for setting in split.settings:
         rows = np.isin(class_ids, split.unknown_in(setting))
         confusion = known_confusion + _confusion(targets[rows], predictions[rows], scores.num_known)
@@ -165,8 +166,8 @@ def macro_f1_curve(
 
 def macro_f1_curves(
     scores: OpenSetScores, targets: np.ndarray, class_ids: np.ndarray, split: ClassSplit, thresholds: np.ndarray
-) -> dict[int, np.ndarray]:
-    """`macro_f1_curve` of every openness setting, float64[T] by number of unknown classes.
+) -> dict[Setting, np.ndarray]:
+    """`macro_f1_curve` of every test setting, float64[T].
 
     Arguments as in `evaluate_settings`; the known images are counted once for all settings.
     """

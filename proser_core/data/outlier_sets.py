@@ -1,0 +1,96 @@
+"""Outlier sets by name: test images of one unknown class without a name, each set a test setting of its own.
+
+Some are read, some generated. Which images are taken, and what is generated, is drawn once and for all: every seed,
+class split and method is tested on the same ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from proser_core.config import DataConfig
+from proser_core.data import grey_outliers
+from proser_core.data.places import Find, Fingerprints, Place
+from proser_core.errors import ConfigError, DataError
+from proser_core.naming import look_up
+from proser_core.rng import keyed_generator
+
+
+@dataclass(frozen=True)
+class OutlierSet:
+    """Where a set is looked for, in words and in code; `classes_of` is the data set that shares its classes."""
+
+    name: str
+    needs: str
+    find: Find
+    origin: str = ""
+    classes_of: str = ""
+
+
+OUTLIERS = {
+    each.name: each
+    for each in (
+        OutlierSet("omniglot", grey_outliers.OMNIGLOT, grey_outliers.find_omniglot, grey_outliers.OMNIGLOT_ORIGIN),
+        OutlierSet("mnist-noise", "MNIST in any of its layouts", grey_outliers.find_mnist_noise),
+        OutlierSet("noise", "nothing", grey_outliers.find_noise),
+    )
+}
+
+
+def check_outliers(config: DataConfig) -> None:
+    """Raises ConfigError for a set that is none, and for one of the classes that are known or choose."""
+    for name in config.outliers:
+        shared = look_up("outlier set", name, OUTLIERS).classes_of
+        if shared and shared in (config.name, config.development):
+            role = "known" if shared == config.name else "the development unknowns"
+            raise ConfigError(
+                f"data.outliers has {name}, whose classes are those of {shared}, and these are {role}; leave one out"
+            )
+
+
+def find_outliers(name: str, data_dir: Path | None) -> Place | None:
+    """Where a set lies below `data_dir`, or None."""
+    return look_up("outlier set", name, OUTLIERS).find(data_dir)
+
+
+def outlier_fingerprints(name: str, data_dir: Path | None) -> Fingerprints:
+    """As `sources.fingerprints`; nothing of a generated set. Raises DataError where the set is not found."""
+    return _place(name, data_dir).fingerprints()
+
+
+def outlier_notes(names: Sequence[str], data_dir: Path | None) -> dict[str, str]:
+    """What whoever reads a result must know of the sets as they lie there, by name; of most of them nothing."""
+    notes = {name: _place(name, data_dir).note for name in names}
+    return {name: note for name, note in notes.items() if note}
+
+
+def load_outliers(name: str, data_dir: Path | None, *, size: int, count: int) -> np.ndarray:
+    """uint8[count, size, size, 3]: as many images as there are known test images.
+
+    Raises DataError where the set is not found, damaged, or has fewer.
+    """
+    place = _place(name, data_dir)
+    if place.count is None:
+        return place.read(np.arange(count), size)
+    if count > place.count:
+        raise DataError(
+            f"{name} has {place.count:,} images and there are {count:,} known test images; as many are needed. Choose "
+            "another outlier set"
+        )
+    rows = keyed_generator(0, f"outliers {name}").permutation(place.count)[:count]
+    return place.read(np.sort(rows), size)
+
+
+def _place(name: str, data_dir: Path | None) -> Place:
+    place = find_outliers(name, data_dir)
+    if place is None:
+        about = OUTLIERS[name]
+        where = "no data directory was given" if data_dir is None else f"{data_dir} does not hold it"
+        origin = f" {about.origin}." if about.origin else ""
+        raise DataError(
+            f"the outlier set {name} was not found: {where}; need {about.needs} in it.{origin} Give its directory "
+            "(--data-dir, or data_dir in JOB.json); data.download does not fetch outlier sets"
+        )
+    return place

@@ -1,0 +1,63 @@
+"""`Place`: images that were found on disk, or are to be generated, before any is decoded."""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from proser_core.data.image_folders import ENDINGS, files_below
+
+Fingerprints = list[tuple[str, int, int | str]]
+Decode = Callable[[int], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a set of images was found.
+
+    `read` gives uint8[n, size, size, 3] of rows int64[n] in 0..count-1, of a generated set (count None) of any rows.
+    `note` is what a reader of results must know.
+    """
+
+    layout: str
+    read: Callable[[np.ndarray, int], np.ndarray]
+    fingerprints: Callable[[], Fingerprints]
+    count: int | None = None
+    note: str = ""
+
+
+Find = Callable[[Path | None], Place | None]
+
+
+def decoded(decode: Decode, count: int, size: int) -> np.ndarray:
+    """uint8[count, size, size, 3]: `decode(0)`, `decode(1)`, ..., by as many threads as there are cores."""
+    images = np.empty((count, size, size, 3), np.uint8)
+
+    def fill(row: int) -> None:
+        images[row] = decode(row)
+
+    with ThreadPoolExecutor() as pool:
+        for _ in pool.map(fill, range(count)):
+            pass
+    return images
+
+
+def image_paths(folder: Path) -> list[str]:
+    """All images below a folder, in the order of their paths. Raises DataError for a folder that cannot be read."""
+    found = files_below(os.path.abspath(folder))
+    return [entry.path for entry in found if entry.name.lower().endswith(ENDINGS)]
+
+
+def files_fingerprint(name: str, paths: Sequence[str], root: Path) -> tuple[str, int, str]:
+    """`name`, bytes of all files, and a digest of their names below `root`, sizes and times of change."""
+    digest, total = hashlib.sha256(), 0
+    for path in paths:
+        about = os.stat(path)
+        total += about.st_size
+        text = f"{os.path.relpath(path, root)}\0{about.st_size}\0{about.st_mtime_ns}\0"
+        digest.update(text.encode(errors="surrogateescape"))
+    return name, total, digest.hexdigest()
