@@ -1,0 +1,120 @@
+"""What the figures of the paper show: the data in them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from scipy.integrate import quad
+from scipy.stats import beta
+
+from pipelines.figures import save
+from pipelines.paper_figures.beta_densities import beta_densities, density
+from pipelines.paper_figures.outlier_examples import examples, outlier_examples
+from pipelines.paper_figures.running_time import running_time, shown
+from proser_core.errors import ConfigError
+from tune_spaces.mixup_alpha import ALPHAS
+
+
+def images(count: int, size: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
+
+
+def words(figure: Figure) -> str:
+    """Everything that is written in a figure."""
+    return "\n".join(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
+
+
+SETS = {"MNIST": images(7, 8, 0), "Omniglot": images(3, 8, 1), "Noise": images(25, 12, 2)}
+FIGURES = {
+    "beta_densities": lambda: beta_densities(ALPHAS),
+    "outlier_examples": lambda: outlier_examples(SETS, columns=4),
+    "running_time": lambda: running_time({"Softmax": 60.0, "PROSER": 90.0}, "digits", not_measured=["OSRCI"]),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_saved_as_a_picture_and_as_vectors_and_equal_ones_alike(name: str, tmp_path: Path) -> None:
+    for folder in ("first", "second"):
+        save(FIGURES[name](), tmp_path / folder / name)
+    png, svg = (tmp_path / f"first/{name}.png", tmp_path / f"first/{name}.svg")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in svg.read_text()
+    assert png.read_bytes() == (tmp_path / f"second/{name}.png").read_bytes()
+    assert svg.read_bytes() == (tmp_path / f"second/{name}.svg").read_bytes()
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_a_density_is_that_of_beta_and_has_an_area_of_one(alpha: float) -> None:
+    ratios = np.linspace(0, 1, 101)[1:-1]
+    np.testing.assert_allclose(density(alpha, ratios), beta.pdf(ratios, alpha, alpha), rtol=1e-12)
+    area, _ = quad(lambda ratio: density(alpha, np.asarray(ratio)), 0, 1)
+    assert area == pytest.approx(1.0, abs=1e-6)
+
+
+def test_each_alpha_has_a_panel_with_its_density_before_those_of_the_others() -> None:
+    figure = beta_densities(ALPHAS)
+    assert [axes.get_title() for axes in figure.axes] == ["alpha = 0.4", "alpha = 1", "alpha = 1.5", "alpha = 2"]
+    for axes, alpha in zip(figure.axes, ALPHAS, strict=True):
+        (line,) = [line for line in axes.lines if line.get_label() == f"{alpha:g}"]
+        np.testing.assert_allclose(line.get_ydata(), beta.pdf(line.get_xdata(), alpha, alpha))
+        assert len(axes.lines) == len(ALPHAS)
+        assert all(other.get_zorder() < line.get_zorder() for other in axes.lines if other is not line)
+
+
+def test_examples_go_through_a_whole_set_from_its_first_to_its_last_image() -> None:
+    numbered = np.arange(101, dtype=np.uint8)[:, None, None, None] * np.ones((1, 8, 8, 3), np.uint8)
+    assert examples(numbered, 5)[:, 0, 0, 0].tolist() == [0, 25, 50, 75, 100]
+    assert len(examples(numbered[:3], 5)) == 3
+
+
+def test_every_set_has_a_row_of_its_own_images_and_the_known_one_is_first() -> None:
+    figure = outlier_examples(SETS, columns=4)
+    drawn = [axes.images[0].get_array() for axes in figure.axes]
+    expected = [image for name in SETS for image in examples(SETS[name], 4)]
+    assert len(drawn) == len(expected) == 4 + 3 + 4
+    assert all(np.array_equal(got, wanted) for got, wanted in zip(drawn, expected, strict=True))
+    labels = [axes.get_ylabel() for axes in figure.axes if axes.get_ylabel()]
+    assert labels == ["MNIST\n(known)", "Omniglot", "Noise"]
+    tops = [axes.get_position().y1 for axes in figure.axes if axes.get_ylabel()]
+    assert tops[0] - tops[1] > tops[1] - tops[2] > 0
+
+
+def test_bars_are_as_high_as_the_seconds_and_their_axis_is_logarithmic() -> None:
+    seconds = {"Softmax": 61.0, "OpenMax": 64.2, "PROSER": 3700.0}
+    figure = running_time(seconds, "MNIST", not_measured=["OSRCI", "GFROSR"])
+    (axes,) = figure.axes
+    assert axes.get_yscale() == "log"
+    assert [bar.get_height() for bar in axes.patches] == [*seconds.values()]
+    assert axes.get_ylim()[0] < 61.0
+    assert axes.get_ylim()[1] > 3700.0
+    assert [label.get_text() for label in axes.get_xticklabels()] == [*seconds, "OSRCI", "GFROSR"]
+    assert words(figure).count("not measured") == 2
+    assert "1.03 h\n60.66 x Softmax" in words(figure)
+
+
+def test_bars_differ_in_lightness_too() -> None:
+    figure = running_time({"Softmax": 1.0, "OpenMax": 2.0, "PROSER": 3.0}, "digits")
+    greys = sorted(np.dot(to_rgb(bar.get_facecolor()), (0.299, 0.587, 0.114)) for bar in figure.axes[0].patches)
+    hatches = {bar.get_hatch() for bar in figure.axes[0].patches}
+    assert len(hatches) == 3
+    assert min(np.diff(greys)) > 0.01
+
+
+def test_published_times_stand_at_their_methods_as_hollow_marks() -> None:
+    figure = running_time({"Softmax": 60.0}, "MNIST", not_measured=["OSRCI"], published={"OSRCI": 9000.0})
+    (line,) = figure.axes[0].lines
+    assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([1], [9000.0])
+    assert len(figure.axes[0].patches) == 1
+
+
+@pytest.mark.parametrize("seconds", [{}, {"Softmax": 0.0}, {"Softmax": float("nan")}])
+def test_a_time_that_is_none_is_refused(seconds: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="finite seconds above 0"):
+        running_time(seconds, "MNIST")
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.51, "0.51 s"), (59.94, "59.9 s"), (90, "1.5 min"), (7200, "2 h")])
+def test_a_time_is_shown_in_the_largest_unit_that_it_fills(seconds: float, expected: str) -> None:
+    assert shown(seconds) == expected
