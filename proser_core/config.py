@@ -25,6 +25,7 @@ BatchUse = Literal["half", "all"]
 Start = Literal["pretrained", "scratch"]
 SplitPoint = Literal["early", "middle", "late"]
 Flips = Literal["random", "alternating"]
+LossForm = Literal["paper", "released"]
 
 
 def _require(condition: bool, name: str, got: object, need: str) -> None:
@@ -293,6 +294,9 @@ class FinetuneConfig(OptimizerConfig):
     mixture_batch_norm: BatchNormSharing = "shared"
     """Whether mixtures share the batch statistics of clean images after the split point, or are
     normalised apart and leave the running statistics alone. Source: method notes."""
+    loss_form: LossForm = "paper"
+    """released: the first term of l1 and l2 see all C dummies, K+C logits, l2's target is the first of
+    them, and pairs of one class are mixed too. Source: the authors' released code; method notes."""
 
     def __post_init__(self) -> None:
         self._check("finetune")
@@ -301,6 +305,7 @@ class FinetuneConfig(OptimizerConfig):
         _require_choice("finetune.batch_use", self.batch_use, BatchUse)
         _require_choice("finetune.mixup", self.mixup, MixupPlace)
         _require_choice("finetune.mixture_batch_norm", self.mixture_batch_norm, BatchNormSharing)
+        _require_choice("finetune.loss_form", self.loss_form, LossForm)
         _require(
             self.batch_size % 2 == 0,
             "finetune.batch_size",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from proser_core.config import FinetuneConfig
 
-PLACEHOLDER_FIELDS = ("beta", "gamma", "num_dummies", "alpha", "batch_use", "mixup", "mixture_batch_norm")
+PLACEHOLDER_FIELDS = ("beta", "gamma", "num_dummies", "alpha", "batch_use", "mixup", "mixture_batch_norm", "loss_form")
 """Fields that mean nothing to a fine-tune without placeholders."""
 OPEN_SET = FinetuneConfig(batch_size=64, lr=0.02, schedule="one_cycle", batch_use="all", gamma=0.0)
 """The fine-tune that was found best on development data (docs/method-notes.md): dummies alone, every
@@ -34,6 +34,12 @@ def mixup_only(own: FinetuneConfig) -> FinetuneConfig:
 def dummies_only(own: FinetuneConfig) -> FinetuneConfig:
     """Classifier placeholders alone (fig. Macro F1 against varying openness)."""
     return replace(paper(own), gamma=0.0)
+
+
+def released(own: FinetuneConfig) -> FinetuneConfig:
+    """The losses of the authors' released code, and their weights there, which are no options of it; C and alpha,
+    which are, as in the paper."""
+    return replace(paper(own), loss_form="released", gamma=0.01)
 
 
 def control(tuned: FinetuneConfig) -> FinetuneConfig:

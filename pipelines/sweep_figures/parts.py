@@ -18,6 +18,7 @@ LINES = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # of Okabe and 
 CONTROL_STYLES: dict[str, dict[str, Any]] = {
     "pretrained net, MSP": {"color": "#000000", "linestyle": (0, (1, 1.5))},
     "pretrained net, MaxLogit": {"color": "#000000", "linestyle": (0, (6, 2))},
+    "pretrained net, OpenMax": {"color": "#000000", "linestyle": (0, (6, 2, 1, 2))},
     "CE fine-tune, MSP": {"color": "#888888", "linestyle": (0, (1, 1.5))},
     "CE fine-tune, MaxLogit": {"color": "#888888", "linestyle": (0, (6, 2))},
 }

@@ -4,11 +4,23 @@ from proser_core.baselines.cross_entropy import CE_FINETUNE, CE_FINETUNE_TUNED
 from proser_core.baselines.max_logit import MAX_LOGIT
 from proser_core.baselines.method import Method
 from proser_core.baselines.msp import SOFTMAX
-from proser_core.baselines.placeholders import DUMMY, MIXUP, PROSER, PROSER_TUNED
+from proser_core.baselines.openmax import OPENMAX
+from proser_core.baselines.placeholders import DUMMY, MIXUP, PROSER, PROSER_RELEASED, PROSER_TUNED
 
 METHODS: dict[str, Method] = {
     method.name: method
-    for method in (SOFTMAX, MAX_LOGIT, CE_FINETUNE, CE_FINETUNE_TUNED, MIXUP, DUMMY, PROSER, PROSER_TUNED)
+    for method in (
+        SOFTMAX,
+        MAX_LOGIT,
+        OPENMAX,
+        CE_FINETUNE,
+        CE_FINETUNE_TUNED,
+        MIXUP,
+        DUMMY,
+        PROSER,
+        PROSER_TUNED,
+        PROSER_RELEASED,
+    )
 }
 
 __all__ = ["METHODS", "Method"]

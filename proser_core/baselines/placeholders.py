@@ -9,3 +9,6 @@ MIXUP = Method("Mixup", f"{PAPER}, ablation", always(placeholder_gap), finetune=
 DUMMY = Method("Dummy", f"{PAPER}, ablation", always(placeholder_gap), finetune=finetunes.dummies_only)
 PROSER = Method("PROSER", PAPER, always(placeholder_gap), finetune=finetunes.paper)
 PROSER_TUNED = Method("PROSER, tuned", "docs/method-notes.md", always(PlaceholderMargin(0.0)), finetune=finetunes.tuned)
+PROSER_RELEASED = Method(
+    "PROSER, released form", "authors' released code", always(placeholder_gap), finetune=finetunes.released
+)

@@ -28,7 +28,7 @@ from proser_core.learning.step import Arithmetic
 from proser_core.memory import keep_freed_memory
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
-from proser_core.recognition.logits import PARTS, compute_logits, save_logits
+from proser_core.recognition.logits import PARTS, TRAIN, compute_logits, save_logits
 
 
 def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream = lambda stored: stored) -> None:
@@ -110,7 +110,8 @@ def _build(
 def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask) -> None:
     folder, normalisation = Path(job.folder), (task.mean, task.std)
     device = next(net.parameters()).device
-    tables = {part: compute_logits(net, getattr(task, part).images, normalisation, device) for part in PARTS}
+    parts = (*PARTS, TRAIN) if job.kind == "pretrain" else PARTS  # methods are fitted to the closed-set net
+    tables = {part: compute_logits(net, getattr(task, part).images, normalisation, device) for part in parts}
     if not all(np.isfinite(table.known).all() and np.isfinite(table.dummies).all() for table in tables.values()):
         raise TrainingError(
             "the network gives logits that are not finite, and they must stay finite; lower the learning rate, "

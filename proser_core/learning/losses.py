@@ -13,6 +13,11 @@ def augmented_logits(logits: ClassLogits) -> Tensor:
     return torch.cat([known, dummies.amax(dim=1, keepdim=True)], dim=1)
 
 
+def all_logits(logits: ClassLogits) -> Tensor:
+    """`[W^T phi(x), w_hat_1^T phi(x), ..., w_hat_C^T phi(x)]`, float32[B, K+C]: what the released code has there."""
+    return torch.cat([logits.known.float(), logits.dummies.float()], dim=1)
+
+
 def closed_set_losses(augmented: Tensor, targets: Tensor) -> Tensor:
     """First term of eq:dummyloss, for each image: `CE(f_hat(x), y)`, float32[B]."""
     return F.cross_entropy(augmented, targets, reduction="none")
@@ -27,6 +32,9 @@ def placeholder_losses(augmented: Tensor, targets: Tensor) -> Tensor:
     return unknown_losses(without_true)
 
 
-def unknown_losses(augmented: Tensor) -> Tensor:
-    """`CE(f_hat(x), K)` for each image: the loss of a data placeholder (eq:lmix), float32[B]."""
-    return torch.logsumexp(augmented, dim=1) - augmented[:, -1]
+def unknown_losses(augmented: Tensor, unknown: int = -1) -> Tensor:
+    """`CE(f_hat(x), K)` for each image: the loss of a data placeholder (eq:lmix), float32[B].
+
+    `unknown` is the column of class K: the last, save among `all_logits`.
+    """
+    return torch.logsumexp(augmented, dim=1) - augmented[:, unknown]

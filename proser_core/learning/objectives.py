@@ -11,7 +11,13 @@ from torch import Tensor, nn
 
 from proser_core.config import FinetuneConfig
 from proser_core.data.batches import rank_order
-from proser_core.learning.losses import augmented_logits, closed_set_losses, placeholder_losses, unknown_losses
+from proser_core.learning.losses import (
+    all_logits,
+    augmented_logits,
+    closed_set_losses,
+    placeholder_losses,
+    unknown_losses,
+)
 from proser_core.learning.mixup import MixDraw, current_world, draw_mix, mix, pair_weights
 from proser_core.networks.nets import ClassLogits, ClosedSetNet, PlaceholderNet
 
@@ -48,13 +54,15 @@ class ProserObjective(nn.Module):
     With `batch_use` all, every image feeds both; gamma = 0 then leaves the mixtures out. One pass
     through phi_pre and one through phi_post serve both losses. Departure from the paper: a pair
     of one class stays in the batch with weight 0, and l2 divides by the number of pairs that are
-    left in the global batch (0 where none is left).
+    left in the global batch (0 where none is left). With `loss_form` released, closed-set and
+    mixture loss see every dummy, the first of them is the mixtures' class, and no pair is left out.
     """
 
     def __init__(self, net: PlaceholderNet, config: FinetuneConfig, seed: int) -> None:
         super().__init__()
         self.net = net
         self._config, self._seed = config, seed
+        self._released = config.loss_form == "released"
         self._rank_order: Tensor | None = None  # of a whole batch that several ranks share
 
     def draws(self, epoch: int, steps: int, batch_size: int, device: torch.device) -> MixDraw:
@@ -76,7 +84,7 @@ class ProserObjective(nn.Module):
         clean, mixed = self._both_logits(images, draw, world)
         targets = targets[: len(clean.known)]
         augmented = augmented_logits(clean)
-        closed_set = closed_set_losses(augmented, targets)
+        closed_set = closed_set_losses(all_logits(clean) if self._released else augmented, targets)
         placeholder = placeholder_losses(augmented, targets)
         total = (closed_set + self._config.beta * placeholder).mean()
         known_best = augmented[:, :-1].amax(dim=1)
@@ -87,10 +95,11 @@ class ProserObjective(nn.Module):
             "train/dummy_win_rate": _sum_and_count((augmented[:, -1] > known_best).float()),
         }
         if mixed is not None:
-            weights = pair_weights(self._mixed_targets(global_targets), draw.partners)
+            weights = self._pair_weights(global_targets, draw)
             count = len(mixed.known)
             mine = weights[world[0] * count : (world[0] + 1) * count]
-            mixture = unknown_losses(augmented_logits(mixed)) * mine
+            seen = all_logits(mixed) if self._released else augmented_logits(mixed)
+            mixture = unknown_losses(seen, mixed.known.shape[1]) * mine
             pairs = weights.sum().clamp(min=1.0) / world[1]
             total = total + self._config.gamma * mixture.sum() / pairs
             sums["loss/mixture"] = torch.stack([mixture.sum(), mine.sum()]).detach()
@@ -100,10 +109,12 @@ class ProserObjective(nn.Module):
         """Position in a batch from which on images are mixed."""
         return 0 if self._config.batch_use == "all" else batch_size // 2
 
-    def _mixed_targets(self, global_targets: Tensor) -> Tensor:
-        """Targets of the mixed images, in the order in which the ranks hold them."""
+    def _pair_weights(self, global_targets: Tensor, draw: MixDraw) -> Tensor:
+        """Weights of all mixtures, in the order in which the ranks hold them."""
         mixed = global_targets[self._first_mixed(len(global_targets)) :]
-        return mixed if self._rank_order is None else mixed[self._rank_order]
+        if self._released:
+            return torch.ones_like(mixed, dtype=torch.float32)
+        return pair_weights(mixed if self._rank_order is None else mixed[self._rank_order], draw.partners)
 
     def _both_logits(
         self, images: Tensor, draw: MixDraw, world: tuple[int, int]

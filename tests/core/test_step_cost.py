@@ -31,7 +31,14 @@ def one_step(bf16: bool = True, **choices) -> OperationCount:
     return difference(epoch_of(3, bf16, **choices), epoch_of(2, bf16, **choices))
 
 
-CHOICES = [{}, {"mixup": "vanilla"}, {"mixture_batch_norm": "separate"}, {"batch_use": "all"}, {"averaging": 0.99}]
+CHOICES = [
+    {},
+    {"mixup": "vanilla"},
+    {"mixture_batch_norm": "separate"},
+    {"batch_use": "all"},
+    {"averaging": 0.99},
+    {"loss_form": "released"},
+]
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)

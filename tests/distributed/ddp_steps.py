@@ -31,6 +31,7 @@ OBJECTIVES = {
     "whole batches, vanilla mixup": FinetuneConfig(
         epochs=2, batch_size=24, lr=0.01, gamma=0.7, batch_use="all", mixup="vanilla"
     ),
+    "released form": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, loss_form="released"),
     "cross-entropy": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, objective="cross_entropy"),
 }
 

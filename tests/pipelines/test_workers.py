@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from pipeline_runs import tiny_recipe
 from safetensors.torch import load_file
 
@@ -19,7 +20,9 @@ from proser_core.jobs import spec, worker
 from proser_core.jobs.files import sha256_of
 from proser_core.jobs.store import Artefact, find
 from proser_core.jobs.worker import run_job
-from proser_core.recognition.logits import load_logits
+from proser_core.networks.nets import make_closed_set_net
+from proser_core.networks.weights import load_weights
+from proser_core.recognition.logits import PARTS, TRAIN, compute_logits, load_logits
 
 Make = Callable[..., spec.Job]
 
@@ -97,7 +100,8 @@ def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make:
     assert [row["epoch"] for row in rows] == [0, 1, 2]
     assert all(math.isfinite(value) for row in rows for value in row.values())
     images, logits = OpenSetTask.load(task.path), load_logits(folder / spec.LOGITS)
-    for part in ("val", "development", "test"):
+    assert tuple(logits) == PARTS
+    for part in PARTS:
         assert logits[part].known.shape == (len(getattr(images, part)), 5)
         assert logits[part].dummies.shape == (len(getattr(images, part)), 5)
 
@@ -109,7 +113,7 @@ def test_epochs_on_disk_are_there_before_they_are_reported(make: Make) -> None:
     assert on_disk == [1, 2, 3]
 
 
-def test_a_job_with_the_users_weights_only_scores_them(make: Make, closed_set_weights: Path) -> None:
+def test_a_job_with_the_users_weights_only_scores_them(make: Make, closed_set_weights: Path, task: Artefact) -> None:
     recipe = tiny_recipe()
     job = make("job", "pretrain", recipe, weights=closed_set_weights)
     run_job(job, stop_after(1))
@@ -119,7 +123,14 @@ def test_a_job_with_the_users_weights_only_scores_them(make: Make, closed_set_we
     assert given.keys() == kept.keys()
     assert all(given[name].equal(kept[name]) for name in given)
     trained = load_logits(closed_set_weights.parent / spec.LOGITS)
-    np.testing.assert_array_equal(load_logits(folder / spec.LOGITS)["test"].known, trained["test"].known)
+    logits = load_logits(folder / spec.LOGITS)
+    assert tuple(logits) == tuple(trained) == (*PARTS, TRAIN)
+    assert all(np.array_equal(logits[part].known, trained[part].known) for part in trained)
+    images = OpenSetTask.load(task.path)
+    net = make_closed_set_net(recipe.network, images.num_known, recipe.data.image_size, recipe.seed)
+    load_weights(net, closed_set_weights)
+    unaugmented = compute_logits(net, images.train.images, (images.mean, images.std), torch.device("cpu"))
+    np.testing.assert_array_equal(logits[TRAIN].known, unaugmented.known)
     assert find(folder) is not None
 
 

@@ -8,7 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proser_core.learning.losses import augmented_logits, closed_set_losses, placeholder_losses, unknown_losses
+from proser_core.learning.losses import (
+    all_logits,
+    augmented_logits,
+    closed_set_losses,
+    placeholder_losses,
+    unknown_losses,
+)
 from proser_core.networks.nets import ClassLogits
 
 
@@ -74,6 +80,18 @@ def test_unknown_loss_is_minus_log_probability_of_the_last_entry(case):
     np.testing.assert_allclose(unknown_losses(augmented), expected, rtol=1e-4, atol=1e-5)
 
 
+@given(logits_and_targets())
+def test_the_released_form_keeps_every_dummy_and_makes_the_first_one_the_class_of_mixtures(case):
+    logits, targets = case
+    wide, num_known = all_logits(logits), logits.known.shape[1]
+    rows = [[*known, *dummies] for known, dummies in zip(logits.known.tolist(), logits.dummies.tolist(), strict=True)]
+    assert wide.tolist() == rows
+    expected = [textbook_closed_set(row, target) for row, target in zip(rows, targets, strict=True)]
+    np.testing.assert_allclose(closed_set_losses(wide, targets), expected, rtol=1e-4, atol=1e-5)
+    unknown = [textbook_closed_set(row, num_known) for row in rows]
+    np.testing.assert_allclose(unknown_losses(wide, num_known), unknown, rtol=1e-4, atol=1e-5)
+
+
 @given(logits_and_targets(), st.floats(-1e4, 1e4))
 def test_placeholder_loss_does_not_depend_on_the_true_logit(case, value):
     logits, targets = case
@@ -90,6 +108,7 @@ def test_losses_agree_with_numerical_gradients(case):
     assert torch.autograd.gradcheck(lambda values: closed_set_losses(values, targets), augmented)
     assert torch.autograd.gradcheck(lambda values: placeholder_losses(values, targets), augmented)
     assert torch.autograd.gradcheck(unknown_losses, augmented)
+    assert torch.autograd.gradcheck(lambda values: unknown_losses(values, 1), augmented)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -1,0 +1,59 @@
+"""What holds for the margin of every method."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proser_core.baselines import METHODS
+from proser_core.recognition.logits import LogitTable
+
+
+def normal(seed: int, count: int, num_known: int, num_dummies: int = 3, scale: float = 3.0) -> LogitTable:
+    generator = np.random.default_rng(seed)
+    known = scale * generator.standard_normal((count, num_known))
+    dummies = scale * generator.standard_normal((count, num_dummies))
+    return LogitTable(known.astype(np.float32), dummies.astype(np.float32))
+
+
+def rows_of(logits: LogitTable, rows: np.ndarray) -> LogitTable:
+    return LogitTable(logits.known[rows], logits.dummies[rows])
+
+
+def margin_of(name: str, seed: int, num_known: int):
+    training = normal(seed, 12 * num_known, num_known)
+    targets = training.known_predictions().copy()
+    targets[:num_known] = np.arange(num_known)  # so that no class is missing, and some are wrong
+    return METHODS[name].fit(training, targets)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@given(seed=st.integers(0, 10**6), num_known=st.integers(2, 20), count=st.integers(1, 70))
+def test_the_score_of_an_image_does_not_depend_on_the_batch(name, seed, num_known, count):
+    margin, images = margin_of(name, seed, num_known), normal(seed + 1, count, num_known)
+    together = margin(images)
+    assert together.shape == (count,)
+    assert np.isfinite(together).all()
+    rows = np.random.default_rng(seed).permutation(count)[: 1 + seed % count]
+    np.testing.assert_array_equal(margin(rows_of(images, rows)), together[rows])
+    np.testing.assert_array_equal([margin(rows_of(images, rows[:1])).item()], together[rows[:1]])
+
+
+@pytest.mark.parametrize("name", METHODS)
+@given(seed=st.integers(0, 10**6), num_known=st.integers(2, 8))
+def test_the_order_of_the_classes_changes_no_score(name, seed, num_known):
+    training = normal(seed, 12 * num_known, num_known)
+    targets = training.known_predictions().copy()
+    targets[:num_known] = np.arange(num_known)
+    images, order = normal(seed + 1, 9, num_known), np.random.default_rng(seed).permutation(num_known)
+    plain = METHODS[name].fit(training, targets)
+    exchanged = METHODS[name].fit(LogitTable(training.known[:, order], training.dummies), np.argsort(order)[targets])
+    again = exchanged(LogitTable(images.known[:, order], images.dummies))
+    np.testing.assert_allclose(again, plain(images), rtol=1e-6, atol=1e-6)
+
+
+def test_every_method_says_where_it_comes_from_and_stands_under_its_name():
+    for name, method in METHODS.items():
+        assert name == method.name
+        assert method.source
+        assert method.scores_pretrained == bool(method.score)

@@ -1,0 +1,148 @@
+"""OpenMax against a slow twin that handles one image and one class after another."""
+
+import logging
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proser_core.baselines.openmax import OPENMAX, OpenMax, fit_open_max, fit_weibull
+from proser_core.errors import CalibrationError
+from proser_core.recognition.logits import LogitTable
+
+
+def logits_of(known: np.ndarray) -> LogitTable:
+    known = np.asarray(known, np.float32)
+    return LogitTable(known, np.zeros((len(known), 0), np.float32))
+
+
+def training_of(seed: int, num_known: int, per_class: int = 15, pull: float = 4.0) -> tuple[LogitTable, np.ndarray]:
+    """Logits that mostly are largest at the target; a few images are wrong."""
+    generator = np.random.default_rng(seed)
+    targets = generator.permutation(np.repeat(np.arange(num_known), per_class))
+    known = generator.standard_normal((len(targets), num_known)) + pull * np.eye(num_known)[targets]
+    return logits_of(known), targets
+
+
+def textbook_margin(training: LogitTable, targets: np.ndarray, image: np.ndarray, tail_size: int, alpha: int) -> float:
+    """Algorithms 1 and 2, with libMR's translation by 1 and the tail's smallest distance."""
+    num_known = training.known.shape[1]
+    order = sorted(range(num_known), key=lambda k: -image[k])
+    revised, unknown = [], 0.0
+    for k in range(num_known):
+        rows = [row for row, y in zip(training.known.astype(float), targets, strict=True) if row.argmax() == y == k]
+        mean = sum(rows) / len(rows)
+        tail = sorted(float(np.linalg.norm(row - mean)) for row in rows)[-tail_size:]
+        shape, _, scale = scipy.stats.weibull_min.fit([d - tail[0] + 1 for d in tail], floc=0)
+        distance = float(np.linalg.norm(image - mean))
+        w_score = scipy.stats.weibull_min.cdf(distance - tail[0] + 1, shape, scale=scale)
+        rank = order.index(k) + 1
+        weight = (alpha + 1 - rank) / alpha if rank <= alpha else 0.0
+        taken = image[k] * weight * w_score if image[k] > 0 else 0.0
+        revised.append(image[k] - taken)
+        unknown += taken
+    return max(revised) - unknown
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10**6), st.integers(2, 5), st.integers(5, 30), st.integers(1, 6))
+def test_the_margin_is_the_textbooks(seed, num_known, tail_size, alpha):
+    training, targets = training_of(seed, num_known)
+    images = np.random.default_rng(seed + 1).standard_normal((4, num_known)).astype(np.float32) * 3
+    margins = fit_open_max(training, targets, tail_size, alpha)(logits_of(images))
+    alpha = min(alpha, num_known)
+    expected = [textbook_margin(training, targets, row.astype(float), tail_size, alpha) for row in images]
+    np.testing.assert_allclose(margins, expected, rtol=2e-3, atol=2e-3)  # scipy's search ends beside the maximum
+
+
+@given(st.integers(0, 10**6), st.integers(3, 40), st.floats(0.05, 50))
+def test_the_weibull_is_the_most_likely_one(seed, count, spread):
+    values = 1 + spread * np.random.default_rng(seed).random(count)
+    shape, scale = fit_weibull(values)
+
+    def likelihood(shape: float, scale: float) -> float:
+        return scipy.stats.weibull_min.logpdf(values, shape, scale=scale).sum()
+
+    best = likelihood(shape, scale)
+    theirs, _, width = scipy.stats.weibull_min.fit(values, floc=0)
+    assert best >= likelihood(theirs, width) - 1e-9
+    for factor in (0.999, 1.001):
+        assert best >= likelihood(shape * factor, scale)
+        assert best >= likelihood(shape, scale * factor)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 6))
+def test_exchanged_classes_exchange_the_revised_logits(seed, num_known):
+    training, targets = training_of(seed, num_known)
+    generator = np.random.default_rng(seed)
+    order, images = generator.permutation(num_known), generator.standard_normal((5, num_known)).astype(np.float32)
+    plain = fit_open_max(training, targets)
+    exchanged = fit_open_max(logits_of(training.known[:, order]), np.argsort(order)[targets])
+    revised, unknown = plain.revise(images)
+    again, unknown_again = exchanged.revise(images[:, order])
+    np.testing.assert_allclose(again, revised[:, order], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(unknown_again, unknown, rtol=1e-7, atol=1e-9)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 12))
+def test_what_is_taken_from_the_known_classes_goes_to_unknown_and_no_logit_rises(seed, num_known):
+    training, targets = training_of(seed, num_known)
+    images = np.random.default_rng(seed).standard_normal((20, num_known)) * 5
+    revised, unknown = fit_open_max(training, targets).revise(images)
+    np.testing.assert_allclose(revised.sum(axis=1) + unknown, images.sum(axis=1), rtol=1e-9, atol=1e-9)
+    assert (revised <= images).all()
+    assert (revised[images > 0] >= 0).all()
+
+
+def test_an_image_at_the_mean_of_its_class_is_known_and_one_far_from_all_is_not():
+    training, targets = training_of(0, 4, per_class=40)
+    margin = fit_open_max(training, targets)
+    near, far = logits_of(margin.means), logits_of(np.full((1, 4), 60) + np.eye(4)[:1])
+    assert margin(near).min() > 2
+    assert margin(far) < 0
+
+
+def test_only_correctly_classified_images_make_means_and_tails():
+    training, targets = training_of(3, 3, pull=1.5)
+    right = training.known_predictions() == targets
+    assert 0 < right.sum() < len(right)
+    images = logits_of(np.random.default_rng(0).standard_normal((9, 3)))
+    alone = fit_open_max(LogitTable(training.known[right], training.dummies[right]), targets[right])
+    np.testing.assert_array_equal(fit_open_max(training, targets)(images), alone(images))
+
+
+def test_a_class_without_a_tail_of_its_own_borrows_that_of_all_and_is_named(caplog):
+    training, targets = training_of(1, 3)
+    known = training.known.copy()
+    known[targets == 2] = [5, 0, 0]  # none is classified correctly
+    known[targets == 1] = [0, 7, 1]  # all at one place
+    with caplog.at_level(logging.WARNING):
+        margin = fit_open_max(logits_of(known), targets)
+    assert margin.borrowed == (1, 2)
+    assert "known class 1, 2 has fewer than three" in caplog.text
+    np.testing.assert_array_equal(margin.means[2], [5, 0, 0])
+    assert len({(margin.shapes[k], margin.scales[k], margin.starts[k]) for k in (1, 2)}) == 1
+    assert np.isfinite(margin(training)).all()
+
+
+def test_without_any_tail_nothing_is_revised():
+    flat, targets = logits_of(np.zeros((6, 2))), np.arange(6) % 2
+    margin = fit_open_max(flat, targets)
+    assert margin.borrowed == (0, 1)
+    np.testing.assert_array_equal(margin(logits_of([[3, 1], [-2, -1]])), [3, -1])
+
+
+def test_a_class_without_training_images_and_logits_that_are_not_finite_are_refused():
+    training, targets = training_of(0, 3)
+    with pytest.raises(CalibrationError, match="there are 0 of class 1"):
+        fit_open_max(training, np.where(targets == 1, 0, targets))
+    with pytest.raises(CalibrationError, match="finite"):
+        fit_open_max(logits_of(np.where(training.known > 0, np.nan, 0)), targets)
+
+
+def test_no_image_has_no_margin():
+    margin = OPENMAX.fit(*training_of(0, 3))
+    assert isinstance(margin, OpenMax)
+    assert margin(logits_of(np.zeros((0, 3)))).shape == (0,)
