@@ -1,6 +1,7 @@
 """Training time of the methods on a logarithmic axis (supplement, fig. Running time comparison)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -38,13 +39,13 @@ def running_time(
     axes.set(yscale="log", ylim=(low, 2.2 * max(values)))
     first = next(iter(seconds.values()))
     for position, (name, value) in enumerate(seconds.items()):
-        style = {"color": FILLS[position % len(FILLS)], "hatch": HATCHES[position % len(HATCHES)]}
+        style: dict[str, Any] = {"color": FILLS[position % len(FILLS)], "hatch": HATCHES[position % len(HATCHES)]}
         axes.bar(position, value, 0.62, edgecolor="black", linewidth=0.9, label=name, zorder=2, **style)
         text = shown(value) if position == 0 else f"{shown(value)}\n{value / first:.2f} x {names[0]}"
         axes.annotate(text, (position, value), (0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=9)
     for position, name in enumerate(names):
         if name not in seconds:
-            place = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
+            place: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
             axes.text(position, 0.04, "not measured", rotation=90, fontsize=9, color="#666666", **place)
     _published(axes, names, published)
     axes.set_xticks(range(len(names)), names)

@@ -43,6 +43,12 @@ def classifier32_flat(config: NetworkConfig, image_size: int) -> Backbone:
     return _classifier32(config, Flat(), embedding_size=WIDTH * side * side)
 
 
+def classifier32_2d(config: NetworkConfig, image_size: int) -> Backbone:
+    """Average-pooled, then a linear layer to 2 dimensions, to be drawn (sec. Visualization of Decision Boundaries)."""
+    head = nn.Sequential(OrderedDict(pool=average_pool(), plane=nn.Linear(WIDTH, 2)))
+    return _classifier32(config, head, embedding_size=2)
+
+
 def _classifier32(config: NetworkConfig, head: nn.Module, embedding_size: int) -> Backbone:
     refuse_fields(config, "weights_file")
 

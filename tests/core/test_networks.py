@@ -26,6 +26,8 @@ def images(count: int = 3, size: int = 32) -> torch.Tensor:
         ("classifier32_flat", 28, 2048),
         ("classifier32_flat", 24, 1152),
         ("classifier32_flat", 9, 512),
+        ("classifier32_2d", 28, 2),
+        ("classifier32_2d", 8, 2),
     ],
 )
 def test_the_embedding_and_both_heads_have_their_sizes(backbone, size, embedding):
@@ -43,13 +45,14 @@ SPLITS = ("early", "middle", "late")
 HIDDEN = {
     "classifier32": [(128, 16), (128, 8), (128, 8)],
     "classifier32_flat": [(128, 16), (128, 8), (128, 8)],
+    "classifier32_2d": [(128, 16), (128, 8), (128, 8)],
     "resnet18": [(128, 16), (256, 8), (512, 4)],
     "wide_resnet28_10": [(160, 32), (320, 16), (640, 8)],
     "resnet18_224": [(128, 8), (256, 4), (512, 2)],
     "resnet34_224": [(128, 8), (256, 4), (512, 2)],
     "resnet50_224": [(512, 8), (1024, 4), (2048, 2)],
 }
-EMBEDDING = dict(zip(HIDDEN, (128, 2048, 512, 640, 512, 512, 2048), strict=True))
+EMBEDDING = dict(zip(HIDDEN, (128, 2048, 2, 512, 640, 512, 512, 2048), strict=True))
 
 
 def size_for(backbone: str) -> int:
@@ -163,6 +166,13 @@ def test_the_average_pooled_embedding_is_the_mean_over_the_flat_one():
     last = images().contiguous(memory_format=torch.channels_last)
     flat_last = flat.to(memory_format=torch.channels_last)(last)
     torch.testing.assert_close(flat_last.view(3, 128, 16).mean(2), means, rtol=1e-4, atol=1e-5)
+
+
+def test_the_2d_embedding_is_a_linear_layer_on_the_pooled_one():
+    plane = make_closed_set_net(NetworkConfig("classifier32_2d"), 5, 32, seed=3).backbone.eval()
+    pooled = make_closed_set_net(NetworkConfig("classifier32"), 5, 32, seed=3).backbone.eval()
+    pooled.load_state_dict({name: value for name, value in plane.state_dict().items() if "plane" not in name})
+    torch.testing.assert_close(plane(images()), plane.stages.head.plane(pooled(images())))
 
 
 def test_classifier32_has_nine_convolutions_and_about_a_million_parameters():

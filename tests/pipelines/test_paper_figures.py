@@ -1,17 +1,23 @@
 """What the figures of the paper show: the data in them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from scipy.integrate import quad
 from scipy.stats import beta
 
 from pipelines.figures import save
 from pipelines.paper_figures.beta_densities import beta_densities, density
+from pipelines.paper_figures.decision_boundaries import Decisions, decision_boundaries
+from pipelines.paper_figures.novel_embeddings import Generated, novel_embeddings
 from pipelines.paper_figures.outlier_examples import examples, outlier_examples
+from pipelines.paper_figures.planes import Grid
 from pipelines.paper_figures.running_time import running_time, shown
 from proser_core.errors import ConfigError
 from tune_spaces.mixup_alpha import ALPHAS
@@ -23,14 +29,35 @@ def images(count: int, size: int, seed: int) -> np.ndarray:
 
 def words(figure: Figure) -> str:
     """Everything that is written in a figure."""
-    return "\n".join(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
+    return "\n".join(text.get_text() for text in figure.findobj(Text))
 
 
 SETS = {"MNIST": images(7, 8, 0), "Omniglot": images(3, 8, 1), "Noise": images(25, 12, 2)}
+
+
+def cloud(count: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(seed, 1.0, size=(count, 2))
+
+
+TARGETS = np.arange(30) % 3
+NOVEL = {"class 4": cloud(7, 4), "class 5": cloud(9, 5)}
+GRID = Grid.over([cloud(30, 0), *NOVEL.values()], steps=20)
+REGIONS = np.tile(np.arange(20) // 5, (20, 1))  # 0, 1, 2 and unknown, from left to right
+NAMES = ("0", "1", "2")
+METHODS = [
+    Decisions(method, REGIONS, cloud(30, seed), TARGETS, NOVEL, 0.95, {"class 4": 0.5, "class 5": 0.25})
+    for seed, method in enumerate(("threshold", "PROSER"))
+]
+WAYS = [
+    Generated(mixup, cloud(30, seed), TARGETS, NOVEL, cloud(11, 8 + seed), 0.1)
+    for seed, mixup in enumerate(("vanilla", "manifold"))
+]
 FIGURES = {
     "beta_densities": lambda: beta_densities(ALPHAS),
     "outlier_examples": lambda: outlier_examples(SETS, columns=4),
     "running_time": lambda: running_time({"Softmax": 60.0, "PROSER": 90.0}, "digits", not_measured=["OSRCI"]),
+    "decision_boundaries": lambda: decision_boundaries(METHODS, GRID, NAMES),
+    "novel_embeddings": lambda: novel_embeddings(WAYS, GRID, NAMES),
 }
 
 
@@ -118,3 +145,55 @@ def test_a_time_that_is_none_is_refused(seconds: dict[str, float]) -> None:
 @pytest.mark.parametrize(("seconds", "expected"), [(0.51, "0.51 s"), (59.94, "59.9 s"), (90, "1.5 min"), (7200, "2 h")])
 def test_a_time_is_shown_in_the_largest_unit_that_it_fills(seconds: float, expected: str) -> None:
     assert shown(seconds) == expected
+
+
+def dots(axes: Axes, label: str) -> np.ndarray:
+    """Places of the marks with this name."""
+    (found,) = [marks for marks in axes.collections if marks.get_label() == label]
+    return np.asarray(found.get_offsets())
+
+
+def test_a_grid_has_room_around_every_point_and_lists_its_places_row_by_row() -> None:
+    grid = Grid.over([np.array([[0.0, 10.0]]), np.array([[2.0, 30.0]])], steps=5)
+    np.testing.assert_allclose(grid.x, np.linspace(-0.2, 2.2, 5))
+    np.testing.assert_allclose(grid.y, np.linspace(8, 32, 5))
+    np.testing.assert_allclose(grid.points[:6], [*([x, 8] for x in grid.x), [-0.2, 14]])
+
+
+def test_boundaries_show_every_novel_class_below_the_other_and_the_methods_side_by_side() -> None:
+    figure = decision_boundaries(METHODS, GRID, NAMES)
+    assert len(figure.axes) == 4
+    for number, axes in enumerate(figure.axes):
+        method, name = METHODS[number % 2], [*NOVEL][number // 2]
+        for target, known in enumerate(NAMES):
+            np.testing.assert_array_equal(dots(axes, known), method.known[target::3])
+        np.testing.assert_array_equal(dots(axes, name), NOVEL[name])
+        assert axes.get_title().startswith(f"({'abcd'[number]}) {method.method}\n")
+        assert axes.get_xlim() == (GRID.x[0], GRID.x[-1])
+        assert axes.get_ylim() == (GRID.y[0], GRID.y[-1])
+    assert "25 % of class 5 rejected, 95 % of known kept" in figure.axes[3].get_title()
+    assert "taken as unknown" in words(figure)
+
+
+def test_the_region_of_unknown_is_hatched_and_where_the_grid_says() -> None:
+    axes = decision_boundaries(METHODS, GRID, NAMES).axes[0]
+    (hatched,) = [each for each in axes.collections if getattr(each, "hatches", [None])[0]]
+    box = hatched.get_paths()[0].get_extents()
+    between = (GRID.x[14] + GRID.x[15]) / 2
+    assert (box.xmin, box.xmax) == (pytest.approx(between), pytest.approx(GRID.x[-1]))
+
+
+def test_a_method_that_rejects_nothing_has_no_hatched_region() -> None:
+    everything = np.zeros((20, 20), int)
+    axes = decision_boundaries([replace(METHODS[0], regions=everything)], GRID, NAMES).axes[0]
+    assert not any(getattr(each, "hatches", [None])[0] for each in axes.collections)
+
+
+def test_generated_embeddings_stand_beside_the_real_ones_on_the_same_axes() -> None:
+    figure = novel_embeddings(WAYS, GRID, NAMES)
+    for axes, way in zip(figure.axes, WAYS, strict=True):
+        np.testing.assert_array_equal(dots(axes, "generated"), way.generated)
+        assert all(np.array_equal(dots(axes, name), places) for name, places in NOVEL.items())
+        assert way.mixup in axes.get_title()
+        assert axes.get_xlim() == (GRID.x[0], GRID.x[-1])
+    assert "10 % of the generated" in figure.axes[0].get_title()
