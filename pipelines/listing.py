@@ -13,13 +13,16 @@ from tune_spaces import describe, space_names
 
 
 def print_listing(data_dir: Path | None, console: Console) -> None:
-    """Recipes, pretraining schedules, search spaces, and the data and outlier sets with where they were found."""
+    """What there is to choose from by name; of data and outlier sets, where they were found."""
+    from proser_core.baselines import METHODS  # it loads torch
+
     missing = f"not found ({data_dir or 'no --data-dir given'})"
     found = {name: find_layout(source, data_dir) or missing for name, source in SOURCES.items()}
     sections = {
         "Recipes": {name: headline(make) for name, make in RECIPES.items()},
         "Pretraining schedules (--pretraining NAME)": {name: headline(make) for name, make in PRETRAINING.items()},
         "Search spaces": {name: describe(name) for name in space_names()},
+        "Methods (rows of the paper's tables)": {name: method.source for name, method in METHODS.items()},
         "Published class splits (--data.split-family NAME)": {
             name: f"{family.source}: {', '.join(family.known)}" for name, family in FAMILIES.items()
         },

@@ -1,6 +1,6 @@
 """OpenMax (Bendale and Boult 2016): logits that are revised by how far an image lies from the mean of each class.
 
-Where paper and authors' code differ, the code is followed; departures are in docs/method-notes.md.
+As in the authors' code; departures are in docs/method-notes.md.
 """
 
 import logging

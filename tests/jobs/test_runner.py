@@ -59,6 +59,8 @@ def test_it_is_clean_and_ends_with_a_table_and_where_all_is(done: tuple) -> None
     assert process.returncode == 0, process.stderr
     assert "1 unknown" in process.stdout
     assert "pretrained net: MaxLogit" in process.stdout
+    assert "pretrained net: OpenMax" in process.stdout
+    assert "cross-entropy control: OpenMax" not in process.stdout  # it is fitted to a pretraining's logits
     assert "cross-entropy control: MSP" in process.stdout
     assert "start scratch: PROSER" in process.stdout
     assert f"proser import {out}" in process.stdout

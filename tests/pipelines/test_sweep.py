@@ -18,6 +18,7 @@ from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
 
 from pipelines.best_of import register_best
+from pipelines.sweep_table import read_table
 from pipelines.sweeping import SweepRequest, parse_indices, sweep
 from pipelines.tracking.models import load
 from proser_core.data.tasks import OpenSetTask
@@ -164,6 +165,15 @@ class TestTheSweep:
         metrics = {run.data.tags["proser.trial_key"]: run.data.metrics for run in children}
         for row in rows:
             assert metrics[row["key"]]["dev/macro_f1"] == pytest.approx(row["metrics"]["dev/macro_f1"])
+
+    def test_every_score_of_each_pretrained_net_and_control_is_a_control(self, swept: tuple, folder: RunFolder) -> None:
+        nets = {"pretrained net": ("MSP", "MaxLogit", "OpenMax"), "CE fine-tune": ("MSP", "MaxLogit")}
+        names = [f"{net}, {score}" for net, scores in nets.items() for score in scores]
+        tables = [read_table(path.parent) for path in folder.storage.glob("report/*/sweep_table.json")]
+        assert tables
+        for table in tables:
+            expected = [(split_index, name) for split_index in table.splits for name in names]
+            assert [(row["split_index"], row["name"]) for row in table.controls] == expected
 
     def test_the_curves_of_each_pretraining_are_the_parents(self, swept: tuple, folder: RunFolder) -> None:
         (parent,) = (run for run in swept[3] if "mlflow.parentRunId" not in run.data.tags)

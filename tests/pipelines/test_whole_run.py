@@ -176,6 +176,14 @@ class TestTheFirstRun:
             needed |= {f"points/{metric}_unknown_{setting}.png" for setting in SETTINGS}
         assert needed <= files
 
+    def test_every_score_of_the_pretrained_net_and_of_the_control_stands_in_the_table(
+        self, first: Outcome, run_folder: RunFolder, tmp_path: Path
+    ) -> None:
+        text = Path(run_folder.client.download_artifacts(first.parent_id, "results.md", str(tmp_path))).read_text()
+        for name in ("MSP", "MaxLogit", "OpenMax", "CE fine-tune, MSP", "CE fine-tune, MaxLogit"):
+            assert text.count(f"| {name} |") == 1
+        assert "CE fine-tune, OpenMax" not in text
+
     def test_the_class_split_names_the_known_classes(
         self, first: Outcome, run_folder: RunFolder, tmp_path: Path
     ) -> None:
