@@ -7,6 +7,7 @@ again goes on from its last epoch.
 
 import io
 import json
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -47,9 +48,9 @@ def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
         _clear(folder)
     try:
         with full_disk_named(folder):
-            net = _trained(job, from_json(Recipe, job.recipe), task, notify)
+            net, seconds = _trained(job, from_json(Recipe, job.recipe), task, notify)
             if rank == 0:
-                _finish(job, net, task)
+                _finish(job, net, task, seconds)
     except ProserError as error:
         if rank == 0:
             with suppress(OSError):
@@ -59,11 +60,12 @@ def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
 
 def _trained(
     job: Job, recipe: Recipe, task: OpenSetTask, notify: Callable[[Metrics], None]
-) -> ClosedSetNet | PlaceholderNet:
-    """The job's network after training; a user's own pretrained weights are taken as they are."""
+) -> tuple[ClosedSetNet | PlaceholderNet, float]:
+    """The job's network after training, and the seconds of its epochs; a user's own pretrained weights are taken as
+    they are."""
     net, objective = _build(job, recipe, task)
     if job.kind == "pretrain" and job.weights:
-        return net
+        return net, 0.0
     device, (rank, world_size) = _device(recipe), current_world()
     torch.backends.cudnn.deterministic = True
     training = recipe.finetune if job.kind == "finetune" else recipe.pretrain
@@ -90,7 +92,7 @@ def _trained(
         report=report,
         resume=report.last_state(device),
     )
-    return net
+    return net, report.seconds
 
 
 def _build(
@@ -107,7 +109,7 @@ def _build(
     return net, ProserObjective(net, recipe.finetune, recipe.seed)
 
 
-def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask) -> None:
+def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask, seconds: float) -> None:
     folder, normalisation = Path(job.folder), (task.mean, task.std)
     device = next(net.parameters()).device
     parts = (*PARTS, TRAIN) if job.kind == "pretrain" else PARTS  # methods are fitted to the closed-set net
@@ -125,7 +127,8 @@ def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask) -> 
             (folder / name).unlink(missing_ok=True)
         raise
     passing = (STATE, FAILURE)
-    seal(folder, job.inputs, passing=passing)  # before the checkpoint goes: a crash in between would train all again
+    # before the checkpoint goes: a crash in between would train all again
+    seal(folder, job.inputs, seconds=seconds, passing=passing)
     for name in passing:
         (folder / name).unlink(missing_ok=True)
 
@@ -143,24 +146,35 @@ def _device(recipe: Recipe) -> torch.device:
 
 
 class DurableReport:
-    """Checkpoint and metrics on disk, rank 0 writing, then `notify` on every rank."""
+    """Checkpoint and metrics on disk, rank 0 writing, then `notify` on every rank.
+
+    `seconds` are those of the epochs that were reported, by this attempt and by those that it goes on from, without
+    what reporting takes.
+    """
 
     def __init__(self, folder: Path, notify: Callable[[Metrics], None], *, write: bool) -> None:
         self._folder, self._notify, self._write = folder, notify, write
+        self.seconds, self._began = 0.0, time.monotonic()
 
     def __call__(self, epoch: int, metrics: Metrics, state: State) -> None:
         """Make the epoch durable, then say so."""
+        self.seconds += time.monotonic() - self._began
         if self._write:
             rows = [row for row in read_epochs(self._folder) if row["epoch"] < epoch]
             lines = [json.dumps(row) for row in [*rows, {"epoch": epoch, **metrics}]]
             # the checkpoint last: a crash in between repeats the epoch and writes its row again
             write_atomically(self._folder / EPOCHS, "\n".join(lines).encode())
             checkpoint = io.BytesIO()
-            torch.save(state, checkpoint)
+            torch.save({**state, "seconds": self.seconds}, checkpoint)
             write_atomically(self._folder / STATE, checkpoint.getvalue())
         self._notify(metrics)
+        self._began = time.monotonic()
 
     def last_state(self, device: torch.device) -> State | None:
         """The state of the last epoch that was reported from this folder."""
         path = self._folder / STATE
-        return torch.load(path, map_location=device, weights_only=True) if path.is_file() else None
+        if not path.is_file():
+            return None
+        state: State = torch.load(path, map_location=device, weights_only=True)
+        self.seconds = state["seconds"]
+        return state
