@@ -2,20 +2,19 @@
 
 import os
 import platform
-from pathlib import Path
 
 import numpy as np
 import sklearn
 import torch
 import torchvision
 
-from proser_core.processor import has_bf16
+from proser_core.processor import has_bf16, processor_name
 
 
 def environment() -> dict[str, str | int | bool | None]:
     """What is printed above the tables and stored with them."""
     return {
-        "processor": _processor_name(),
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "usable cores": len(os.sched_getaffinity(0)),
         "threads": torch.get_num_threads(),
@@ -29,14 +28,3 @@ def environment() -> dict[str, str | int | bool | None]:
         "scikit-learn": sklearn.__version__,
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
-
-
-def _processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    names = {"model name": "", "cpu family": "", "model": "", "stepping": ""}
-    if not cpuinfo.is_file():
-        return platform.processor() or "unknown"
-    for line in cpuinfo.read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in names:
-            names[name.strip()] = value.strip()
-    return f"{names['model name']} (family {names['cpu family']}, model {names['model']}, step {names['stepping']})"

@@ -1,6 +1,5 @@
 """The command line. `proser COMMAND --help` explains every field with its default and source."""
 
-import argparse
 import contextlib
 import itertools
 import re
@@ -13,9 +12,9 @@ from typing import Annotated
 
 import tyro
 
-from pipelines import cli_models
+from pipelines import cli_models, cli_reproduce
 from pipelines.console import console
-from pipelines.recipes import PRETRAINING, RECIPES, headline
+from pipelines.recipes import RECIPES, headline, with_schedule
 from proser_core.config import Recipe
 from proser_core.errors import GOES_ON, ConfigError, exit_code_of
 from proser_core.naming import look_up
@@ -27,6 +26,8 @@ USAGE = """usage: proser COMMAND ...
   run RECIPE   images to a calibrated open-set classifier in the model registry
   sweep RECIPE SPACE ...
                search spaces over one or more class splits, with a plan before and figures after
+  reproduce NAME ...
+               the paper's tables over published class splits, measured beside published
   list         the recipes, pretraining schedules, search spaces and data sets there are
   job RECIPE   write its trainings to a file, for a machine without Ray
   import OUT   take what such a machine trained into storage, tracking and registry
@@ -243,13 +244,7 @@ def _folder(storage: Path) -> Path:
 
 
 def _with_schedule(recipe: Recipe, arguments: list[str]) -> Recipe:
-    """The recipe that --pretraining leaves for the other arguments to change; they are parsed after it."""
-    peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    peek.add_argument("--pretraining", nargs="?")
-    name = peek.parse_known_args(arguments)[0].pretraining
-    if not name:  # one that is missing is the parser's own to refuse
-        return recipe
-    return replace(recipe, pretrain=look_up("pretraining schedule", name, PRETRAINING)())
+    return replace(recipe, pretrain=with_schedule(recipe.pretrain, arguments))
 
 
 def list_command(arguments: list[str]) -> int:
@@ -297,6 +292,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "job": job_command,
     "import": import_command,
     "clean": clean_command,
+    "reproduce": cli_reproduce.reproduce_command,
     **cli_models.COMMANDS,
     "ui": ui_command,
 }
@@ -308,7 +304,7 @@ def main() -> int:
     if not arguments or arguments[0] in ("--help", "-h"):
         print(USAGE.format(recipes=", ".join(RECIPES)))
         return 0 if arguments else 2
-    goes_on = GOES_ON if arguments[0] in ("run", "sweep", "import") else ""
+    goes_on = GOES_ON if arguments[0] in ("run", "sweep", "reproduce", "import") else ""
     return exit_code_of(lambda: look_up("command", arguments[0], COMMANDS)(arguments[1:]), goes_on)
 
 

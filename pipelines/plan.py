@@ -51,6 +51,18 @@ class Costs:
     finetune_at_once: int
 
 
+def plan_splits(
+    recipes: Sequence[Recipe],
+    data_dir: Path | None,
+    data: dict[int, dict[str, Any]],
+    finetunes: Sequence[FinetuneConfig],
+    store: Store,
+    bf16: bool,
+) -> list[SplitPlan]:
+    """Look up in the storage what is done of each class split; `data` are their `prepare_inputs` by split index."""
+    return [plan_split(recipe, data_dir, data[recipe.data.split_index], finetunes, store, bf16) for recipe in recipes]
+
+
 def plan_split(
     recipe: Recipe,
     data_dir: Path | None,
@@ -86,6 +98,13 @@ def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
     test = sum(count_images(each, "test", data_dir) for each in (name, recipe.data.unknown) if each)
     test *= 1 + len(recipe.data.outliers)
     return {"train": known - val, "val": val, "development": val, "test": test}
+
+
+def costs_of(plans: Sequence[SplitPlan], cluster: Cluster, store: Store, bf16: bool) -> Costs:
+    """As `measure`, once it is known that the outcome fits on the disk. Raises ConfigError where it does not."""
+    costs = measure(plans, cluster, bf16)
+    check_disk(plans, costs, store)
+    return costs
 
 
 def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
@@ -164,21 +183,21 @@ def _training_seconds(cost: StepCost, steps: int, scored: int) -> float:
 
 
 def plan_table(
-    title: str, plans: Sequence[SplitPlan], spaces: dict[str, list[FinetuneConfig]], cluster: dict[str, str]
+    title: str, plans: Sequence[SplitPlan], first: dict[str, str], each: str, cluster: dict[str, str]
 ) -> Table:
-    """The plan as people read it before they say yes."""
+    """The plan as people read it before they say yes: `first` are rows above those of the splits, `each` says what the
+    fine-tunes of a split are, `cluster` are rows below."""
     table = Table(title=title, title_justify="left", show_header=False, box=None, title_style="bold")
-    points = sum(map(len, spaces.values()))
     trials, missing = sum(plan.trials for plan in plans), sum(len(plan.missing) for plan in plans)
-    each = trials // len(plans)
-    table.add_row("  search spaces", ", ".join(f"{name} ({len(found)} points)" for name, found in spaces.items()))
     family = plans[0].recipe.data.split_family
     splits = ", ".join(str(plan.recipe.data.split_index) for plan in plans)
+    for name, text in first.items():
+        table.add_row(f"  {name}", text)
     table.add_row("  class splits", f"{splits} of {family}" if family else splits)
     table.add_row("  prepare", _done(len(plans), sum(not plan.prepared for plan in plans), "make"))
     table.add_row("  pretrain", _done(len(plans), sum(not plan.pretrained for plan in plans), "train"))
     table.add_row("  fine-tune", _done(trials, missing, "train"))
-    table.add_row("", f"{each} a split: {points} points, the recipe's own and the control, equal ones once")
+    table.add_row("", f"{trials // len(plans)} a split: {each}")
     for name, text in cluster.items():
         table.add_row(f"  {name}", text)
     return table

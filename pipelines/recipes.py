@@ -3,6 +3,7 @@
 The docstring of a recipe gives the command, the time it took and what it gave.
 """
 
+import argparse
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from proser_core.config import (
     Recipe,
 )
 from proser_core.finetunes import OPEN_SET
+from proser_core.naming import look_up
 
 
 def digits() -> Recipe:
@@ -184,3 +186,14 @@ PRETRAINING: dict[str, Callable[[], PretrainConfig]] = {
 def headline(make: Callable[[], object]) -> str:
     """What a recipe or a schedule says of itself, in one line."""
     return (make.__doc__ or "").splitlines()[0]
+
+
+def with_schedule(own: PretrainConfig, arguments: list[str]) -> PretrainConfig:
+    """The schedule that --pretraining names among the arguments, else `own`; all of them are parsed after it, on its
+    top."""
+    peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    peek.add_argument("--pretraining", nargs="?")
+    name = peek.parse_known_args(arguments)[0].pretraining
+    if not name:  # one that is missing is the parser's own to refuse
+        return own
+    return look_up("pretraining schedule", name, PRETRAINING)()

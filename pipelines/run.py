@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -138,7 +138,7 @@ def run_stages(recipe: Recipe, context: RunContext, last: str) -> dict[str, Any]
     from pipelines import dag
 
     targets = dict.fromkeys(["prepared", "evaluated", "reported", last])
-    return execute(dag, [*targets], {"recipe": recipe, "context": context}, context)
+    return execute([dag], [*targets], {"recipe": recipe, "context": context}, context)
 
 
 def exit_code(context: RunContext) -> int:
@@ -152,11 +152,13 @@ def with_absolute_path(recipe: Recipe) -> Recipe:
     return replace(recipe, network=replace(recipe.network, weights_file=str(Path(path).absolute()))) if path else recipe
 
 
-def execute(module: ModuleType, targets: list[str], inputs: dict[str, Any], context: RunContext) -> dict[str, Any]:
+def execute(
+    modules: Sequence[ModuleType], targets: list[str], inputs: dict[str, Any], context: RunContext
+) -> dict[str, Any]:
     """Results of nodes of a DAG; the parent run ends with what happened."""
     context.track(context.parent.start)
     with marked(context):
-        results = _driver(module).execute(targets, inputs=inputs)
+        results = _driver(*modules).execute(targets, inputs=inputs)
     context.track(lambda: context.parent.end("FINISHED"))
     context.settle()
     return results
@@ -264,12 +266,12 @@ def common_params(recipe: Recipe, bf16: bool) -> dict[str, Any]:
     }
 
 
-def _driver(module: ModuleType) -> Any:
+def _driver(*modules: ModuleType) -> Any:
     os.environ.setdefault("HAMILTON_TELEMETRY_ENABLED", "false")
     from hamilton import driver
 
     logging.getLogger("hamilton").setLevel(logging.CRITICAL)  # it would frame a user's mistake as a crash
-    return driver.Builder().with_modules(module).build()
+    return driver.Builder().with_modules(*modules).build()
 
 
 def print_results(recipe: Recipe, context: RunContext, results: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,7 +105,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
     where = f"storage {request.storage}, tracking {shown_uri()}"
     console.print(f"{request.title}: {where}", highlight=False, soft_wrap=True)
     say_defects(request.recipe, request.data_dir, console)
-    points, data = _points(request), _data(request)
+    points, data = _points(request), data_of(request.recipes, request.data_dir)
     with opened(request.storage, console, f"proser sweep {request.title}") as store, outages_named():
         bf16 = resolve_precision(request.recipe)
         stops_trials, grows_to = points.search != Search(), largest_cluster(request.cluster_file)
@@ -171,14 +172,14 @@ def _check_search(request: SweepRequest, space: str) -> None:
         )
 
 
-def _data(request: SweepRequest) -> dict[int, dict[str, Any]]:
+def data_of(recipes: Sequence[Recipe], data_dir: Path | None) -> dict[int, dict[str, Any]]:
     """What decides the data of each class split. Raises ProserError where it cannot be made."""
     from proser_core.jobs.preparing import check_split, prepare_inputs
 
     data = {}
-    for recipe in request.recipes:
-        check_split(recipe, request.data_dir)
-        data[recipe.data.split_index] = prepare_inputs(recipe, request.data_dir)
+    for recipe in recipes:
+        check_split(recipe, data_dir)
+        data[recipe.data.split_index] = prepare_inputs(recipe, data_dir)
     return data
 
 
@@ -188,23 +189,21 @@ def _plan(
     """The plan, once it is known that there is room for it."""
     from pipelines import plan
 
-    plans = [
-        plan.plan_split(recipe, request.data_dir, data[recipe.data.split_index], points.finetunes, store, bf16)
-        for recipe in request.recipes
-    ]
+    plans = plan.plan_splits(request.recipes, request.data_dir, data, points.finetunes, store, bf16)
     if request.resume and not any(split.prepared for split in plans):
         raise ConfigError(
             f"--resume found nothing of this sweep in {shown(store)}; give the storage in which it began, or leave "
             "--resume away to begin"
         )
-    costs = plan.measure(plans, cluster, bf16)
-    plan.check_disk(plans, costs, store)
+    costs = plan.costs_of(plans, cluster, store, bf16)
     lines = plan.cost_lines(plans, costs)
     if points.search.points:
         lines["time"] += f" at most: {len(points.search.points)} points may be stopped early"
     if points.search.max_seconds:
         lines["budget"] = f"{duration(points.search.max_seconds)} of fine-tuning"
-    return plan.plan_table("Plan", plans, points.spaces, lines)
+    spaces = ", ".join(f"{name} ({len(found)} points)" for name, found in points.spaces.items())
+    each = f"{sum(map(len, points.spaces.values()))} points, the recipe's own and the control, equal ones once"
+    return plan.plan_table("Plan", plans, {"search spaces": spaces}, each, lines)
 
 
 def _open_parent(request: SweepRequest, data: dict[int, dict[str, Any]], bf16: bool) -> "ParentRun":
@@ -234,7 +233,7 @@ def _finish(request: SweepRequest, context: RunContext, started: float) -> int:
     inputs = {"recipes": request.recipes, "context": context}
     name = f"{request.recipe.name}: {', '.join(request.spaces)}"
     context.track(lambda: context.parent.save_view(name, context.finetunes, request.recipe.data.settings))
-    results = execute(sweep_dag, [LAST_STAGE], inputs, context)
+    results = execute([sweep_dag], [LAST_STAGE], inputs, context)
     context.console.print()
     for table in sweep_tables(read_table(results[LAST_STAGE].path)):
         context.console.print(table)

@@ -1,6 +1,8 @@
 """What the processor can do, from its flags; never from a timing, which would differ between runs."""
 
 import functools
+import os
+import platform
 from pathlib import Path
 
 from proser_core.config import Recipe
@@ -15,6 +17,26 @@ def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
         return False
     lines = (line for line in cpuinfo.read_text().splitlines() if line.lower().startswith(("flags", "features")))
     return bool(BF16_FLAGS & set(next(lines, "").split()))
+
+
+def hardware(uses_gpu: bool) -> str:
+    """The processor and cores of this machine in words, and its GPU where that is what trains."""
+    import torch
+
+    told = f"{os.cpu_count()} cores of {processor_name()}"
+    return f"{torch.cuda.get_device_name()}, {told}" if uses_gpu and torch.cuda.is_available() else told
+
+
+def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Model, family and stepping, where Linux tells them."""
+    names = {"model name": "", "cpu family": "", "model": "", "stepping": ""}
+    if not cpuinfo.is_file():
+        return platform.processor() or "unknown"
+    for line in cpuinfo.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in names:
+            names[name.strip()] = value.strip()
+    return f"{names['model name']} (family {names['cpu family']}, model {names['model']}, step {names['stepping']})"
 
 
 def resolve_precision(recipe: Recipe) -> bool:

@@ -73,7 +73,12 @@ def draw_known(
     centre = np.mean(middles, axis=0)
     for number, name in enumerate(class_names):
         mine = embeddings[targets == number]
-        style = {"marker": KNOWN_MARKERS[number % len(KNOWN_MARKERS)], "s": 11, "lw": 0.25, "edgecolors": "white"}
+        style: dict[str, Any] = {
+            "marker": KNOWN_MARKERS[number % len(KNOWN_MARKERS)],
+            "s": 11,
+            "lw": 0.25,
+            "edgecolors": "white",
+        }
         colour = _pale(_colour(number), 0.6) if pale else _colour(number, DOTS)
         axes.scatter(*mine.T, color=colour, label=name, zorder=2, **style)
         away = (middles[number] - centre) / max(float(np.linalg.norm(middles[number] - centre)), 1e-9)

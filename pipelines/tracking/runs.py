@@ -130,11 +130,22 @@ class ParentRun:
         for name, method in evaluation["methods"].items():
             prefix = "" if name == PROSER else f"controls/{_slug(name)}/"
             metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
-        metrics = _missing(metrics, self.client.get_run(self.run_id).data.metrics)
-        for batch in _batches([_metrics(metrics)]):
-            self.client.log_batch(self.run_id, metrics=batch)
+        self._log_missing(metrics)
         self.client.set_tag(self.run_id, "proser.selected", evaluation["selected"]["name"])
         self.report(report)
+
+    def compared(self, report: Artefact, metrics: dict[str, float]) -> None:
+        """The metrics of methods side by side, by `METHOD/metric`, and the report's files, once."""
+        if self._has(report):
+            return
+        parts = {name: name.partition("/") for name in metrics}
+        self._log_missing({f"{_slug(method)}/{metric}": metrics[name] for name, (method, _, metric) in parts.items()})
+        self.report(report)
+
+    def _log_missing(self, metrics: dict[str, float]) -> None:
+        fresh = _missing(metrics, self.client.get_run(self.run_id).data.metrics)
+        for batch in _batches([_metrics(fresh)]):
+            self.client.log_batch(self.run_id, metrics=batch)
 
     def report(self, report: Artefact) -> None:
         """The report's files, and its results.md as the run's description, once."""

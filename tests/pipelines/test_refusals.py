@@ -51,6 +51,22 @@ LARGE = [*DIGITS, "--data.image-size", "64", "--network.backbone", "resnet18_224
 LINES = {
     "unknown command": (["rum"], "did you mean 'run'"),
     "unknown recipe": (["run", "digit"], "did you mean 'digits'"),
+    "unknown protocol": (["reproduce", "cifar-10"], "did you mean 'cifar10'"),
+    "protocol without its images": (["reproduce", "cifar10", "--data-dir", "empty"], "cifar10: cifar10 was not found"),
+    "one of two protocols without its images": (
+        ["reproduce", "closed-set", "--data-dir", "empty"],
+        "svhn: svhn was not",
+    ),
+    "no such method": (["reproduce", "cifar10", "--methods", "OpenMx"], "did you mean 'OpenMax'"),
+    "class lists of another data set": (["reproduce", "svhn", "--split-family", "cac"], "SVHN takes one of neal"),
+    "trial that a family lacks": (
+        ["reproduce", "cifar10", "--split-indices", "7", "--data-dir", "empty"],
+        "has trials 0 to 4 of cifar10",
+    ),
+    "class splits where all is known": (
+        ["reproduce", "mnist-outliers", "--split-indices", "0-1", "--data-dir", "empty"],
+        "knows every class",
+    ),
     "no data directory given": (["run", "cifar100-cpu"], "--data-dir"),
     "data directory missing": (["run", "cifar100-cpu", "--data-dir", "nowhere"], "does not exist"),
     "data directory empty": (["run", "cifar100-cpu", "--data-dir", "empty"], "is empty"),

@@ -1,0 +1,104 @@
+"""`proser reproduce`: the tables and figures of the paper on the command line."""
+
+import itertools
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from pipelines.console import console
+from pipelines.recipes import PRETRAINING, with_schedule
+from pipelines.reproduction.protocols import PROTOCOLS
+from proser_core.config import (
+    CalibrationConfig,
+    ClusterConfig,
+    FinetuneConfig,
+    NetworkConfig,
+    Precision,
+    PretrainConfig,
+    Recipe,
+)
+from proser_core.naming import look_up
+
+
+@dataclass(frozen=True)
+class ReproduceArguments:
+    """Make tables of the paper again, beside what was published: a row a method, a column a data set. What is finished
+    is skipped, and the same command again goes on where it was stopped."""
+
+    split_family: str = ""
+    """Published class lists (see `proser list`), or `permuted` for our own; without it, the protocol's."""
+    split_indices: str = ""
+    """Class splits, such as 0-4 or 0,2; without it, the protocol's."""
+    methods: tuple[str, ...] = ()
+    """Methods by name (see `proser list`); without it, all."""
+    image_size: int = 0
+    """Height and width in pixels that every image is brought to; 0 is the protocol's."""
+    data_dir: Path | None = None
+    """Directory with the data sets."""
+    storage: str = "proser-storage"
+    """Directory, or URI such as s3://bucket/prefix, for prepared data, weights, logits and reports; all machines
+    must see it."""
+    pretraining: str = "long"
+    """Pretraining schedule: short, long, strong or fast (see `proser list`). It fills every --pretrain field; those
+    given beside it come on top."""
+    cluster_file: Path | None = None
+    """File that launched an autoscaling cluster, for what it can grow to; on the head node of `ray up` it is found."""
+    dry_run: bool = False
+    """Print the plan, with the time that it takes, and stop."""
+    download: bool = False
+    """Let torchvision download a data set that `--data-dir` does not hold."""
+    seed: int = 0
+    """Seed of the validation draw, initial weights, batch order, augmentation and mixing."""
+    precision: Precision = "auto"
+    """Arithmetic of training: bf16 autocast or fp32; auto is bf16 on GPUs and where the CPU has it."""
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    pretrain: PretrainConfig = field(default_factory=PretrainConfig)
+    finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
+    """What every method's own fine-tune begins from; most change other fields of it."""
+    calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+
+    def recipe(self) -> Recipe:
+        """All that decides a result but the images, which are the protocol's."""
+        blocks = ("seed", "precision", "network", "pretrain", "finetune", "calibration", "cluster")
+        return Recipe(name="reproduce", space="", **{name: getattr(self, name) for name in blocks})
+
+
+def reproduce_command(arguments: list[str]) -> int:
+    """`proser reproduce NAME ...`."""
+    names = tuple(dict.fromkeys(itertools.takewhile(lambda word: not word.startswith("-"), arguments)))
+    if not names:
+        return _ask_for_protocol(arguments)
+    for name in names:
+        look_up("protocol", name, PROTOCOLS)
+    options = arguments[len(names) :]
+    default = ReproduceArguments(pretrain=with_schedule(PRETRAINING["long"](), options))
+    parsed = tyro.cli(ReproduceArguments, prog=f"proser reproduce {' '.join(names)}", default=default, args=options)
+    from pipelines.reproduction.reproducing import reproduce
+    from pipelines.reproduction.request import ReproduceRequest
+    from pipelines.sweeping import parse_indices
+
+    request = ReproduceRequest(
+        names,
+        parsed.recipe(),
+        parsed.data_dir,
+        parsed.storage if "://" in parsed.storage else Path(parsed.storage),
+        family=parsed.split_family,
+        split_indices=parse_indices(parsed.split_indices) if parsed.split_indices else (),
+        methods=parsed.methods,
+        image_size=parsed.image_size,
+        download=parsed.download,
+        cluster_file=parsed.cluster_file,
+        dry_run=parsed.dry_run,
+        command=shlex.join(["proser", "reproduce", *arguments]),
+    )
+    return reproduce(request, console())
+
+
+def _ask_for_protocol(arguments: list[str]) -> int:
+    lines = "\n".join(f"  {name:<18} {protocol.headline}" for name, protocol in PROTOCOLS.items())
+    print(f"usage: proser reproduce NAME [NAME ...] [options]\n\nProtocols:\n{lines}\n")
+    print("`proser reproduce NAME --help` explains every field.")
+    return 0 if arguments in (["--help"], ["-h"]) else 2

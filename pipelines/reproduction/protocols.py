@@ -1,0 +1,195 @@
+"""The protocols of the paper as data: which images, how many known and unknown classes, and which number is read."""
+
+from dataclasses import dataclass, field, replace
+
+from proser_core.config import DataConfig
+from proser_core.data.split_families import FAMILIES
+from proser_core.errors import ConfigError
+
+PERMUTED = "permuted"
+"""Class splits of our own: the class ids permuted by the split's index. They belong to no published family."""
+UNITS = {
+    "auroc": "AUC, %",
+    "macro_f1": "macro-F1, %",
+    "closed_set_accuracy": "accuracy, %",
+    "seconds": "training time, s",
+}
+"""What a protocol may read, as it is called in a table."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What one model for each class split is trained for; several columns may read from it."""
+
+    title: str
+    data: DataConfig
+    splits: tuple[int, ...]
+    """Class splits by default. Where every class is known there is one."""
+    family: str = ""
+    """Published class lists by default; empty where there are none."""
+
+    def data_of(self, family: str, split_index: int) -> DataConfig:
+        """The images of one class split."""
+        return replace(self.data, split_family="" if family == PERMUTED else family, split_index=split_index)
+
+    def families(self) -> list[str]:
+        """The published families that have lists for it; none where every class is known."""
+        if len(self.splits) == 1:
+            return []
+        key = (self.data.name, self.data.unknown)
+        return [
+            name
+            for name, family in FAMILIES.items()
+            if (key in family.against if self.data.unknown else self.data.name in family.known)
+        ]
+
+    def check_family(self, family: str) -> None:
+        """Raises ConfigError for a family that has no lists for it."""
+        has = [*self.families(), PERMUTED] if len(self.splits) > 1 else []
+        if family and family not in has:
+            need = f"one of {', '.join(has)}" if has else "nothing: it has no class splits that were published"
+            raise ConfigError(f"--split-family got {family!r}, and {self.title} takes {need}")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table: a metric of a study, by its name in an `EvaluationReport`, or `seconds`."""
+
+    title: str
+    study: str
+    metric: str
+
+    @property
+    def unit(self) -> str:
+        """What is measured, for people."""
+        return UNITS[self.metric.rpartition("/")[2]]
+
+    @property
+    def scale(self) -> float:
+        """From what is stored to what is shown: fractions to percent; seconds stay."""
+        return 1.0 if self.is_time else 100.0
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it is the time of the trainings, which is no metric of a report."""
+        return self.metric == "seconds"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A table or figure of the paper."""
+
+    headline: str
+    source: str
+    columns: tuple[Column, ...]
+    note: str = field(default="")
+    """What whoever reads the table must know."""
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """Names of the studies that it reads, each once."""
+        return tuple(dict.fromkeys(column.study for column in self.columns))
+
+
+TRIALS = (0, 1, 2, 3, 4)
+WITHOUT_FLIPS = DataConfig(flip=False, development="none")  # digits are no longer themselves when mirrored
+DETECTION = "tab. Unknown detection performance in terms of the mean AUC"
+
+STUDIES = {
+    "svhn": Study("SVHN", replace(WITHOUT_FLIPS, name="svhn", num_known=6, unknown_settings=(4,)), TRIALS, "neal"),
+    "cifar10": Study(
+        "CIFAR10", DataConfig(name="cifar10", num_known=6, unknown_settings=(4,), development="none"), TRIALS, "neal"
+    ),
+    "cifar-plus": Study(
+        "CIFAR10 against CIFAR100",
+        DataConfig(name="cifar10", num_known=4, unknown="cifar100", unknown_settings=(10, 50), development="none"),
+        TRIALS,
+        "neal",
+    ),
+    "tiny-imagenet": Study(
+        "Tiny-ImageNet",
+        DataConfig(name="tiny-imagenet", image_size=64, num_known=20, unknown_settings=(180,), development="none"),
+        TRIALS,
+        "neal",
+    ),
+    "cifar100": Study("CIFAR100", DataConfig(name="cifar100"), TRIALS),
+    "mnist-outliers": Study(
+        "MNIST",
+        replace(
+            WITHOUT_FLIPS,
+            name="mnist",
+            num_known=10,
+            unknown_settings=(),
+            outliers=("omniglot", "mnist-noise", "noise"),
+        ),
+        (0,),
+    ),
+    "cifar10-outliers": Study(
+        "CIFAR10",
+        DataConfig(
+            name="cifar10",
+            num_known=10,
+            unknown_settings=(),
+            outliers=("imagenet-crop", "imagenet-resize", "lsun-crop", "lsun-resize"),
+            development="none",
+        ),
+        (0,),
+    ),
+}
+
+
+def _detection(title: str, study: str, unknown: int) -> Protocol:
+    """A column of the table of unknown detection, which is a protocol by itself."""
+    data = STUDIES[study].data
+    headline = f"Unknown detection on {title}: {data.num_known} classes known, {unknown} not; AUC"
+    return Protocol(headline, DETECTION, (Column(title, study, f"test/unknown_{unknown}/auroc"),))
+
+
+PROTOCOLS = {
+    "svhn": _detection("SVHN", "svhn", 4),
+    "cifar10": _detection("CIFAR10", "cifar10", 4),
+    "cifar+10": _detection("CIFAR+10", "cifar-plus", 10),
+    "cifar+50": _detection("CIFAR+50", "cifar-plus", 50),
+    "tiny-imagenet": _detection("Tiny-ImageNet", "tiny-imagenet", 180),
+    "closed-set": Protocol(
+        "Accuracy on the known classes before PROSER and after it",
+        "tab. Closed-set accuracy between the plain CNN and PROSER",
+        tuple(
+            Column(STUDIES[name].title, name, "test/closed_set_accuracy")
+            for name in ("svhn", "cifar10", "tiny-imagenet")
+        ),
+    ),
+    "mnist-outliers": Protocol(
+        "All digits known, and three sets of outliers; macro-F1 over 11 classes",
+        "tab. Open-set recognition on MNIST with various outliers",
+        (
+            Column("Omniglot", "mnist-outliers", "test/omniglot/macro_f1"),
+            Column("MNIST-noise", "mnist-outliers", "test/mnist-noise/macro_f1"),
+            Column("Noise", "mnist-outliers", "test/noise/macro_f1"),
+        ),
+    ),
+    "cifar10-outliers": Protocol(
+        "All classes of CIFAR10 known, and four sets of outliers; macro-F1 over 11 classes",
+        "tab. Open-set recognition results on CIFAR10 with various outliers",
+        (
+            Column("ImageNet-crop", "cifar10-outliers", "test/imagenet-crop/macro_f1"),
+            Column("ImageNet-resize", "cifar10-outliers", "test/imagenet-resize/macro_f1"),
+            Column("LSUN-crop", "cifar10-outliers", "test/lsun-crop/macro_f1"),
+            Column("LSUN-resize", "cifar10-outliers", "test/lsun-resize/macro_f1"),
+        ),
+        note="Reviewers of the field call these sets easy: resampling leaves traces that images of CIFAR10 lack.",
+    ),
+    "cifar100-openness": Protocol(
+        "15 classes of CIFAR100 known, 15 to 85 not; macro-F1 against openness",
+        "fig. Macro F1 against varying openness",
+        tuple(Column(f"{n} unknown", "cifar100", f"test/unknown_{n}/macro_f1") for n in (15, 30, 45, 60, 85)),
+        note="The paper prints no numbers in this figure. Its trade-off grid, the curve over C and the table over "
+        "alpha are search spaces: proser sweep cifar100-cpu-paper trade_off num_dummies mixup_alpha ablation.",
+    ),
+    "running-time": Protocol(
+        "Time of training on MNIST, the pretraining among it",
+        "fig. Running time comparison for different methods on MNIST dataset",
+        (Column("MNIST", "mnist-outliers", "seconds"),),
+        note="The paper prints no numbers in this figure. OSRCI and GFROSR, its slow ones, are not built.",
+    ),
+}

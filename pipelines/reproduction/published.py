@@ -1,0 +1,114 @@
+"""What was published for the protocols, in percent. A number stands only beside class lists of its own family.
+
+PROSER's paper names GFROSR's lists, which were never published: what is known of it has the family UNKNOWN. Where a
+protocol has no class lists the family is empty.
+"""
+
+from dataclasses import dataclass
+
+from pipelines.reproduction.protocols import PROTOCOLS, Column
+
+UNKNOWN = "unknown"
+"""Family of a number whose class lists nobody has published."""
+PAPER = "Zhou et al. 2021 (PROSER)"
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A number of a method as it was printed, in percent, with its standard deviation over trials where one was."""
+
+    method: str
+    mean: float
+    std: float | None
+    family: str
+    source: str
+
+
+Row = tuple[str, tuple[float | tuple[float, float] | None, ...]]
+
+
+def _columns(*protocols: str) -> tuple[Column, ...]:
+    return tuple(column for name in protocols for column in PROTOCOLS[name].columns)
+
+
+def _rows(columns: tuple[Column, ...], family: str, source: str, *rows: Row) -> dict[Column, list[Quoted]]:
+    found: dict[Column, list[Quoted]] = {column: [] for column in columns}
+    for method, values in rows:
+        for column, value in zip(columns, values, strict=True):
+            if value is not None:
+                mean, std = value if isinstance(value, tuple) else (value, None)
+                found[column].append(Quoted(method, mean, std, family, source))
+    return found
+
+
+DETECTION = _columns("svhn", "cifar10", "cifar+10", "cifar+50", "tiny-imagenet")
+MNIST, CIFAR10 = _columns("mnist-outliers"), _columns("cifar10-outliers")
+
+_TABLES = (
+    _rows(
+        DETECTION,
+        "neal",
+        "Neal et al. 2018, quoted by PROSER's paper",
+        ("Softmax", ((88.6, 1.4), (67.7, 3.8), 81.6, 80.5, 57.7)),
+        ("OpenMax", ((89.4, 1.3), (69.5, 4.4), 81.7, 79.6, 57.6)),
+        ("G-OpenMax", ((89.6, 1.7), (67.5, 4.4), 82.7, 81.9, 58.0)),
+        ("OSRCI", ((91.0, 1.0), (69.9, 3.8), 83.8, 82.7, 58.6)),
+    ),
+    _rows(
+        DETECTION,
+        UNKNOWN,
+        "quoted by PROSER's paper",
+        ("C2AE", ((89.2, 1.3), (71.1, 0.8), (81.0, 0.5), (80.3, 0.0), (58.1, 1.9))),
+        ("CROSR", ((89.9, 1.8), None, None, None, 58.9)),
+        ("GFROSR", ((93.5, 1.8), (83.1, 3.9), (91.5, 0.2), (91.3, 0.2), (64.7, 1.2))),
+    ),
+    _rows(
+        DETECTION,
+        UNKNOWN,
+        PAPER,
+        ("PROSER", ((94.3, 0.6), (89.1, 1.6), (96.0, 0.4), (95.3, 0.3), (69.3, 0.5))),
+    ),
+    _rows(
+        DETECTION,
+        "arpl",
+        "Vaze et al. 2022, strong training",
+        ("MaxLogit", (97.1, 93.6, 97.9, 96.5, 83.0)),
+    ),
+    _rows(_columns("cifar10"), "arpl", "log of the authors' code of ARPL, five trials", ("Softmax", (86.1,))),
+    _rows(
+        _columns("closed-set"),
+        UNKNOWN,
+        PAPER,
+        ("Softmax", (96.5, 92.8, 52.2)),
+        ("PROSER", (96.4, 92.6, 52.1)),
+    ),
+    _rows(
+        MNIST,
+        "",
+        "quoted by PROSER's paper",
+        ("Softmax", (59.5, 64.1, 82.9)),
+        ("OpenMax", (68.0, 72.0, 82.6)),
+        ("CROSR", (79.3, 82.7, 82.6)),
+    ),
+    _rows(MNIST, "", PAPER, ("PROSER", (86.2, 87.4, 88.2))),
+    _rows(
+        CIFAR10,
+        "",
+        "quoted by PROSER's paper",
+        ("Softmax", (63.9, 65.3, 64.2, 64.7)),
+        ("OpenMax", (66.0, 68.4, 65.7, 66.8)),
+        ("OSRCI", (63.6, 63.5, 65.0, 64.8)),
+        ("LadderNet + Softmax", (64.0, 64.6, 64.4, 64.7)),
+        ("LadderNet + OpenMax", (65.3, 67.0, 65.2, 65.9)),
+        ("DHRNet + Softmax", (64.5, 64.9, 65.0, 64.9)),
+        ("DHRNet + OpenMax", (65.5, 67.5, 65.6, 66.4)),
+        ("CROSR", (72.1, 73.5, 72.0, 74.9)),
+        ("GFROSR", (75.7, 79.2, 75.1, 80.5)),
+    ),
+    _rows(CIFAR10, "", PAPER, ("PROSER", (84.9, 82.4, 86.7, 85.6))),
+)
+
+
+def quoted(column: Column, family: str) -> list[Quoted]:
+    """What was published for a column, of this family or of an unknown one."""
+    return [each for table in _TABLES for each in table.get(column, []) if each.family in (family, UNKNOWN)]

@@ -1,0 +1,112 @@
+"""The report of a reproduction: Markdown, one HTML file that needs no network, figures, and every number as CSV."""
+
+import base64
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from rich import box
+from rich.table import Table
+
+from pipelines.figures import save
+from pipelines.reproduction.drawing import figures_of
+from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES
+from pipelines.reproduction.results import Block, Result, block, rows_of
+from proser_core.data.split_families import defect_of
+
+MARKDOWN, HTML, NUMBERS = "results.md", "report.html", "results.csv"
+
+
+@dataclass(frozen=True)
+class Made:
+    """How the numbers came about: the command that makes them again, and facts by name (hardware, versions, time)."""
+
+    command: str
+    facts: dict[str, str]
+
+
+def write_report(
+    names: Sequence[str], families: dict[str, str], results: list[Result], made: Made, folder: Path
+) -> None:
+    """A section for each protocol; `families` are the class lists of each study."""
+    sections = []
+    for name in names:
+        protocol = PROTOCOLS[name]
+        blocks = [block(column, results, families[column.study]) for column in protocol.columns]
+        figures = []
+        for kind, figure in figures_of(name, blocks).items():
+            stem = folder / "figures" / f"{anchor(name)}_{kind}"
+            save(figure, stem)
+            svg = base64.b64encode(stem.with_suffix(".svg").read_bytes()).decode()
+            figures.append({"svg": svg, "alt": f"{name}: {kind.replace('_', ' ')}"})
+        sections.append(
+            {
+                "name": name,
+                "anchor": anchor(name),
+                "headline": protocol.headline,
+                "source": protocol.source,
+                "note": protocol.note,
+                "blocks": [_block(each) for each in blocks],
+                "figures": figures,
+            }
+        )
+    about = {
+        "title": f"{', '.join(names)}: measured beside published",
+        "sections": sections,
+        "command": made.command,
+        "facts": made.facts,
+    }
+    for template, target in (("report.md.jinja", MARKDOWN), ("report.html.jinja", HTML)):
+        (folder / target).write_text(_templates(target).get_template(template).render(about))
+    write_numbers(results, folder / NUMBERS)
+
+
+def anchor(name: str) -> str:
+    """A protocol's name as part of a file name or a link."""
+    return name.replace("+", "-plus-")
+
+
+def write_numbers(results: Sequence[Result], path: Path) -> None:
+    """Every metric of every method on every class split, a row each; fractions."""
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["study", "split_index", "method", "metric", "value"])
+        for each in results:
+            rows.writerows([each.study, each.split_index, each.method, *metric] for metric in each.metrics.items())
+
+
+def _templates(target: str) -> Environment:
+    loader = FileSystemLoader(Path(__file__).parent)
+    return Environment(loader=loader, autoescape=target == HTML, undefined=StrictUndefined, keep_trailing_newline=True)
+
+
+def _block(found: Block) -> dict[str, Any]:
+    column = found.column
+    data = STUDIES[column.study].data
+    family = found.family
+    return {
+        "title": column.title,
+        "unit": column.unit,
+        "family": family,
+        "splits": ", ".join(map(str, found.splits)),
+        "defect": "" if family == PERMUTED else defect_of(family, data.name, data.unknown),
+        "rows": [row for line in found.lines for row in rows_of(line)],
+        "verdicts": found.verdicts,
+    }
+
+
+def terminal_table(protocol: str, found: Block) -> Table:
+    """A column of a protocol for the terminal: the methods that were measured."""
+    title = f"{protocol}, {found.column.title}: {found.column.unit}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("method", no_wrap=True)
+    for name in ("measured", "class splits", "published", "difference"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for line in found.lines:
+        if line.values:
+            row = rows_of(line)[0]
+            table.add_row(*(row[name] for name in ("method", "measured", "count", "published", "difference")))
+    return table

@@ -1,0 +1,142 @@
+"""`proser reproduce`: a protocol through the stages of a sweep, over class splits, into one report."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from pipeline_runs import RunFolder, tiny_recipe
+from rich.console import Console
+
+from pipelines.reproduction import protocols
+from pipelines.reproduction.protocols import Column, Protocol, Study
+from pipelines.reproduction.report import HTML, NUMBERS
+from pipelines.reproduction.reproducing import mean_metrics, reproduce
+from pipelines.reproduction.request import ReproduceRequest
+from pipelines.reproduction.results import Result
+from proser_core.baselines import METHODS
+from proser_core.errors import ConfigError, DataError
+from proser_core.jobs.files import read_json
+
+DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
+TRAINED = {"Softmax", "MaxLogit", "OpenMax", "PROSER"} & METHODS.keys()
+
+
+@pytest.fixture(scope="module")
+def folder(run_folder: RunFolder, patch: pytest.MonkeyPatch) -> RunFolder:
+    """Two protocols on digits that read from one training."""
+    columns = {name: Column(name, "digits", f"test/{name}") for name in ("unknown_3/auroc", "closed_set_accuracy")}
+    patch.setitem(protocols.STUDIES, "digits", Study("Digits", DATA, (0, 1)))
+    patch.setitem(protocols.PROTOCOLS, "few", Protocol("Five digits known", "here", (columns["unknown_3/auroc"],)))
+    patch.setitem(protocols.PROTOCOLS, "closed", Protocol("Accuracy", "here", (columns["closed_set_accuracy"],)))
+    return run_folder
+
+
+def request(folder: RunFolder, *names: str, **options: Any) -> ReproduceRequest:
+    methods = tuple(name for name in METHODS if name in TRAINED)
+    asked = {"methods": methods, "image_size": 8, "data_dir": None, "storage": folder.storage, **options}
+    return ReproduceRequest(names, tiny_recipe(), **asked)
+
+
+def carry_out(wanted: ReproduceRequest) -> tuple[int, str]:
+    out = io.StringIO()
+    try:
+        return reproduce(wanted, Console(file=out, width=200)), out.getvalue()
+    finally:
+        ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def planned(folder: RunFolder) -> str:
+    return carry_out(request(folder, "few", dry_run=True))[1]
+
+
+@pytest.fixture(scope="module")
+def made(folder: RunFolder, planned: str) -> tuple[int, str]:
+    return carry_out(request(folder, "few"))
+
+
+@pytest.fixture(scope="module")
+def widened(folder: RunFolder, made: tuple[int, str]) -> tuple[int, str]:
+    return carry_out(request(folder, "few", "closed"))
+
+
+def report_of(text: str) -> Path:
+    return next(Path(line.removeprefix("Report: ")) for line in text.splitlines() if line.startswith("Report: "))
+
+
+def test_a_plan_is_printed_before_anything_is_trained(planned: str) -> None:
+    for told in ("5 known; test settings 2, 3", "2 to make", "2 to train", "1 a split: those of the methods", "about"):
+        assert told in planned
+    assert "Report" not in planned
+
+
+def test_every_method_is_measured_on_every_class_split(made: tuple[int, str]) -> None:
+    code, text = made
+    assert code == 0
+    rows = (report_of(text).parent / NUMBERS).read_text().splitlines()
+    aucs = [row.split(",") for row in rows if ",test/unknown_3/auroc," in row]
+    assert {(row[1], row[2]) for row in aucs} == {(split, method) for split in "01" for method in TRAINED}
+    assert all(0 < float(row[-1]) <= 1 for row in aucs)
+    assert HTML in text
+
+
+def test_the_report_and_the_means_are_in_tracking(folder: RunFolder, made: tuple[int, str]) -> None:
+    run = next(run for run in folder.parents() if run.info.run_name == "reproduce digits")
+    assert run.info.status == "FINISHED"
+    assert {HTML, NUMBERS, "results.md"} <= folder.files(run.info.run_id)
+    rows = [row.split(",") for row in (report_of(made[1]).parent / NUMBERS).read_text().splitlines()]
+    values = [float(row[-1]) for row in rows if row[2:4] == ["MaxLogit", "test/unknown_3/auroc"]]
+    assert run.data.metrics["maxlogit/test/unknown_3/auroc"] == pytest.approx(sum(values) / 2)
+
+
+def test_another_protocol_of_the_same_images_trains_nothing(widened: tuple[int, str], made: tuple[int, str]) -> None:
+    code, text = widened
+    assert code == 0
+    assert "nothing to train" in text
+    assert "closed_set_accuracy: accuracy" in text
+    assert "sweep" not in text.splitlines()[-1]
+
+
+def test_the_same_command_again_finds_everything(folder: RunFolder, widened: tuple[int, str]) -> None:
+    code, text = carry_out(request(folder, "few", "closed"))
+    assert code == 0
+    assert "every stage was found finished" in text
+    assert report_of(text) == report_of(widened[1])
+
+
+def test_time_is_told_where_trainings_took_it(folder: RunFolder, made: tuple[int, str]) -> None:
+    compared = next((folder.storage / "compare").iterdir()) / "compared.json"
+    seconds = {row["method"]: row["seconds"] for row in read_json(compared) if row["split_index"] == 0}
+    assert 0 < seconds["MaxLogit"] < seconds["PROSER"]
+
+
+def test_means_are_over_class_splits() -> None:
+    results = [Result("digits", split, "PROSER", {"auroc": value}, 1.0) for split, value in enumerate((0.5, 0.7))]
+    assert mean_metrics(results) == {"PROSER/auroc": pytest.approx(0.6)}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"methods": ("Softmaxx",)}, "no method is called 'Softmaxx'; did you mean 'Softmax'"),
+        ({"family": "neal"}, "--split-family got 'neal', and Digits takes one of permuted"),
+    ],
+)
+def test_what_cannot_be_reproduced_is_refused_before_any_work(
+    folder: RunFolder, options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        reproduce(request(folder, "few", **options), Console(file=io.StringIO()))
+
+
+def test_data_that_is_not_there_is_named_with_its_study(folder: RunFolder) -> None:
+    with pytest.raises(DataError, match="cifar10: cifar10 was not found"):
+        reproduce(request(folder, "cifar10"), Console(file=io.StringIO()))
+
+
+def test_class_splits_are_refused_where_every_class_is_known(folder: RunFolder) -> None:
+    with pytest.raises(ConfigError, match="--split-indices gives 2 class splits, and mnist-outliers knows every class"):
+        reproduce(request(folder, "mnist-outliers", split_indices=(0, 1)), Console(file=io.StringIO()))

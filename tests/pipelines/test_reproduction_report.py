@@ -1,0 +1,191 @@
+"""Protocols as data, what was published, and the report that sets it beside what was measured."""
+
+import csv
+import math
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES, Column
+from pipelines.reproduction.published import UNKNOWN, quoted
+from pipelines.reproduction.report import HTML, MARKDOWN, NUMBERS, Made, write_report
+from pipelines.reproduction.results import CONTROLS, Result, block, rows_of
+from proser_core.baselines import METHODS
+from proser_core.data.split_families import FAMILIES
+from proser_core.data.splits import where
+from proser_core.errors import ConfigError
+
+CIFAR10 = PROTOCOLS["cifar10"].columns[0]
+MADE = Made("proser reproduce cifar10 --data-dir 'my data'", {"hardware": "2 cores", "seed": "0"})
+
+
+def results(method: str, *values: float, column: Column = CIFAR10, seconds: float = 60.0) -> list[Result]:
+    return [Result(column.study, split, method, {column.metric: value}, seconds) for split, value in enumerate(values)]
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_column_reads_a_metric_that_its_study_measures(name: str) -> None:
+    for column in PROTOCOLS[name].columns:
+        place, _, metric = column.metric.rpartition("/")
+        if metric in ("auroc", "macro_f1"):
+            assert place in map(where, STUDIES[column.study].data.settings)
+        else:
+            assert column.metric in ("test/closed_set_accuracy", "seconds")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_has_its_own_class_lists_for_each_trial(name: str) -> None:
+    study = STUDIES[name]
+    assert study.family in ("", *study.families())
+    for family in study.families():
+        for split in study.splits:
+            data = study.data_of(family, split)
+            assert (data.split_family, data.split_index) == (family, split)
+    assert study.data_of(PERMUTED, 3).split_family == ""
+
+
+def test_a_family_without_lists_for_a_data_set_is_refused_with_those_that_have() -> None:
+    with pytest.raises(ConfigError, match="'cac', and SVHN takes one of neal, arpl, gcm, cssr, permuted"):
+        STUDIES["svhn"].check_family("cac")
+    with pytest.raises(ConfigError, match="MNIST takes nothing"):
+        STUDIES["mnist-outliers"].check_family("neal")
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, PERMUTED])
+@pytest.mark.parametrize("name", ["svhn", "cifar10", "cifar+10", "cifar+50", "tiny-imagenet"])
+def test_a_published_number_stands_beside_its_own_family_alone(name: str, family: str) -> None:
+    found = quoted(PROTOCOLS[name].columns[0], family)
+    assert {each.family for each in found} <= {family, UNKNOWN}
+    assert [each.mean for each in found if each.method == "PROSER"] == [
+        each.mean for each in found if "Zhou" in each.source
+    ]
+    assert any(each.method == "PROSER" for each in found)
+    assert ("OSRCI" in {each.method for each in found}) == (family == "neal")
+
+
+def test_numbers_of_the_paper_are_those_that_it_prints() -> None:
+    """A sample of each of its tables, typed a second time."""
+    printed = {
+        ("svhn", 0, "GFROSR"): 93.5,
+        ("cifar+50", 0, "PROSER"): 95.3,
+        ("tiny-imagenet", 0, "C2AE"): 58.1,
+        ("closed-set", 2, "PROSER"): 52.1,
+        ("mnist-outliers", 1, "OpenMax"): 72.0,
+        ("cifar10-outliers", 3, "CROSR"): 74.9,
+        ("cifar10-outliers", 0, "PROSER"): 84.9,
+    }
+    for (name, place, method), value in printed.items():
+        column = PROTOCOLS[name].columns[place]
+        found = [each.mean for each in quoted(column, STUDIES[column.study].family) if each.method == method]
+        assert found == [value]
+
+
+def test_methods_are_in_the_order_in_which_they_were_measured_then_those_only_published() -> None:
+    found = block(CIFAR10, [*results("MaxLogit", 0.8), *results("PROSER", 0.9)], "neal")
+    assert [line.method for line in found.lines[:2]] == ["MaxLogit", "PROSER"]
+    assert {"Softmax", "OSRCI", "GFROSR"} <= {line.method for line in found.lines[2:]}
+    assert not any(line.values for line in found.lines[2:])
+
+
+def test_a_difference_is_measured_minus_published_in_points() -> None:
+    line = next(
+        line for line in block(CIFAR10, results("PROSER", 0.871, 0.891), "neal").lines if line.method == "PROSER"
+    )
+    row = rows_of(line)[0]
+    assert (row["measured"], row["count"], row["training"]) == ("88.1 ± 1.4", "2", "1:00")
+    assert (row["published"], row["family"], row["difference"]) == ("89.1 ± 1.6", UNKNOWN, "-1.0")
+
+
+@pytest.mark.parametrize(
+    ("proser", "verdict"),
+    [
+        ((0.80, 0.84), "PROSER is 2.0 ± 0.0 points below MaxLogit, above it on 0 of 2 class splits."),
+        ((0.85, 0.85), "PROSER is 1.0 ± 2.8 points above MaxLogit, above it on 1 of 2 class splits."),
+        ((0.82, 0.86), "PROSER is level with MaxLogit (0.0 ± 0.0 points)."),
+        ((0.80,), "PROSER is 2.0 points below MaxLogit."),
+    ],
+)
+def test_how_placeholders_stand_to_their_controls_is_said_either_way(proser: tuple[float, ...], verdict: str) -> None:
+    found = block(CIFAR10, [*results("MaxLogit", 0.82, 0.86), *results("PROSER", *proser)], "neal")
+    assert found.verdicts == [verdict]
+
+
+def test_placeholders_are_held_against_methods_that_exist() -> None:
+    assert {*CONTROLS, *(name for names in CONTROLS.values() for name in names)} <= METHODS.keys()
+
+
+def test_a_method_that_was_not_measured_says_so_by_empty_cells() -> None:
+    line = block(CIFAR10, [], "neal").lines[0]
+    assert math.isnan(line.mean)
+    assert {rows_of(line)[0][name] for name in ("measured", "count", "training", "difference")} == {""}
+
+
+def test_a_time_is_in_seconds_and_held_against_nothing(tmp_path: Path) -> None:
+    column = PROTOCOLS["running-time"].columns[0]
+    measured = [
+        *results("MaxLogit", 0.9, column=column, seconds=300.0),
+        *results("PROSER", 0.9, column=column, seconds=420.0),
+    ]
+    found = block(column, measured, "")
+    assert [(line.method, line.mean) for line in found.lines] == [("MaxLogit", 300.0), ("PROSER", 420.0)]
+    assert found.verdicts == []
+    write_report(["running-time"], {"mnist-outliers": ""}, measured, MADE, tmp_path)
+    assert "| PROSER | 420.0 | 1 |" in (tmp_path / MARKDOWN).read_text()
+    assert (tmp_path / "figures/running-time_running_time.svg").is_file()
+
+
+class Page(HTMLParser):
+    """Tags that are open, images, and links of a page."""
+
+    VOID = ("meta", "img")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.sources: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.sources += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_is_one_file_that_needs_no_network(tmp_path: Path) -> None:
+    measured = [*results("MaxLogit", 0.82, 0.86), *results("<b>&", 0.5)]
+    write_report(["cifar10", "closed-set"], dict.fromkeys(STUDIES, "arpl"), measured, MADE, tmp_path)
+    page = Page()
+    page.feed((tmp_path / HTML).read_text())
+    assert page.open == []
+    assert page.sources
+    assert all(source.startswith(("data:image/svg+xml;base64,", "#")) for source in page.sources)
+    assert "84.0 ± 2.8" in page.text
+    assert "<b>&" in page.text
+    assert "trials 0 and 1 know the same six classes" in page.text
+    assert MADE.command in page.text
+
+
+def test_markdown_csv_and_figures_tell_the_same(tmp_path: Path) -> None:
+    write_report(["cifar10"], {"cifar10": "neal"}, results("PROSER", 0.871, 0.891), MADE, tmp_path)
+    assert "| PROSER | 88.1 ± 1.4 | 2 | 1:00 | 89.1 ± 1.6 | unknown | -1.0 |" in (tmp_path / MARKDOWN).read_text()
+    rows = list(csv.DictReader((tmp_path / NUMBERS).open()))
+    assert [float(row["value"]) for row in rows] == [0.871, 0.891]
+    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".png", ".svg"}
+
+
+def test_openness_is_drawn_for_settings_that_differ_in_it(tmp_path: Path) -> None:
+    columns = PROTOCOLS["cifar100-openness"].columns
+    measured = [
+        Result(
+            "cifar100", 0, "PROSER", {column.metric: 0.6 - 0.05 * place for place, column in enumerate(columns)}, 1.0
+        )
+    ]
+    write_report(["cifar100-openness"], {"cifar100": ""}, measured, MADE, tmp_path)
+    assert (tmp_path / "figures/cifar100-openness_against_openness.svg").is_file()
