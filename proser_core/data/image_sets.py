@@ -86,18 +86,19 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
 def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
     """uint8[size, size, 3] of an image file's content. Raises DataError, with `name`, where it is no image,
     ImageTooLargeError for one of more than MAX_PIXELS."""
-    with _opened(encoded, name) as image:
+    with opened_image(encoded, name) as image:
         return to_rgb_square(image, size)
 
 
 def count_pixels(encoded: bytes | None, name: str) -> int:
     """Of an image file's content, by its header alone. Raises as `decode_square`."""
-    with _opened(encoded, name) as image:
+    with opened_image(encoded, name) as image:
         return image.width * image.height
 
 
 @contextmanager
-def _opened(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
+def opened_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
+    """An image file's content, opened. Raises as `decode_square`, whatever is done with the image in the block."""
     try:
         with Image.open(io.BytesIO(encoded or b"")) as image:
             if image.width * image.height > MAX_PIXELS:

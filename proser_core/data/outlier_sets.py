@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.config import DataConfig
-from proser_core.data import grey_outliers
+from proser_core.data import grey_outliers, odin
 from proser_core.data.places import Find, Fingerprints, Place
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
@@ -35,6 +35,21 @@ OUTLIERS = {
         OutlierSet("omniglot", grey_outliers.OMNIGLOT, grey_outliers.find_omniglot, grey_outliers.OMNIGLOT_ORIGIN),
         OutlierSet("mnist-noise", "MNIST in any of its layouts", grey_outliers.find_mnist_noise),
         OutlierSet("noise", "nothing", grey_outliers.find_noise),
+        *(
+            OutlierSet(
+                f"{name}-{way}",
+                odin.needs(folder, from_tiny=name == "imagenet"),
+                odin.finder(f"{name}-{way}", folder, way, from_tiny=name == "imagenet"),
+                odin.ORIGIN,
+                classes_of="tiny-imagenet" if name == "imagenet" else "",
+            )
+            for name, way, folder in (
+                ("imagenet", "crop", "Imagenet"),
+                ("imagenet", "resize", "Imagenet_resize"),
+                ("lsun", "crop", "LSUN"),
+                ("lsun", "resize", "LSUN_resize"),
+            )
+        ),
     )
 }
 

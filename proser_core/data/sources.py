@@ -8,16 +8,36 @@ a user's own: whatever classes and images its data directory holds.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from proser_core.data import digits, image_folders, parquet, torchvision_roots
+from proser_core.data import digits, image_folders, parquet, tiny_imagenet, torchvision_roots
 from proser_core.data.image_sets import ImageSet
+from proser_core.data.places import Fingerprints
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
 
 Part = Literal["train", "val", "test"]
+
+
+class Published(Protocol):
+    """A module that reads a data set in a layout of its own."""
+
+    NEEDS: str
+    """What it is made of, for people."""
+
+    def is_present(self, root: Path) -> bool:
+        """Whether the root holds it."""
+
+    def fingerprints(self, root: Path) -> Fingerprints:
+        """As `fingerprints` below."""
+
+    def read(self, root: Path, part: str, *, size: int, classes: Collection[int] | None, count: int | None) -> ImageSet:
+        """As `load_images`."""
+
+
+PARTS: tuple[Part, ...] = ("train", "test")
 
 
 @dataclass(frozen=True)
@@ -29,6 +49,12 @@ class Source:
     counts: dict[str, int]
     label_column: str = "label"
     torchvision_class: str = ""
+    parquet_parts: Mapping[str, str] = field(default_factory=dict)
+    """What the Hub calls a part, where that is not its name here."""
+    published: Published | None = None
+    """Reader of the layout that its authors gave it."""
+    origin: str = ""
+    """Where to get it, its size and its licence."""
     read_embedded: Callable[[Part, int], ImageSet] | None = field(default=None)
 
     def is_embedded(self) -> bool:
@@ -45,14 +71,42 @@ SOURCES = {
     source.name: source
     for source in (
         Source("digits", 10, {"train": digits.NUM_TRAIN, "test": digits.NUM_TEST}, read_embedded=digits.read),
-        Source("mnist", 10, {"train": 60_000, "test": 10_000}, torchvision_class="MNIST"),
-        Source("cifar10", 10, {"train": 50_000, "test": 10_000}, torchvision_class="CIFAR10"),
+        Source(
+            "mnist",
+            10,
+            {"train": 60_000, "test": 10_000},
+            torchvision_class="MNIST",
+            origin="huggingface.co/datasets/ylecun/mnist, 18 MB, with the licence told there",
+        ),
+        Source(
+            "svhn",
+            10,
+            {"train": 73_257, "test": 26_032},
+            torchvision_class="SVHN",
+            origin="ufldl.stanford.edu/housenumbers, 246 MB, for use that is not commercial",
+        ),
+        Source(
+            "cifar10",
+            10,
+            {"train": 50_000, "test": 10_000},
+            torchvision_class="CIFAR10",
+            origin="huggingface.co/datasets/uoft-cs/cifar10, 144 MB, licence unknown",
+        ),
         Source(
             "cifar100",
             100,
             {"train": 50_000, "test": 10_000},
             label_column="fine_label",
             torchvision_class="CIFAR100",
+            origin="huggingface.co/datasets/uoft-cs/cifar100, 142 MB, licence unknown",
+        ),
+        Source(
+            "tiny-imagenet",
+            200,
+            {"train": 100_000, "test": 10_000},
+            parquet_parts={"test": "valid"},
+            published=tiny_imagenet,
+            origin="cs231n.stanford.edu/tiny-imagenet-200.zip, 248 MB, for research that is not commercial",
         ),
         Source("folder", 0, {}),
     )
@@ -71,6 +125,8 @@ def find_layout(source: Source, data_dir: Path | None) -> str:
         return "parquet"
     if source.torchvision_class and torchvision_roots.is_present(source.torchvision_class, data_dir):
         return "torchvision"
+    if source.published is not None and source.published.is_present(data_dir):
+        return "published"
     return ""
 
 
@@ -95,14 +151,18 @@ def has_own_validation(name: str, data_dir: Path | None) -> bool:
     return source.is_own and image_folders.has_part(_own_root(source, data_dir), "val")
 
 
-def fingerprints(name: str, data_dir: Path | None, *, download: bool = False) -> list[tuple[str, int, int | str]]:
-    """Name, bytes, and time of change of what a data set is read from; of image folders, a digest for each class.
+def fingerprints(name: str, data_dir: Path | None, *, download: bool = False) -> Fingerprints:
+    """Name, bytes, and time of change of what a data set is read from; of folders of images, a digest each.
 
     Raises DataError where the data set is not found.
     """
     source = look_up("data set", name, SOURCES)
     if source.is_own:
         return [*image_folders.fingerprints(_own_root(source, data_dir))]
+    if find_layout(source, data_dir) == "published":
+        assert source.published is not None
+        assert data_dir is not None
+        return source.published.fingerprints(data_dir)
     files = source_files(name, data_dir, download=download)
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 
@@ -110,15 +170,14 @@ def fingerprints(name: str, data_dir: Path | None, *, download: bool = False) ->
 def source_files(name: str, data_dir: Path | None, *, download: bool = False) -> list[Path]:
     """The files that a data set is read from; none for an embedded one or one to be downloaded.
 
-    Raises DataError where the data set is not found. An image folder has `fingerprints` instead.
+    Raises DataError where the data set is not found. Folders of images have `fingerprints` instead.
     """
     source = look_up("data set", name, SOURCES)
     layout = find_layout(source, data_dir)
     if layout == "parquet" and data_dir is not None:
         return parquet.find_shards(data_dir / name, "")
     if layout == "torchvision" and data_dir is not None:
-        folder = data_dir / torchvision_roots.folder(source.torchvision_class)
-        return sorted(path for path in folder.iterdir() if path.is_file())
+        return torchvision_roots.files(source.torchvision_class, data_dir)
     if layout == "embedded" or (download and source.torchvision_class):
         return []
     raise DataError(_missing(source, data_dir))
@@ -150,7 +209,10 @@ def load_images(
         raise DataError(_missing(source, data_dir))
     options: dict[str, Any] = {"size": size, "classes": classes, "count": source.counts[part]}
     if layout == "parquet":
-        loaded = parquet.read(data_dir / name, part, source.label_column, **options)
+        loaded = parquet.read(data_dir / name, _parquet_part(source, part), source.label_column, **options)
+    elif layout == "published":
+        assert source.published is not None
+        loaded = source.published.read(data_dir, part, **options)
     else:
         loaded = torchvision_roots.read(source.torchvision_class, data_dir, part, download=download, **options)
     return _with_all_classes(loaded, source, data_dir)
@@ -159,7 +221,7 @@ def load_images(
 def check_streamed(name: str, data_dir: Path | None) -> None:
     """Raises ConfigError for a data set whose images cannot be read one by one where they lie."""
     layout = find_layout(look_up("data set", name, SOURCES), data_dir)
-    if layout in ("embedded", "torchvision"):
+    if layout in ("embedded", "torchvision", "published"):
         raise ConfigError(
             f"data.streaming is on, and {name} is there in the layout {layout}; it streams Parquet files and image "
             "folders. Leave it off: the images fit into memory"
@@ -190,7 +252,8 @@ def index_images(
     if data_dir is None:
         raise DataError(_missing(source, data_dir))
     options: dict[str, Any] = {"size": size, "classes": classes, "count": source.counts[part]}
-    found = parquet.index(data_dir / name, part, source.label_column, unpacked=unpacked[name], **options)
+    shards = _parquet_part(source, part)
+    found = parquet.index(data_dir / name, shards, source.label_column, unpacked=unpacked[name], **options)
     return _with_all_classes(found, source, data_dir)
 
 
@@ -200,6 +263,10 @@ def _with_all_classes(found: ImageSet, source: Source, data_dir: Path) -> ImageS
             f"{data_dir} names {len(found.class_names)} classes of {source.name}; the data set has {source.num_classes}"
         )
     return found
+
+
+def _parquet_part(source: Source, part: Part) -> str:
+    return source.parquet_parts.get(part, part)
 
 
 def _own_root(source: Source, data_dir: Path | None) -> Path:
@@ -223,10 +290,14 @@ def _missing(source: Source, data_dir: Path | None) -> str:
             "train/ and test/. "
             "Give its directory (--data-dir, or data_dir in JOB.json)"
         )
-    layouts = f"{source.name}/train-*.parquet and {source.name}/test-*.parquet"
+    layouts = " and ".join(f"{source.name}/{_parquet_part(source, part)}-*.parquet" for part in PARTS)
     if source.torchvision_class:
-        layouts += f", or torchvision's {torchvision_roots.folder(source.torchvision_class)}/"
+        layouts += f", or torchvision's {torchvision_roots.needs(source.torchvision_class)}"
+    if source.published is not None:
+        layouts += f", or {source.published.NEEDS}"
+    fetch = ", or let torchvision fetch it (data.download)" if source.torchvision_class else ""
+    origin = f"It is to be had at {source.origin}. " if source.origin else ""
     return (
-        f"{source.name} was not found: {state}; need {layouts} in it. "
-        "Give its directory (--data-dir, or data_dir in JOB.json), or let torchvision fetch it (data.download)"
+        f"{source.name} was not found: {state}; need {layouts} in it. {origin}"
+        f"Give its directory (--data-dir, or data_dir in JOB.json){fetch}"
     )

@@ -1,4 +1,5 @@
-"""Reader of torchvision's own data folders (MNIST, CIFAR10 and CIFAR100)."""
+"""Reader of torchvision's own data folders (MNIST, CIFAR10 and CIFAR100), and of SVHN's files, which it has no folder
+for."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -11,16 +12,26 @@ from proser_core.data.image_sets import ImageSet, to_rgb_square
 from proser_core.errors import DataError
 
 FOLDERS = {"MNIST": "MNIST/raw", "CIFAR10": "cifar-10-batches-py", "CIFAR100": "cifar-100-python"}
+FILES = {"SVHN": ("train_32x32.mat", "test_32x32.mat")}
 
 
-def folder(class_name: str) -> str:
-    """Folder that the torchvision class keeps below its root."""
-    return FOLDERS[class_name]
+def needs(class_name: str) -> str:
+    """What the torchvision class keeps in its root: a folder, or files."""
+    return " and ".join(FILES[class_name]) if class_name in FILES else f"{FOLDERS[class_name]}/"
 
 
 def is_present(class_name: str, root: Path) -> bool:
     """Whether the root holds the unpacked data set."""
-    return (root / folder(class_name)).is_dir()
+    if class_name in FILES:
+        return all((root / name).is_file() for name in FILES[class_name])
+    return (root / FOLDERS[class_name]).is_dir()
+
+
+def files(class_name: str, root: Path) -> list[Path]:
+    """The files of the unpacked data set."""
+    if class_name in FILES:
+        return [root / name for name in FILES[class_name]]
+    return sorted(path for path in (root / FOLDERS[class_name]).iterdir() if path.is_file())
 
 
 def read(
@@ -37,19 +48,25 @@ def read(
     import torchvision
 
     cls: Any = getattr(torchvision.datasets, class_name)
+    where = f"{root / needs(class_name)}".rstrip("/")
+    chosen: dict[str, Any] = {"split": part} if class_name in FILES else {"train": part == "train"}
     try:
-        dataset = cls(root, train=part == "train", download=download)
+        dataset = cls(root, download=download, **chosen)
     except Exception as error:  # torchvision raises RuntimeError, OSError, URLError, UnpicklingError and others
         raise DataError(
-            f"{root / folder(class_name)} cannot be read as torchvision's {class_name} ({error}); "
-            "remove the folder and fetch it again, by data.download for instance"
+            f"{where} cannot be read as torchvision's {class_name} ({error}); remove "
+            f"{'both files' if class_name in FILES else 'the folder'} and fetch it again, by data.download for instance"
         ) from error
     if count is not None and len(dataset) != count:
-        raise DataError(f"{root / folder(class_name)} has {len(dataset)} {part} images; the data set has {count}")
-    labels = np.asarray(dataset.targets, dtype=np.int64)
+        raise DataError(f"{where} has {len(dataset)} {part} images; the data set has {count}")
+    is_svhn = class_name in FILES
+    labels = np.asarray(dataset.labels if is_svhn else dataset.targets, dtype=np.int64)
     wanted = np.ones(len(labels), bool) if classes is None else np.isin(labels, list(classes))
     pixels = np.asarray(dataset.data)[wanted]
+    if is_svhn:  # channels first, and digits without names
+        pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
     if pixels.shape[1:] != (size, size, 3):  # another size, or grey
         squares = [to_rgb_square(Image.fromarray(image), size) for image in pixels]
         pixels = np.stack(squares) if squares else np.zeros((0, size, size, 3), np.uint8)
-    return ImageSet(pixels, labels[wanted], tuple(dataset.classes))
+    names = map(str, range(10)) if is_svhn else dataset.classes
+    return ImageSet(pixels, labels[wanted], tuple(names))

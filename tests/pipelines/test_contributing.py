@@ -39,10 +39,10 @@ def test_the_example_of_a_search_space_has_four_points_of_recipes(tmp_path: Path
 
 
 def test_the_example_of_a_data_set_is_a_source_and_its_recipe_is_valid() -> None:
-    made = example('SOURCES["svhn"]', Source=Source, SOURCES={})["SOURCES"]["svhn"]
-    recipe = example("def svhn", Recipe=Recipe, DataConfig=DataConfig, RECIPES=dict(RECIPES))["svhn"]()
-    data = recipe.data
-    assert data.name == made.name == "svhn"
+    made = example('SOURCES["fashion-mnist"]', Source=Source, SOURCES={})["SOURCES"]["fashion-mnist"]
+    scope = example("def fashion_mnist", Recipe=Recipe, DataConfig=DataConfig, RECIPES=dict(RECIPES))
+    data = scope["RECIPES"]["fashion-mnist"]().data
+    assert data.name == made.name == "fashion-mnist"
     assert data.num_known + data.num_development + max(data.unknown_settings) == made.num_classes
 
 
