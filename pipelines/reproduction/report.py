@@ -41,7 +41,8 @@ def write_report(
             stem = folder / "figures" / f"{anchor(name)}_{kind}"
             save(figure, stem)
             svg = base64.b64encode(stem.with_suffix(".svg").read_bytes()).decode()
-            figures.append({"svg": svg, "alt": f"{name}: {kind.replace('_', ' ')}"})
+            about_it = {"alt": f"{name}: {kind.replace('_', ' ')}", "width": f"{1.3 * figure.get_figwidth():.1f}"}
+            figures.append({"svg": svg, **about_it})
         sections.append(
             {
                 "name": name,
@@ -94,8 +95,18 @@ def _block(found: Block) -> dict[str, Any]:
         "splits": ", ".join(map(str, found.splits)),
         "defect": "" if family == PERMUTED else defect_of(family, data.name, data.unknown),
         "rows": [row for line in found.lines for row in rows_of(line)],
+        "sources": _sources(found),
         "verdicts": found.verdicts,
     }
+
+
+def _sources(found: Block) -> str:
+    """Where the published numbers of a block stand, each place once with the methods that it is for."""
+    methods: dict[str, list[str]] = {}
+    for line in found.lines:
+        for each in line.quoted:
+            methods.setdefault(each.source, []).append(line.method)
+    return "; ".join(f"{', '.join(names)}: {source}" for source, names in methods.items())
 
 
 def terminal_table(protocol: str, found: Block) -> Table:

@@ -137,5 +137,4 @@ def _published(each: Quoted, difference: float) -> dict[str, str]:
         "published": f"{each.mean:.1f}" + ("" if each.std is None else f" ± {each.std:.1f}"),
         "family": each.family,
         "difference": "" if math.isnan(difference) else f"{round(difference, 1) + 0.0:+.1f}",
-        "source": each.source,
     }
