@@ -1,6 +1,7 @@
 """Predictions by a pool of actors on a Ray cluster, in the order of the images."""
 
 import os
+import pickle
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ def answers_on_cluster(
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.execution_options.preserve_order = False, True
     paths = [os.path.abspath(path) for path in request.paths]  # workers run in another folder
-    work = [{"piece": piece} for piece in pieces(paths, found)]
+    work = [{"piece": pickle.dumps(piece)} for piece in pieces(paths, found)]
     dataset = ray.data.from_items(work, override_num_blocks=len(work)).map_batches(
         _Classifies,
         fn_constructor_args=(
@@ -48,7 +49,7 @@ def answers_on_cluster(
             0 if request.contact_sheet is None else LOOKED_AT,
         ),
         batch_size=1,
-        concurrency=min(count, len(work)),
+        compute=ray.data.ActorPoolStrategy(size=min(count, len(work))),
         num_cpus=1,
         num_gpus=1 if request.device == "cuda" else 0,
     )
@@ -73,5 +74,5 @@ class _Classifies:
     def __call__(self, batch: dict[str, np.ndarray]) -> Iterator[dict[str, list[Answer]]]:
         size = self._classifier.image_size
         for piece in batch["piece"]:
-            for part in decoded(piece, size, self._decoders):
+            for part in decoded(pickle.loads(piece), size, self._decoders):
                 yield {"answer": [answer(self._classifier, part, self._device, self._looked_at)]}

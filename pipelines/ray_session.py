@@ -9,6 +9,7 @@ from proser_core.errors import ClusterError, first_line
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DATA_LOG_LEVEL": "CRITICAL",
     "RAY_TRAIN_METRICS_ENABLED": "0",
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
     "RAY_AIR_NEW_OUTPUT": "0",
