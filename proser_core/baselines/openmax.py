@@ -14,8 +14,9 @@ from proser_core.baselines.method import Method
 from proser_core.errors import CalibrationError
 from proser_core.recognition.logits import LogitTable
 
-TAIL_SIZE = 20  # authors' code and Neal et al. 2018
+TAIL_SIZE = 20  # authors' code
 ALPHA = 10  # authors' code; at most K
+EUCLIDEAN_UNIT = 200  # authors' code
 NO_SPREAD = 1e-9  # of the logarithms of a tail: the same distance, but for rounding
 
 
@@ -34,34 +35,37 @@ class OpenMax:
     borrowed: tuple[int, ...] = ()
 
     def __call__(self, logits: LogitTable) -> np.ndarray:
-        """`max_k v_hat_k - v_hat_0`, float64[N]: the log odds of the best known class against unknown.
+        """`log max_k P(k)`, float64[N], of the known classes beside unknown: softmax of the revised logits and v_hat_0.
 
-        At 0 they are as probable, which is the paper's decision; the calibrated bias takes the place of its threshold.
+        The paper rejects an image below a threshold of this probability; the calibrated bias takes its place.
         """
         revised, unknown = self.revise(logits.known)
-        return revised.max(axis=1) - unknown
+        best = revised.max(axis=1)
+        others = np.sort(revised, axis=1)[:, :-1]
+        against = np.concatenate([others, unknown[:, None]], axis=1) - best[:, None]
+        return -np.logaddexp(0, np.logaddexp.reduce(against, axis=1))
 
     def revise(self, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Revised logits v_hat float64[N, K], and that of the unknown class, v_hat_0 float64[N] (alg. 2).
 
-        The best class is revised by the whole of its w-score, the next by (alpha - 1) / alpha of it, and so on.
-        Only what is above 0 is taken away: times a weight below 1, a negative logit would rise.
+        The best class is revised by the whole of its w-score, the next by (alpha - 1) / alpha of it, and so on. What
+        is taken from them is v_hat_0: a negative logit rises, as published, and lowers it.
         """
         activations = known.astype(np.float64)
         ranks = np.argsort(np.argsort(-activations, axis=1, kind="stable"), axis=1)
         weights = np.clip(1 - ranks / self.alpha, 0, None)
-        taken = np.clip(activations, 0, None) * weights * self.w_scores(activations)
+        taken = activations * weights * self.w_scores(activations)
         return activations - taken, taken.sum(axis=1)
 
     def w_scores(self, activations: np.ndarray) -> np.ndarray:
         """Probability, float64[N, K], that a distance to a class's mean is beyond the class."""
-        beyond = np.clip(cdist(activations, self.means) - self.starts + 1, 0, None)
+        beyond = np.clip(eucos(activations, self.means) - self.starts + 1, 0, None)
         with np.errstate(over="ignore"):
             return -np.expm1(-((beyond / self.scales) ** self.shapes))
 
 
 def fit_open_max(training: LogitTable, targets: np.ndarray, tail_size: int = TAIL_SIZE, alpha: int = ALPHA) -> OpenMax:
-    """Means and tails of the correctly classified training images (alg. 1), by Euclidean distance.
+    """Means and tails of the correctly classified training images (alg. 1).
 
     A class that has not three of them, or all at one distance from its mean, borrows the tail of all classes
     together, and is named in a warning; without any of them, its mean is over all its training images.
@@ -79,7 +83,7 @@ def fit_open_max(training: LogitTable, targets: np.ndarray, tail_size: int = TAI
     means = np.stack(
         [activations[own if len(own) else targets == k].mean(axis=0) for k, own in enumerate(rows)],
     )
-    distances = [cdist(activations[own], means[k : k + 1])[:, 0] for k, own in enumerate(rows)]
+    distances = [eucos(activations[own], means[k : k + 1])[:, 0] for k, own in enumerate(rows)]
     tails = [_tail(own, tail_size) for own in distances]
     together = _tail(np.concatenate(distances), tail_size) or (1.0, np.inf, 0.0)  # a scale that revises nothing
     borrowed = tuple(k for k, tail in enumerate(tails) if tail is None)
@@ -91,6 +95,20 @@ def fit_open_max(training: LogitTable, targets: np.ndarray, tail_size: int = TAI
         )
     shapes, scales, starts = np.array([tail or together for tail in tails]).T
     return OpenMax(means, shapes, scales, starts, min(alpha, num_known), borrowed)
+
+
+def eucos(activations: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """The paper's distance, float64[N, K]: Euclidean / 200 + cosine, which is 1/2 from a vector of zeros.
+
+    The cosine is taken by unit vectors, pair by pair: a product of matrices would round by the size of the batch.
+    """
+    cosine = cdist(_units(activations), _units(means), "sqeuclidean") / 2
+    return cdist(activations, means) / EUCLIDEAN_UNIT + cosine
+
+
+def _units(vectors: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)
 
 
 def _tail(distances: np.ndarray, size: int) -> tuple[float, float, float] | None:
