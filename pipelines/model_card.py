@@ -14,9 +14,12 @@ MODEL_CARD = "MODEL_CARD.md"
 Results = Mapping[str, float]
 
 
-def model_card(classifier: OpenSetClassifier, others: Mapping[str, Results]) -> str:
-    """Markdown; `others` are the controls' metrics by name, on the same images."""
+def model_card(
+    classifier: OpenSetClassifier, others: Mapping[str, Results], notes: Mapping[str, str] | None = None
+) -> str:
+    """Markdown; `others` are the controls' metrics by name, on the same images, `notes` those on outlier sets."""
     results = [*_scores({"this model": classifier.results, **others}), *_proxy(classifier)]
+    results += [line for name, note in (notes or {}).items() for line in ("", f"{name}: {note}.")]
     return "\n".join([*_knows(classifier), "", *_decides(classifier), "", *results, "", *_limits(classifier)])
 
 

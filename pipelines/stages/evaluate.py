@@ -127,7 +127,7 @@ def save_classifier(
     )
     classifier.save(folder / CLASSIFIER)
     others = {name: report.flat() for name, report in reports.items() if name != spec.PROSER}
-    (folder / CLASSIFIER / MODEL_CARD).write_text(model_card(classifier, others))
+    (folder / CLASSIFIER / MODEL_CARD).write_text(model_card(classifier, others, task.notes))
     return folder / CLASSIFIER
 
 

@@ -11,7 +11,6 @@ from proser_core.config import Recipe, from_json, to_json
 from proser_core.data.splits import ClassSplit, setting_name, where
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.files import read_json, write_json
-from proser_core.jobs.preparing import CLASS_SPLIT
 from proser_core.jobs.spec import LOGITS, PROSER, TRIALS
 from proser_core.jobs.store import Artefact
 from proser_core.recognition.calibration import Calibration
@@ -42,13 +41,11 @@ def report(
     figures.save(figures.margins(scores, margin.formula, images), folder / "margins")
     if images.split.settings:
         figures.save(figures.over_known_rate(scores, images), folder / "macro_f1_over_known_rate")
-    split = read_json(task.path / CLASS_SPLIT)
-    write_json(folder / CLASS_SPLIT, split)
+    write_json(folder / "class_split.json", read_json(task.path / "class_split.json"))
     write_json(folder / "recipe.json", to_json(recipe))
     write_json(folder / "data_fingerprint.json", _fingerprint(task, images.split))
     write_json(folder / "evaluation.json", evaluation)
-    notes = split.get("notes", {})
-    (folder / "results.md").write_text(markdown_table(recipe.name, evaluation, images.split, notes))
+    (folder / "results.md").write_text(markdown_table(recipe.name, evaluation, images.split, images.notes))
 
 
 def _fingerprint(task: Artefact, split: ClassSplit) -> dict[str, object]:

@@ -10,7 +10,7 @@ import numpy as np
 from proser_core.class_names import check_class_names
 from proser_core.config import DataConfig
 from proser_core.data.image_sets import ImageSet, ImageSource
-from proser_core.data.outlier_sets import check_outliers, load_outliers
+from proser_core.data.outlier_sets import check_outliers, load_outliers, outlier_notes
 from proser_core.data.sources import count_classes, has_own_validation, index_images, load_images
 from proser_core.data.splits import ClassSplit, draw_split
 from proser_core.data.stored import StoredImages
@@ -61,6 +61,7 @@ def make_task(
         test_classes=tested.labels,
         mean=mean,
         std=std,
+        notes=outlier_notes(config.outliers, data_dir),
     )
 
 

@@ -6,7 +6,7 @@ do not fit there, the arrays say where each lies, and the task is handed what re
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,7 @@ class OpenSetTask:
 
     `test_classes` int64[N] holds the class id of every test image in its data set; the settings
     choose their unknown images by it. `mean` and `std` are per channel, of the training images
-    in 0..1.
+    in 0..1. `notes` are what a reader of results must know of the outlier sets, by name.
     """
 
     split: ClassSplit
@@ -49,6 +49,7 @@ class OpenSetTask:
     test_classes: np.ndarray
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+    notes: dict[str, str] = field(default_factory=dict)
 
     @property
     def num_known(self) -> int:
@@ -73,6 +74,7 @@ class OpenSetTask:
             "std": self.std,
             "counts": {name: len(getattr(self, name)) for name in PARTS},
             "image_size": _size(self.train.images),
+            "notes": self.notes,
         }
         (folder / "task.json").write_text(json.dumps(about, indent=1))
 
@@ -100,6 +102,7 @@ class OpenSetTask:
             test_classes=array("test_classes"),
             mean=tuple(about["mean"]),
             std=tuple(about["std"]),
+            notes=about["notes"],
         )
 
 

@@ -16,7 +16,6 @@ from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.store import Artefact, Built, Store
 
 AUGMENTATION_ONLY = ("flip", "padding", "download")
-CLASS_SPLIT = "class_split.json"
 ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
 
 
@@ -54,15 +53,14 @@ def prepare(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | 
 
     To stream Parquet files, their images are unpacked into `store`, once for all tasks of a data set.
     """
-    from proser_core.data.outlier_sets import outlier_notes
     from proser_core.data.preparation import make_task
 
     unpacked = _unpacked(recipe, data_dir, store) if recipe.data.streaming else None
     places = None if unpacked is None else {name: artefact.path for name, artefact in unpacked.items()}
     task = make_task(recipe.data, data_dir, recipe.seed, places)
     task.save(folder)
-    notes = {"notes": found} if (found := outlier_notes(recipe.data.outliers, data_dir)) else {}
-    write_json(folder / CLASS_SPLIT, describe_split(task.class_names, to_json(task.split)) | notes)
+    notes = {"notes": task.notes} if task.notes else {}
+    write_json(folder / "class_split.json", describe_split(task.class_names, to_json(task.split)) | notes)
     return Built(linked=tuple((places or {}).values()))
 
 

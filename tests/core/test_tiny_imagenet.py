@@ -11,9 +11,11 @@ from PIL import Image
 
 from proser_core.config import DataConfig
 from proser_core.data import odin, sources, tiny_imagenet
+from proser_core.data.image_sets import ImageSet
 from proser_core.data.outlier_sets import find_outliers, load_outliers, outlier_fingerprints, outlier_notes
 from proser_core.data.preparation import make_task, split_of
-from proser_core.data.sources import check_streamed, find_layout, fingerprints, load_images
+from proser_core.data.sources import Source, check_streamed, find_layout, fingerprints, load_images
+from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 
 from .helpers import random_images
@@ -23,6 +25,14 @@ WNIDS = ("n03", "n01", "n02", "n04")  # in no order, as in wnids.txt
 WORDS = {"n01": "goldfish, Carassius auratus", "n02": "crane", "n03": "crane, machine", "n04": "bee"}
 SHADES = {wnid: 40 + 50 * number for number, wnid in enumerate(sorted(WNIDS))}
 TRAIN, TEST = 3, 2  # images of a class
+FEW_DIGITS = Source(
+    "digits",
+    10,
+    {"train": 20, "test": 5},
+    read_embedded=lambda part, size: ImageSet(
+        random_images(20 if part == "train" else 5), np.arange(20 if part == "train" else 5) % 10, tuple("0123456789")
+    ),
+)
 
 
 def picture(wnid: str, number: int) -> Image.Image:
@@ -194,7 +204,7 @@ def test_odins_resized_images_are_taken_as_they_are(tmp_path, few_outliers, name
     assert outlier_notes((name,), tmp_path) == {}
 
 
-def test_without_odins_folder_the_imagenet_sets_are_made_again_and_say_so(tmp_path, few_outliers):
+def test_without_odins_folder_the_imagenet_sets_are_made_again_and_say_so(tmp_path, few_outliers, monkeypatch):
     write_folder(tmp_path / "tiny-imagenet-200" / "test" / "images")
     notes = outlier_notes(("imagenet-crop", "imagenet-resize"), tmp_path)
     assert all(note.startswith("re-created, not ODIN's own images") for note in notes.values())
@@ -209,6 +219,10 @@ def test_without_odins_folder_the_imagenet_sets_are_made_again_and_say_so(tmp_pa
     resized = load_outliers("imagenet-resize", tmp_path, size=32, count=6)
     expected = Image.fromarray(numbered(6, 64)[1]).resize((32, 32), Image.Resampling.BICUBIC)
     np.testing.assert_array_equal(resized[1], np.asarray(expected))
+    known = {"name": "digits", "image_size": 8, "num_known": 10, "unknown_settings": (), "development": "none"}
+    monkeypatch.setitem(sources.SOURCES, "digits", FEW_DIGITS)
+    make_task(DataConfig(**known, padding=1, outliers=("imagenet-crop",)), tmp_path, 0).save(tmp_path / "task")
+    assert OpenSetTask.load(tmp_path / "task").notes == {"imagenet-crop": notes["imagenet-crop"]}
     assert find_outliers("lsun-crop", tmp_path) is None
     write_folder(tmp_path / "Imagenet" / "test", size=36)
     assert outlier_notes(("imagenet-crop",), tmp_path) == {}

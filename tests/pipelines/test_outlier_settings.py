@@ -1,13 +1,16 @@
 """Tables, figures and files of runs and sweeps whose test settings are outlier sets."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 from pyarrow import parquet
+from rich.console import Console
 from sweep_tables import CONTROLS, SPLIT, metrics, texts, trade_off
 
 from pipelines import figures, sweep_parquet
+from pipelines.listing import print_listing
 from pipelines.model_card import _scores
 from pipelines.stages.sweep_report import figures_of
 from pipelines.summary import markdown_table, terminal_tables
@@ -89,6 +92,19 @@ def test_the_parquet_file_names_the_outlier_set_in_the_place_of_a_number(made: S
     numbered = parquet.read_table(tmp_path / "numbered.parquet").to_pandas()
     assert numbered.outliers.isna().all()
     assert set(numbered.num_unknown) == set(SPLIT.settings)
+
+
+def test_the_list_says_which_sets_are_there_and_what_is_to_be_known_of_them(tmp_path: Path) -> None:
+    (tmp_path / "tiny-imagenet-200" / "test" / "images").mkdir(parents=True)
+    (tmp_path / "LSUN").mkdir()
+    printed = io.StringIO()
+    print_listing(tmp_path, Console(file=printed, width=300))
+    rows = dict(line.split(maxsplit=1) for line in printed.getvalue().splitlines() if line.startswith("  "))
+    assert rows["noise"].strip() == "generated"
+    assert rows["imagenet-crop"].startswith("re-created, not ODIN's own images")
+    assert rows["lsun-crop"].strip() == "ODIN's folder"
+    for missing in ("omniglot", "lsun-resize", "mnist-noise", "svhn", "tiny-imagenet"):
+        assert rows[missing].startswith(f"not found ({tmp_path}")
 
 
 def test_model_card_view_and_job_table_name_the_outlier_sets() -> None:
