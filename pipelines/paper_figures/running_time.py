@@ -36,7 +36,7 @@ def running_time(
     figure = Figure(figsize=(1.6 + 1.25 * len(names), 3.9), layout="constrained")
     axes = figure.add_subplot()
     low = 10 ** np.floor(np.log10(min(values)) - 0.05)
-    axes.set(yscale="log", ylim=(low, 2.2 * max(values)))
+    axes.set(yscale="log", ylim=(low, 2.6 * max(values)))
     first = next(iter(seconds.values()))
     for position, (name, value) in enumerate(seconds.items()):
         style: dict[str, Any] = {"color": FILLS[position % len(FILLS)], "hatch": HATCHES[position % len(HATCHES)]}

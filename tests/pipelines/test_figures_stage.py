@@ -1,0 +1,183 @@
+"""The figures of the paper from what is in a storage: small trainings of digits, without Ray."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from pipeline_runs import tiny_recipe
+
+import pipelines.stages.paper_figures as stage
+from pipelines.paper_figures import dag
+from pipelines.paper_figures.measured_planes import Trained, boundaries, shown
+from pipelines.paper_figures.training_times import seconds_of
+from pipelines.recipes import figures_mnist
+from pipelines.stages.sweep import ROWS, Base, points_of
+from proser_core.baselines import METHODS
+from proser_core.config import NetworkConfig, Recipe
+from proser_core.data.splits import draw_split
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError, TrainingError
+from proser_core.jobs import spec
+from proser_core.jobs.files import read_json, write_json
+from proser_core.jobs.preparing import prepare
+from proser_core.jobs.store import MANIFEST, Artefact, Store, seal
+from proser_core.jobs.trials import pretrain_job
+from proser_core.jobs.worker import run_job
+from proser_core.networks.nets import make_closed_set_net
+from proser_core.networks.weights import load_weights
+from proser_core.recognition.logits import load_logits
+
+
+class Stored(SimpleNamespace):
+    """A recipe with its artefacts, and what stands for the context of its run."""
+
+    recipe: Recipe
+    task: Artefact
+    pretrained: Artefact
+    swept: Artefact
+    context: Any
+
+    def draw(self, folder: Path, **changes: Any) -> None:
+        parts = {**vars(self), **changes}
+        names = ("recipe", "task", "pretrained", "swept", "context")
+        stage.draw_figures(*(parts[name] for name in names), {}, folder)
+
+    def swept_with(self, folder: Path, change: Mapping[str, Any], mixup: str = "vanilla") -> Artefact:
+        """The sweep with its rows of one way of mixing changed."""
+        rows = read_json(self.swept.path / ROWS)
+        folder.mkdir()
+        write_json(folder / ROWS, [{**row, **(change if row["params"]["mixup"] == mixup else {})} for row in rows])
+        return seal(folder, {})
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    root = tmp_path_factory.mktemp("figures")
+    tiny = tiny_recipe()
+    recipe = replace(
+        tiny,
+        space="mixup_place",
+        network=NetworkConfig("classifier32_2d"),
+        data=replace(tiny.data, unknown_settings=(1, 2)),
+        pretrain=replace(tiny.pretrain, epochs=1),
+        finetune=replace(tiny.finetune, epochs=1),
+    )
+    prepare(recipe, None, root / "task")
+    task = seal(root / "task", {})
+    run_job(pretrain_job(recipe, task, root / "pretrained", False), lambda _: None)
+    pretrained = Artefact(root / "pretrained", "weights")
+    store, rows = Store(root / "storage"), []
+    for trial in Base(recipe, task, pretrained).trials(points_of(recipe, recipe.space), store, bf16=False):
+        run_job(trial.job(task, pretrained, False), lambda _: None)
+        rows.append({"key": trial.key, "params": trial.params(), "status": "finished", "reason": ""})
+    (root / "swept").mkdir()
+    write_json(root / "swept" / ROWS, rows)
+    said: list[str] = []
+    context = SimpleNamespace(store=store, data_dir=None, say=said.append, said=said)
+    return Stored(recipe=recipe, task=task, pretrained=pretrained, swept=seal(root / "swept", {}), context=context)
+
+
+def test_every_figure_is_drawn_and_its_numbers_are_those_of_the_stored_logits(stored: Stored, tmp_path: Path) -> None:
+    stored.draw(tmp_path)
+    stems = ("beta_densities", "decision_boundaries", "novel_embeddings", "running_time")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "figures.json",
+        *(f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")),
+    }
+    numbers = read_json(tmp_path / "figures.json")
+    task = OpenSetTask.load(stored.task.path)
+    logits = load_logits(stored.pretrained.path / spec.LOGITS)
+    bias = np.sort(logits["val"].known.max(axis=1))[len(logits["val"]) - int(np.ceil(0.95 * len(logits["val"])))]
+    rejected = logits["test"].known.max(axis=1) < bias
+    drawn = numbers["decision_boundaries"]["threshold on maximum logit"]
+    for number in task.split.unknown:
+        assert drawn["rejected"][f"class {number}"] == pytest.approx(rejected[task.test_classes == number].mean())
+    assert drawn["kept"] == pytest.approx(1 - rejected[task.test.targets < 5].mean())
+    assert set(numbers["novel_embeddings"]) == {"vanilla", "manifold"}
+    seconds = numbers["running_time"]["seconds"]
+    fitted = [method.name for method in METHODS.values() if method.scores_pretrained and method.reads_training]
+    assert list(seconds) == ["Softmax", *fitted, "PROSER"]
+    assert seconds["Softmax"] == read_json(stored.pretrained.path / MANIFEST)["seconds"] > 0
+    assert all(seconds[name] > seconds["Softmax"] for name in (*fitted, "PROSER"))
+    assert numbers["running_time"]["not_measured"] == ["OSRCI", "GFROSR"]
+
+
+def closed_set(stored: Stored) -> Trained:
+    net = make_closed_set_net(stored.recipe.network, 5, 8, 0)
+    load_weights(net, stored.pretrained.path / spec.WEIGHTS)
+    return Trained(stored.pretrained.path, net, load_logits(stored.pretrained.path / spec.LOGITS))
+
+
+def test_the_region_at_a_test_image_is_the_decision_about_it(stored: Stored) -> None:
+    task, closed = OpenSetTask.load(stored.task.path), closed_set(stored)
+    methods, grid = boundaries(stored.recipe, task, closed, closed_as_tuned(stored))
+    for method in methods[:2]:
+        columns = np.abs(method.known[:, :1] - grid.x).argmin(axis=1)
+        rows = np.abs(method.known[:, 1:] - grid.y).argmin(axis=1)
+        accepted = method.regions[rows, columns] < 5
+        assert accepted.mean() == pytest.approx(method.kept, abs=0.03)  # a grid has steps, and not all are drawn
+    assert [method.method.split()[0] for method in methods] == ["threshold", "threshold", "PROSER"]
+
+
+def closed_as_tuned(stored: Stored) -> Trained:
+    row = read_json(stored.swept.path / ROWS)[0]
+    images = OpenSetTask.load(stored.task.path)
+    assert row["params"]["mixup"] == "manifold"
+    return stage._fine_tuned(stored.recipe, images, stored.swept, stored.context, "manifold")
+
+
+def test_what_is_shown_are_images_of_every_class(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.paper_figures.measured_planes.SHOWN_KNOWN", 4)
+    monkeypatch.setattr("pipelines.paper_figures.measured_planes.SHOWN_NOVEL", 3)
+    found = shown(closed_set(stored), OpenSetTask.load(stored.task.path))
+    assert found.known.shape == (20, 2)
+    assert np.bincount(found.targets).tolist() == [4] * 5
+    assert [len(places) for places in found.novel.values()] == [3, 3]
+
+
+def test_a_fine_tune_that_failed_or_is_missing_is_named(stored: Stored, tmp_path: Path) -> None:
+    failed = stored.swept_with(tmp_path / "failed", {"status": "failed", "reason": "not finite"})
+    with pytest.raises(TrainingError, match=r"with vanilla mixup, which is to be drawn, failed: not finite"):
+        stored.draw(tmp_path / "figures", swept=failed)
+    other = stored.swept_with(tmp_path / "other", {"params": {**stored.recipe.finetune.__dict__, "mixup": "none"}})
+    with pytest.raises(ConfigError, match=r"has vanilla mixup .* the space mixup_place has"):
+        stored.draw(tmp_path / "figures", swept=other)
+
+
+def test_an_embedding_that_is_no_plane_is_refused(stored: Stored, tmp_path: Path) -> None:
+    recipe = replace(stored.recipe, network=NetworkConfig("classifier32"))
+    with pytest.raises(ConfigError, match="128 dimensions; a plane is drawn of classifier32_2d"):
+        stored.draw(tmp_path, recipe=recipe)
+
+
+def test_a_training_without_a_time_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(b"brought")
+    seal(tmp_path, {})
+    with pytest.raises(ConfigError, match="does not know its time"):
+        seconds_of(tmp_path)
+
+
+def test_the_stage_is_found_again_and_says_what_it_could_not_draw(stored: Stored) -> None:
+    def drawn() -> Artefact:
+        outliers = {"digits": ("noise",), "mnist": ("omniglot", "noise")}
+        return dag.drawn(stored.recipe, stored.context, stored.task, stored.pretrained, stored.swept, outliers)
+
+    first = drawn()
+    assert (first.path / "outlier_examples_digits.png").is_file()
+    assert not (first.path / "outlier_examples_mnist.png").exists()
+    assert stored.context.said == ["  no examples of omniglot, noise beside mnist: the images are not there"]
+    assert drawn() == first
+    assert list(stored.context.store.ran) == ["figures"]
+
+
+def test_the_recipe_knows_the_papers_classes_and_draws_what_the_figures_need() -> None:
+    recipe = figures_mnist()
+    split = draw_split(recipe.data, 10)
+    assert split.known == (0, 1, 2, 3)
+    assert split.unknown == (4, 5)
+    assert {point.mixup for point in points_of(recipe, recipe.space)} == {"manifold", "vanilla"}
+    assert recipe.finetune in points_of(recipe, recipe.space)
