@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,12 +14,12 @@ import tyro
 from pipelines import cli_models, cli_reproduce
 from pipelines.console import console
 from pipelines.recipes import RECIPES, headline, with_schedule
+from pipelines.storage_argument import DEFAULT_STORAGE, folder, place
 from proser_core.config import Recipe
 from proser_core.errors import GOES_ON, ConfigError, exit_code_of
 from proser_core.naming import look_up
 from tune_spaces import check_name, space_names
 
-DEFAULT_STORAGE = Path("proser-storage")
 USAGE = """usage: proser COMMAND ...
 
   run RECIPE   images to a calibrated open-set classifier in the model registry
@@ -168,9 +167,7 @@ def run_command(arguments: list[str]) -> int:
     if parsed.draw is not None:
         draw(parsed.recipe, parsed.draw)
         return 0
-    return run(
-        parsed.recipe, parsed.data_dir, _place(parsed.storage), parsed.pretrained, console(), parsed.cluster_file
-    )
+    return run(parsed.recipe, parsed.data_dir, place(parsed.storage), parsed.pretrained, console(), parsed.cluster_file)
 
 
 def sweep_command(arguments: list[str]) -> int:
@@ -201,7 +198,7 @@ def sweep_command(arguments: list[str]) -> int:
         spaces,
         splits,
         parsed.data_dir,
-        _place(parsed.storage),
+        place(parsed.storage),
         parsed.cluster_file,
         parsed.num_samples,
         parsed.max_hours,
@@ -219,7 +216,7 @@ def job_command(arguments: list[str]) -> int:
     parsed = tyro.cli(JobArguments, prog=f"proser job {arguments[0]}", default=JobArguments(recipe), args=arguments[1:])
     from pipelines.carrying import write_job
 
-    write_job(parsed.recipe, parsed.data_dir, _folder(parsed.storage), parsed.output, parsed.with_task, console())
+    write_job(parsed.recipe, parsed.data_dir, folder(parsed.storage), parsed.output, parsed.with_task, console())
     return 0
 
 
@@ -228,19 +225,7 @@ def import_command(arguments: list[str]) -> int:
     parsed = tyro.cli(ImportArguments, prog="proser import", args=arguments)
     from pipelines.carrying import import_job
 
-    return import_job(parsed.out.resolve(), _folder(parsed.storage), console())
-
-
-def _place(storage: str) -> Path | str:
-    """The folder that --storage names, or the URI."""
-    return storage if "://" in storage else Path(storage)
-
-
-def _folder(storage: Path) -> Path:
-    """Raises ConfigError for a URI, which only `run` and `sweep` work behind."""
-    if re.match("[a-z0-9+]{2,}:/", str(storage)):
-        raise ConfigError(f"--storage got {storage}; a URI is for proser run and proser sweep, give a folder here")
-    return storage
+    return import_job(parsed.out.resolve(), folder(parsed.storage), console())
 
 
 def _with_schedule(recipe: Recipe, arguments: list[str]) -> Recipe:
@@ -259,7 +244,7 @@ def list_command(arguments: list[str]) -> int:
 def clean_command(arguments: list[str]) -> int:
     """`proser clean`."""
     parsed = tyro.cli(CleanArguments, prog="proser clean", args=arguments)
-    if not _folder(parsed.storage).is_dir():
+    if not folder(parsed.storage).is_dir():
         raise ConfigError(f"--storage got {parsed.storage}, which is no folder; give the storage of a run")
     from pipelines.cleaning import clean
 

@@ -4,12 +4,14 @@ import itertools
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 
 from pipelines.console import console
-from pipelines.recipes import PRETRAINING, with_schedule
+from pipelines.recipes import PRETRAINING, RECIPES, with_schedule
 from pipelines.reproduction.protocols import PROTOCOLS
+from pipelines.storage_argument import DEFAULT_STORAGE, place
 from proser_core.config import (
     CalibrationConfig,
     ClusterConfig,
@@ -19,7 +21,10 @@ from proser_core.config import (
     PretrainConfig,
     Recipe,
 )
-from proser_core.naming import look_up
+from proser_core.errors import ConfigError
+from proser_core.naming import unknown_name
+
+FIGURES = "figures"
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class ReproduceArguments:
     """Height and width in pixels that every image is brought to; 0 is the protocol's."""
     data_dir: Path | None = None
     """Directory with the data sets."""
-    storage: str = "proser-storage"
+    storage: str = str(DEFAULT_STORAGE)
     """Directory, or URI such as s3://bucket/prefix, for prepared data, weights, logits and reports; all machines
     must see it."""
     pretraining: str = "long"
@@ -66,13 +71,29 @@ class ReproduceArguments:
         return Recipe(name="reproduce", space="", **{name: getattr(self, name) for name in blocks})
 
 
+@dataclass(frozen=True)
+class FiguresArguments:
+    """Draw the figures of the paper, from trainings on MNIST in a 2-d embedding (docs/paper-figures.md)."""
+
+    recipe: Annotated[Recipe, tyro.conf.arg(name="")] = field(default_factory=RECIPES["figures-mnist"])
+    data_dir: Path | None = None
+    """Directory with MNIST, and with the outlier sets of which examples are drawn."""
+    storage: str = str(DEFAULT_STORAGE)
+    """Directory, or URI such as s3://bucket/prefix, for prepared data, weights, logits and figures."""
+    cluster_file: Path | None = None
+    """File that launched an autoscaling cluster, for what it can grow to; on the head node of `ray up` it is found."""
+
+
 def reproduce_command(arguments: list[str]) -> int:
     """`proser reproduce NAME ...`."""
     names = tuple(dict.fromkeys(itertools.takewhile(lambda word: not word.startswith("-"), arguments)))
     if not names:
         return _ask_for_protocol(arguments)
     for name in names:
-        look_up("protocol", name, PROTOCOLS)
+        if name not in (*PROTOCOLS, FIGURES):
+            raise ConfigError(unknown_name("protocol", name, (*PROTOCOLS, FIGURES)))
+    if FIGURES in names:
+        return _figures(names, arguments[len(names) :])
     options = arguments[len(names) :]
     default = ReproduceArguments(pretrain=with_schedule(PRETRAINING["long"](), options))
     parsed = tyro.cli(ReproduceArguments, prog=f"proser reproduce {' '.join(names)}", default=default, args=options)
@@ -84,7 +105,7 @@ def reproduce_command(arguments: list[str]) -> int:
         names,
         parsed.recipe(),
         parsed.data_dir,
-        parsed.storage if "://" in parsed.storage else Path(parsed.storage),
+        place(parsed.storage),
         family=parsed.split_family,
         split_indices=parse_indices(parsed.split_indices) if parsed.split_indices else (),
         methods=parsed.methods,
@@ -97,8 +118,21 @@ def reproduce_command(arguments: list[str]) -> int:
     return reproduce(request, console())
 
 
+def _figures(names: tuple[str, ...], options: list[str]) -> int:
+    if len(names) > 1:
+        others = " ".join(name for name in names if name != FIGURES)
+        raise ConfigError(f"{FIGURES} has options of its own; give `proser reproduce {others}` as another command")
+    parsed = tyro.cli(FiguresArguments, prog=f"proser reproduce {FIGURES}", args=options)
+    from pipelines.reproduction.figures import reproduce_figures
+
+    return reproduce_figures(
+        parsed.recipe, parsed.data_dir, place(parsed.storage), console(), cluster_file=parsed.cluster_file
+    )
+
+
 def _ask_for_protocol(arguments: list[str]) -> int:
-    lines = "\n".join(f"  {name:<18} {protocol.headline}" for name, protocol in PROTOCOLS.items())
+    told = {name: protocol.headline for name, protocol in PROTOCOLS.items()} | {FIGURES: "The figures of the paper"}
+    lines = "\n".join(f"  {name:<18} {headline}" for name, headline in told.items())
     print(f"usage: proser reproduce NAME [NAME ...] [options]\n\nProtocols:\n{lines}\n")
     print("`proser reproduce NAME --help` explains every field.")
     return 0 if arguments in (["--help"], ["-h"]) else 2

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -51,13 +51,7 @@ def run(
     """
     started = time.monotonic()
     recipe = with_absolute_path(recipe)
-    check_storage(recipe, storage)
-    check_apart(recipe, data_dir, storage)
-    console.print(f"{recipe.name}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
-    say_defects(recipe, data_dir, console)
-    with opened(storage, console, f"proser run {recipe.name}") as store, outages_named():
-        cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file), mirror=mirror_of(store))
-        open_context = partial(_open_context, data_dir=data_dir, store=store, cluster=cluster, console=console)
+    with begun(recipe, data_dir, storage, console, f"proser run {recipe.name}", cluster_file) as open_context:
         if not recipe.data.knows_all:
             return finish(recipe, open_context(recipe, pretrained_file=pretrained_file), started)
         if pretrained_file is not None:
@@ -69,6 +63,23 @@ def run(
         from proser_core.data.sources import count_classes
 
         return choose_and_refit(recipe, count_classes(recipe.data.name, data_dir), open_context, started)
+
+
+@contextmanager
+def begun(
+    recipe: Recipe, data_dir: Path | None, storage: Path | str, console: Console, work: str, cluster_file: Path | None
+) -> Iterator[Callable[..., RunContext]]:
+    """What every run begins with: the storage held for `work` alone, and the nodes that it may ask for.
+
+    Gives what opens the context of a recipe, with its `pretrained_file`.
+    """
+    check_storage(recipe, storage)
+    check_apart(recipe, data_dir, storage)
+    console.print(f"{recipe.name}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
+    say_defects(recipe, data_dir, console)
+    with opened(storage, console, work) as store, outages_named():
+        cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file), mirror=mirror_of(store))
+        yield partial(_open_context, data_dir=data_dir, store=store, cluster=cluster, console=console)
 
 
 def check_storage(recipe: Recipe, storage: Path | str) -> None:

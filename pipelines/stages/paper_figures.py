@@ -17,6 +17,7 @@ from pipelines.paper_figures.outlier_examples import COLUMNS, outlier_examples
 from pipelines.paper_figures.running_time import running_time
 from pipelines.paper_figures.training_times import NOT_BUILT, training_seconds
 from pipelines.stages.sweep import read_trials
+from pipelines.summary import percent
 from proser_core.config import MixupPlace, Recipe, to_json
 from proser_core.data.outlier_sets import load_outliers
 from proser_core.data.sources import load_images
@@ -30,7 +31,7 @@ from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
 from tune_spaces.mixup_alpha import ALPHAS
 
-NUMBERS = "figures.json"
+NUMBERS, RESULTS = "figures.json", "results.md"
 EXAMPLE_SIZE = 32  # pixels, as the networks of the outlier protocols see them
 TITLES = {
     "mnist": "MNIST",
@@ -76,6 +77,7 @@ def draw_figures(
     for known, others in outliers.items():
         save(outlier_examples(example_sets(known, others, context.data_dir)), folder / f"outlier_examples_{known}")
     write_json(folder / NUMBERS, _numbers(methods, made, seconds))
+    (folder / RESULTS).write_text(_about(recipe, methods, made))
 
 
 def about_training(recipe: Recipe, num_images: int) -> str:
@@ -120,6 +122,21 @@ def _fine_tuned(recipe: Recipe, task: OpenSetTask, swept: Artefact, context: Run
         raise TrainingError(f"the fine-tune with {place} mixup, which is to be drawn, failed: {rows[0]['reason']}")
     net = add_placeholders(_closed_set(recipe, task), recipe.finetune.num_dummies, recipe.seed)
     return _trained(net, context.store.root / spec.TRIALS / rows[0]["key"])
+
+
+def _about(recipe: Recipe, methods: Sequence[Decisions], ways: Sequence[Generated]) -> str:
+    """What stands in the figures, in a few lines of Markdown."""
+    lines = [
+        f"# {recipe.name}: the figures of the paper",
+        "",
+        "Shares of test images of a 2-d embedding, in percent.",
+        "",
+    ]
+    for each in methods:
+        novel = ", ".join(f"{name} rejected {percent(share)}" for name, share in each.rejected.items())
+        lines.append(f"- {each.method}: known kept {percent(each.kept)}, {novel}")
+    lines += [f"- {way.mixup} mixup: {percent(way.in_known_space)} of its mixtures taken as known" for way in ways]
+    return "\n".join(lines) + "\n"
 
 
 def _numbers(methods: Sequence[Decisions], ways: Sequence[Generated], seconds: Mapping[str, float]) -> dict[str, Any]:

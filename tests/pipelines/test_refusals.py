@@ -57,6 +57,8 @@ LINES = {
         ["reproduce", "closed-set", "--data-dir", "empty"],
         "svhn: svhn was not",
     ),
+    "figures beside a table": (["reproduce", "figures", "cifar10"], "give `proser reproduce cifar10` as another"),
+    "figures without MNIST": (["reproduce", "figures", "--data-dir", "empty"], "mnist was not found"),
     "no such method": (["reproduce", "cifar10", "--methods", "OpenMx"], "did you mean 'OpenMax'"),
     "class lists of another data set": (["reproduce", "svhn", "--split-family", "cac"], "SVHN takes one of neal"),
     "trial that a family lacks": (
