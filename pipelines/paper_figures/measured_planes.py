@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -107,7 +108,7 @@ def generated(recipe: Recipe, task: OpenSetTask, tuned: Mapping[MixupPlace, Trai
     """What each way of mixing generates, in the plane of the network that was trained with it, and a plane that holds
     all of it."""
     margin, normalisation, ways = PlaceholderMargin(recipe.calibration.dummy_weight), (task.mean, task.std), []
-    drawn = {"alpha": recipe.finetune.alpha, "seed": recipe.seed, "count": SHOWN_GENERATED}
+    drawn: dict[str, Any] = {"alpha": recipe.finetune.alpha, "seed": recipe.seed, "count": SHOWN_GENERATED}
     for place, trained in tuned.items():
         assert isinstance(trained.net, PlaceholderNet)
         mixtures = mixed_embeddings(trained.net, task.train, normalisation, mixup=place, **drawn)
