@@ -80,8 +80,9 @@ def sweep(bases: Sequence[Base], context: RunContext, folder: Path) -> Built:
     agree(context.store, [trial.folder for trial in trials])
     missing = [(base, trial) for base, trial in planned if find(trial.folder) is None]
     watcher = SweepWatch(context, trials, {base.recipe.data.split_index: base.task for base in bases})
-    controls = "the control is one" if len(bases) == 1 else f"{len(bases)} of them controls"
-    context.say(f"  {len(trials)} trials ({controls}), {len(trials) - len(missing)} of them trained before")
+    controls = sum(trial.is_control for trial in trials)
+    told = "the control is one" if controls == 1 else f"{controls} of them controls"
+    context.say(f"  {len(trials)} trials ({told}), {len(trials) - len(missing)} of them trained before")
     timed_out = False
     if missing and context.trains:
         try:
@@ -92,7 +93,8 @@ def sweep(bases: Sequence[Base], context: RunContext, folder: Path) -> Built:
     rows = [watcher.row(trial) for trial in trials]
     write_json(folder / ROWS, rows)
     good = [trial.folder for trial, row in zip(trials, rows, strict=True) if row["status"] == "finished"]
-    if not any(row["status"] == "finished" and row["objective"] == "proser" for row in rows):
+    placeholders = [row for row in rows if row["objective"] == "proser"]
+    if placeholders and not any(row["status"] == "finished" for row in placeholders):
         first = next(row for row in rows if row["status"] != "finished")
         raise TrainingError(f"no trial with placeholders finished; the first: {first['name']}: {first['reason']}")
     if timed_out:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import ray
 from pipeline_runs import RunFolder, tiny_recipe
@@ -16,9 +17,15 @@ from pipelines.reproduction.report import HTML, NUMBERS
 from pipelines.reproduction.reproducing import mean_metrics, reproduce
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result
-from proser_core.baselines import METHODS
+from proser_core.baselines import METHODS, Method
+from proser_core.baselines.max_logit import max_logit
+from proser_core.baselines.method import always
+from proser_core.config import Recipe
+from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.files import read_json
+from proser_core.jobs.spec import LOGITS
+from proser_core.recognition.logits import PARTS, LogitTable, save_logits
 
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
 TRAINED = {"Softmax", "MaxLogit", "OpenMax", "PROSER"} & METHODS.keys()
@@ -111,6 +118,41 @@ def test_time_is_told_where_trainings_took_it(folder: RunFolder, made: tuple[int
     compared = next((folder.storage / "compare").iterdir()) / "compared.json"
     seconds = {row["method"]: row["seconds"] for row in read_json(compared) if row["split_index"] == 0}
     assert 0 < seconds["MaxLogit"] < seconds["PROSER"]
+
+
+def test_methods_that_fine_tune_nothing_are_compared_by_themselves(folder: RunFolder, widened: tuple[int, str]) -> None:
+    code, text = carry_out(request(folder, "few", methods=("Softmax", "MaxLogit")))
+    assert code == 0
+    rows = (report_of(text).parent / NUMBERS).read_text().splitlines()[1:]
+    assert {row.split(",")[2] for row in rows} == {"Softmax", "MaxLogit"}
+
+
+def nearest_means(task: OpenSetTask, recipe: Recipe, folder: Path) -> None:
+    """Minus the distance of an image's pixels to the mean of each class, as logits."""
+    images, targets = np.asarray(task.train.images, np.float32), np.asarray(task.train.targets)
+    means = np.stack([images[targets == k].mean(axis=0).ravel() for k in range(task.num_known)])
+
+    def table(part: str) -> LogitTable:
+        pixels = np.asarray(getattr(task, part).images, np.float32).reshape(-1, means.shape[1])
+        distances = np.linalg.norm(pixels[:, None] - means, axis=2)
+        return LogitTable(-distances / 100, np.zeros((len(pixels), 0), np.float32))
+
+    save_logits({part: table(part) for part in PARTS}, folder / LOGITS)
+
+
+def test_a_method_with_a_network_of_its_own_stands_beside_the_others(
+    folder: RunFolder, widened: tuple[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nearest = Method("Nearest mean", "here", always(max_logit), train=nearest_means)
+    monkeypatch.setitem(METHODS, nearest.name, nearest)
+    wanted = request(folder, "few", methods=("MaxLogit", nearest.name))
+    text = carry_out(wanted)[1]
+    rows = [row.split(",") for row in (report_of(text).parent / NUMBERS).read_text().splitlines()]
+    aucs = [float(row[-1]) for row in rows if row[2:4] == [nearest.name, "test/unknown_3/auroc"]]
+    assert len(aucs) == 2
+    assert min(aucs) > 0.5
+    monkeypatch.setattr(nearest_means, "__code__", (lambda task, recipe, folder: 1 / 0).__code__)
+    assert report_of(carry_out(wanted)[1]) == report_of(text)  # it is not trained again
 
 
 def test_means_are_over_class_splits() -> None:
