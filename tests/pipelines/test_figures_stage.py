@@ -1,5 +1,6 @@
 """The figures of the paper from what is in a storage: small trainings of digits, without Ray."""
 
+import io
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from pipeline_runs import tiny_recipe
+from rich.console import Console
 
+import pipelines.dag
+import pipelines.run
 import pipelines.stages.paper_figures as stage
+from pipelines.context import RunContext
 from pipelines.paper_figures import dag
 from pipelines.paper_figures.measured_planes import Trained, boundaries, shown
 from pipelines.paper_figures.training_times import seconds_of
@@ -76,8 +81,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
         rows.append({"key": trial.key, "params": trial.params(), "status": "finished", "reason": ""})
     (root / "swept").mkdir()
     write_json(root / "swept" / ROWS, rows)
-    said: list[str] = []
-    context = SimpleNamespace(store=store, data_dir=None, say=said.append, said=said)
+    nothing: Any = None  # of a cluster and of tracking
+    console = Console(file=io.StringIO(), width=200)
+    context = RunContext(store, nothing, nothing, console, None, {}, None, False, [])
     return Stored(recipe=recipe, task=task, pretrained=pretrained, swept=seal(root / "swept", {}), context=context)
 
 
@@ -164,12 +170,15 @@ def test_a_training_without_a_time_is_refused(tmp_path: Path) -> None:
 def test_the_stage_is_found_again_and_says_what_it_could_not_draw(stored: Stored) -> None:
     def drawn() -> Artefact:
         outliers = {"digits": ("noise",), "mnist": ("omniglot", "noise")}
-        return dag.drawn(stored.recipe, stored.context, stored.task, stored.pretrained, stored.swept, outliers)
+        inputs = {"recipe": stored.recipe, "context": stored.context, "outliers": outliers}
+        before = {"prepared": stored.task, "pretrained": stored.pretrained, "swept": stored.swept}
+        return pipelines.run._driver(pipelines.dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
 
     first = drawn()
     assert (first.path / "outlier_examples_digits.png").is_file()
     assert not (first.path / "outlier_examples_mnist.png").exists()
-    assert stored.context.said == ["  no examples of omniglot, noise beside mnist: the images are not there"]
+    said = stored.context.console.file.getvalue()
+    assert said == "  no examples of omniglot, noise beside mnist: the images are not there\n"
     assert drawn() == first
     assert list(stored.context.store.ran) == ["figures"]
 
