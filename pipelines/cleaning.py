@@ -24,6 +24,9 @@ STAGES = {
     "sweep": ("pipelines.stages.sweep",),
     "evaluate": ("pipelines.stages.evaluate",),
     "report": ("pipelines.stages.report", "pipelines.stages.sweep_report"),
+    "compare": ("pipelines.reproduction.comparing",),
+    "reproduction": ("pipelines.reproduction.report",),
+    "figures": ("pipelines.stages.paper_figures",),
 }
 """Folders of a storage, and the modules whose code versions stand in their keys."""
 DAY = 86_400

@@ -10,7 +10,7 @@ import tyro
 
 from pipelines.console import console
 from pipelines.recipes import PRETRAINING, RECIPES, with_schedule
-from pipelines.reproduction.protocols import PROTOCOLS
+from pipelines.reproduction.protocols import FIGURES, headlines
 from pipelines.storage_argument import DEFAULT_STORAGE, place
 from proser_core.config import (
     CalibrationConfig,
@@ -23,8 +23,6 @@ from proser_core.config import (
 )
 from proser_core.errors import ConfigError
 from proser_core.naming import unknown_name
-
-FIGURES = "figures"
 
 
 @dataclass(frozen=True)
@@ -86,15 +84,15 @@ class FiguresArguments:
 
 def reproduce_command(arguments: list[str]) -> int:
     """`proser reproduce NAME ...`."""
-    names = tuple(dict.fromkeys(itertools.takewhile(lambda word: not word.startswith("-"), arguments)))
+    typed = list(itertools.takewhile(lambda word: not word.startswith("-"), arguments))
+    names, options = tuple(dict.fromkeys(typed)), arguments[len(typed) :]
     if not names:
         return _ask_for_protocol(arguments)
     for name in names:
-        if name not in (*PROTOCOLS, FIGURES):
-            raise ConfigError(unknown_name("protocol", name, (*PROTOCOLS, FIGURES)))
+        if name not in headlines():
+            raise ConfigError(unknown_name("protocol", name, headlines()))
     if FIGURES in names:
-        return _figures(names, arguments[len(names) :])
-    options = arguments[len(names) :]
+        return _figures(names, options)
     default = ReproduceArguments(pretrain=with_schedule(PRETRAINING["long"](), options))
     parsed = tyro.cli(ReproduceArguments, prog=f"proser reproduce {' '.join(names)}", default=default, args=options)
     from pipelines.reproduction.reproducing import reproduce
@@ -131,8 +129,7 @@ def _figures(names: tuple[str, ...], options: list[str]) -> int:
 
 
 def _ask_for_protocol(arguments: list[str]) -> int:
-    told = {name: protocol.headline for name, protocol in PROTOCOLS.items()} | {FIGURES: "The figures of the paper"}
-    lines = "\n".join(f"  {name:<18} {headline}" for name, headline in told.items())
+    lines = "\n".join(f"  {name:<18} {headline}" for name, headline in headlines().items())
     print(f"usage: proser reproduce NAME [NAME ...] [options]\n\nProtocols:\n{lines}\n")
     print("`proser reproduce NAME --help` explains every field.")
     return 0 if arguments in (["--help"], ["-h"]) else 2

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.recipes import PRETRAINING, RECIPES, headline
-from pipelines.reproduction.protocols import PROTOCOLS
+from pipelines.reproduction.protocols import headlines
 from proser_core.data.outlier_sets import OUTLIERS, find_outliers
 from proser_core.data.sources import SOURCES, find_layout
 from proser_core.data.split_families import FAMILIES
@@ -23,9 +23,7 @@ def print_listing(data_dir: Path | None, console: Console) -> None:
         "Recipes": {name: headline(make) for name, make in RECIPES.items()},
         "Pretraining schedules (--pretraining NAME)": {name: headline(make) for name, make in PRETRAINING.items()},
         "Search spaces": {name: describe(name) for name in space_names()},
-        "Protocols of the paper (proser reproduce NAME)": {
-            name: protocol.headline for name, protocol in PROTOCOLS.items()
-        },
+        "Protocols of the paper (proser reproduce NAME)": headlines(),
         "Methods (proser reproduce --methods NAME ...)": {name: method.source for name, method in METHODS.items()},
         "Published class splits (--data.split-family NAME)": {
             name: f"{family.source}: {', '.join(family.known)}" for name, family in FAMILIES.items()

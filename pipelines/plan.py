@@ -40,6 +40,11 @@ class SplitPlan:
         """Images that each network scores."""
         return self.images["val"] + self.images["development"] + self.images["test"]
 
+    @property
+    def scored_pretrained(self) -> int:
+        """Images that the pretrained network scores: the training images too, to which methods are fitted."""
+        return self.scored + self.images["train"]
+
 
 @dataclass(frozen=True)
 class Costs:
@@ -103,7 +108,7 @@ def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
 def costs_of(plans: Sequence[SplitPlan], cluster: Cluster, store: Store, bf16: bool) -> Costs:
     """As `measure`, once it is known that the outcome fits on the disk. Raises ConfigError where it does not."""
     costs = measure(plans, cluster, bf16)
-    check_disk(plans, costs, store)
+    check_disk(disk_needed(plans, costs), store)
     return costs
 
 
@@ -141,18 +146,23 @@ def _check_memory(recipe: Recipe, kind: str, cost: StepCost | None) -> None:
     )
 
 
-def check_disk(plans: Sequence[SplitPlan], costs: Costs, store: Store) -> None:
-    """Raises ConfigError where weights, logits and checkpoints of the plan would not fit on the disk."""
+def disk_needed(plans: Sequence[SplitPlan], costs: Costs) -> int:
+    """Bytes of the weights, logits, images and checkpoints that are missing; 0 where nothing is to be trained."""
     cost = costs.finetune or costs.pretrain
     if cost is None:
-        return
-    needed = 0
+        return 0
+    needed = 4 * cost.weight_bytes * max(costs.finetune_at_once, costs.pretrain_at_once)
     for plan in plans:
-        per_training = cost.weight_bytes + 8 * plan.scored * plan.recipe.data.num_known
-        needed += per_training * (len(plan.missing) + (not plan.pretrained))
+        logits = 8 * plan.recipe.data.num_known
+        needed += (cost.weight_bytes + logits * plan.scored) * len(plan.missing)
+        needed += (cost.weight_bytes + logits * plan.scored_pretrained) * (not plan.pretrained)
         pixels = 0 if plan.recipe.data.streaming else 3 * plan.recipe.data.image_size**2
         needed += pixels * sum(plan.images.values()) * (not plan.prepared)
-    needed += 4 * cost.weight_bytes * max(costs.finetune_at_once, costs.pretrain_at_once)
+    return needed
+
+
+def check_disk(needed: int, store: Store) -> None:
+    """Raises ConfigError where what a plan needs would not fit on the disk."""
     free = shutil.disk_usage(store.root).free
     if needed > free:
         raise ConfigError(
@@ -168,7 +178,7 @@ def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> float:
         recipe, images = plan.recipe, plan.images["train"]
         if costs.pretrain is not None and not plan.pretrained:
             steps = recipe.pretrain.epochs * (images // recipe.pretrain.batch_size)
-            total += _training_seconds(costs.pretrain, steps, plan.scored) / costs.pretrain_at_once
+            total += _training_seconds(costs.pretrain, steps, plan.scored_pretrained) / costs.pretrain_at_once
         for tuned in plan.missing if costs.finetune is not None else ():
             cost = costs.finetune
             assert cost is not None

@@ -131,8 +131,8 @@ def figures_mnist() -> Recipe:
 
     proser run figures-mnist --data-dir DATA
 
-    Not yet run: neither time nor result has been measured. One process trains, so that the times of
-    pretraining and fine-tunes compare.
+    Not yet run: neither time nor result has been measured. Fine-tunes that run side by side slow each other
+    down; with --cluster.max-concurrent 1 their times compare with that of the pretraining.
     """
     return Recipe(
         name="figures-mnist",

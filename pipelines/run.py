@@ -268,7 +268,7 @@ def common_params(recipe: Recipe, bf16: bool) -> dict[str, Any]:
     """What tracking shows of a recipe on every parent run."""
     return {
         "recipe": recipe.name,
-        "split_family": recipe.data.split_family or "permuted",
+        "split_family": recipe.data.split_family or ("" if recipe.data.outliers else "permuted"),
         "seed": recipe.seed,
         "precision": "bf16" if bf16 else "fp32",
         "backbone": recipe.network.backbone,

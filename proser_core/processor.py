@@ -20,11 +20,11 @@ def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def hardware(uses_gpu: bool) -> str:
-    """The processor and cores of this machine in words, and its GPU where that is what trains."""
+    """The processor and cores of this machine in words, its GPU where that is what trains, and torch's version."""
     import torch
 
-    told = f"{os.cpu_count()} cores of {processor_name()}"
-    return f"{torch.cuda.get_device_name()}, {told}" if uses_gpu and torch.cuda.is_available() else told
+    told = f"{os.cpu_count()} cores of {processor_name()}, torch {torch.__version__}"
+    return f"{torch.cuda.get_device_name()}, {told}" if uses_gpu else told
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

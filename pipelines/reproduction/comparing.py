@@ -10,26 +10,28 @@ from proser_core.baselines import METHODS, Method
 from proser_core.baselines.tables import method_reports
 from proser_core.config import FinetuneConfig, decisive_fields
 from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ProserError
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.spec import LOGITS
 from proser_core.jobs.store import MANIFEST, Artefact, find
-from proser_core.recognition.logits import load_logits
+from proser_core.recognition.evaluation import EvaluationReport
+from proser_core.recognition.logits import LogitTable, load_logits
 
 COMPARED = "compared.json"
 Row = dict[str, Any]
 
 
 def compare(bases: Sequence[Base], methods: Sequence[str], context: RunContext, folder: Path) -> None:
-    """Write a row a method and class split: its metrics, and the seconds that its trainings took.
+    """Write a row a method and class split: its metrics, and how long and on what its trainings ran.
 
-    A method whose fine-tune failed on a split has no row there.
+    A method whose fine-tune failed on a split has no row there, nor one whose logits cannot be calibrated.
     """
     write_json(folder / COMPARED, [row for base in bases for row in _rows(base, methods, context)])
 
 
 def read_compared(compared: Artefact) -> list[Row]:
-    """The rows that `compare` wrote: split_index, method, metrics, seconds."""
+    """The rows that `compare` wrote: split_index, method, metrics, seconds, trained_on."""
     return read_json(compared.path / COMPARED)
 
 
@@ -43,29 +45,35 @@ def _rows(base: Base, names: Sequence[str], context: RunContext) -> list[Row]:
             return base.pretrained.path
         return _fine_tune(method.finetune(base.recipe.finetune), base, context)
 
-    methods = {
-        method: folder_of(method)
-        for method in (METHODS[name] for name in names)
-        if method.finetune is None or find(_fine_tune(method.finetune(base.recipe.finetune), base, context)) is not None
-    }
-    pretrained = load_logits(base.pretrained.path / LOGITS)
-    reports = method_reports(
-        methods,
-        base.recipe,
-        task,
-        pretrained,
-        finetuned=lambda tuned: load_logits(_fine_tune(tuned, base, context) / LOGITS),
-        trained=lambda method: load_logits(methods[method] / LOGITS),
-    )
-    return [
-        {
-            "split_index": base.recipe.data.split_index,
-            "method": method.name,
-            "metrics": reports[method.name].flat(),
-            "seconds": _seconds(folder) + (_seconds(base.pretrained.path) if method.finetune is not None else 0.0),
-        }
-        for method, folder in methods.items()
-    ]
+    found = [METHODS[name] for name in names]
+    found = [method for method in found if method.finetune is None or find(folder_of(method)) is not None]
+    pretrained, rows = load_logits(base.pretrained.path / LOGITS), []
+    for method in found:
+        folder = folder_of(method)
+        logits = pretrained if folder == base.pretrained.path else load_logits(folder / LOGITS)
+        try:
+            report = _report(method, base, task, logits)
+        except ProserError as error:  # a network that has diverged
+            context.failures.append(f"{method.name}, class split {base.recipe.data.split_index}: {error}")
+            continue
+        folders = [folder] if method.train is not None else list(dict.fromkeys([base.pretrained.path, folder]))
+        manifests = [read_json(each / MANIFEST) for each in folders]
+        rows.append(
+            {
+                "split_index": base.recipe.data.split_index,
+                "method": method.name,
+                "metrics": report.flat(),
+                "seconds": sum(float(manifest["seconds"]) for manifest in manifests),
+                "trained_on": sorted({manifest["made_on"] for manifest in manifests}),
+            }
+        )
+    return rows
+
+
+def _report(method: Method, base: Base, task: OpenSetTask, logits: dict[str, LogitTable]) -> EvaluationReport:
+    """From the logits of the network that the method scores."""
+    reports = method_reports([method], base.recipe, task, logits, lambda tuned: logits, lambda own: logits)
+    return reports[method.name]
 
 
 def _fine_tune(tuned: FinetuneConfig, base: Base, context: RunContext) -> Path:
@@ -80,10 +88,7 @@ def _trained(method: Method, task: OpenSetTask, base: Base, context: RunContext)
         "method": method.name,
         "task": base.task.digest,
         "recipe": decisive_fields(base.recipe),
+        "bf16": context.bf16,
         "code": code_version(train.__module__),
     }
     return context.store.run("methods", inputs, lambda folder: train(task, base.recipe, folder)).path
-
-
-def _seconds(folder: Path) -> float:
-    return float(read_json(folder / MANIFEST)["seconds"])

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from pipelines.figures import COLOURS, MARKERS
 from pipelines.paper_figures.running_time import running_time
+from pipelines.paper_figures.training_times import NOT_BUILT
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.results import Block
 from proser_core.data.splits import openness
@@ -26,8 +27,8 @@ def figures_of(name: str, blocks: Sequence[Block]) -> dict[str, Figure]:
 
 def _times(block: Block) -> Figure:
     seconds = {line.method: line.mean for line in block.lines if line.values}
-    about = f"{block.column.title}, the pretraining among it; OSRCI and GFROSR are not built"
-    return running_time(seconds, about, not_measured=("OSRCI", "GFROSR"))
+    about = f"{block.column.title}, the pretraining among it"
+    return running_time(seconds, about, not_measured=NOT_BUILT)
 
 
 def dots(blocks: Sequence[Block]) -> Figure:

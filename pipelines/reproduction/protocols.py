@@ -190,6 +190,16 @@ PROTOCOLS = {
         "Time of training on MNIST, the pretraining among it",
         "fig. Running time comparison for different methods on MNIST dataset",
         (Column("MNIST", "mnist-outliers", "seconds"),),
-        note="The paper prints no numbers in this figure. OSRCI and GFROSR, its slow ones, are not built.",
+        note="The paper prints no numbers in this figure. OpenMax has the time of its network; the pass over the "
+        "training images and the fit that it adds are in the figure of `proser reproduce figures`. Fine-tunes that run "
+        "side by side slow each other down; --cluster.max-concurrent 1 makes times compare.",
     ),
 }
+FIGURES = "figures"
+"""Not a table: what `proser reproduce` draws by itself."""
+
+
+def headlines() -> dict[str, str]:
+    """All that can be reproduced, by name."""
+    told = {name: protocol.headline for name, protocol in PROTOCOLS.items()}
+    return told | {FIGURES: "The figures of the paper, from trainings on MNIST in a 2-d embedding"}

@@ -16,6 +16,7 @@ from pipelines.reproduction.drawing import figures_of
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES
 from pipelines.reproduction.results import Block, Result, block, rows_of
 from proser_core.data.split_families import defect_of
+from proser_core.jobs.files import sha256_of
 
 MARKDOWN, HTML, NUMBERS = "results.md", "report.html", "results.csv"
 
@@ -26,6 +27,11 @@ class Made:
 
     command: str
     facts: dict[str, str]
+
+
+def template_digests() -> list[str]:
+    """What decides a report beside code and numbers."""
+    return [sha256_of(path) for path in sorted(Path(__file__).parent.glob("*.jinja"))]
 
 
 def write_report(

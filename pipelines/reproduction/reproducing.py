@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from pipelines.cluster import Cluster
 from pipelines.console import say
 from pipelines.context import RunContext
 from pipelines.remote.mirror import mirror_of
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
-from pipelines.reproduction.request import ReproduceRequest, facts
+from pipelines.reproduction.request import Asked, ReproduceRequest, facts
 from pipelines.reproduction.results import Result, block
 from pipelines.run import (
     check_storage,
@@ -31,8 +30,9 @@ from pipelines.scaling import largest_cluster
 from pipelines.sweep_table import mean
 from pipelines.sweeping import data_of
 from pipelines.tracking.server import connect, outages_named, shown_uri
-from proser_core.config import FinetuneConfig, Recipe, decisive_fields, digest_of
-from proser_core.errors import ConfigError, ProserError
+from proser_core.config import CalibrationConfig, FinetuneConfig, decisive_fields, digest_of
+from proser_core.errors import ConfigError, ProserError, TrainingError
+from proser_core.finetunes import STATED
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.store import Artefact, Store
 from proser_core.naming import look_up
@@ -42,25 +42,29 @@ LAST_STAGE = "compared"
 
 
 @dataclass(frozen=True)
-class _Studied:
-    """A study that is ready to be trained."""
+class _Ready:
+    """A study whose images are there, with what decides the data of each class split."""
 
-    name: str
-    recipes: list[Recipe]
+    asked: Asked
     data: dict[int, dict[str, Any]]
+
+    @property
+    def name(self) -> str:
+        return self.asked.name
 
 
 def reproduce(request: ReproduceRequest, console: Console) -> int:
     """Print the plan, train what is missing of it, and write the report; the exit code as of a run.
 
-    Whatever can be refused is refused before any work: raises ProserError.
+    Whatever can be refused is refused before any work: raises ProserError. A study that fails leaves the others to be
+    reported, with exit code 1.
     """
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
     finetunes = _finetunes(request)
     where = f"storage {request.storage}, tracking {shown_uri()}"
     console.print(f"{', '.join(request.names)}: {where}", highlight=False, soft_wrap=True)
-    studied = [_checked(request, name, console) for name in request.studies]
+    studies = [_checked(request, name, console) for name in request.studies]
     with opened(request.storage, console, f"proser reproduce {' '.join(request.names)}") as store, outages_named():
         bf16 = resolve_precision(request.recipe)
         grows_to = largest_cluster(request.cluster_file)
@@ -68,25 +72,43 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         cluster.check()
         if not request.dry_run:
             connect()
-        for each in studied:
-            console.print(_plan(request, each, finetunes, cluster, store, bf16), highlight=False)
+        _print_plans(request, studies, finetunes, cluster, store, bf16, console)
         if request.dry_run:
             return 0
-        contexts, results = [], []
-        for each in studied:
-            parent = _open_parent(request, each, bf16)
-            context = RunContext(store, cluster, parent, console, request.data_dir, each.data, None, bf16, finetunes)
-            results += _compared(request, each, context)
-            contexts.append(context)
-        return _report(request, results, contexts, started)
+        done, results, failed = [], [], []
+        for study in studies:
+            parent = _open_parent(request, study, bf16)
+            context = RunContext(store, cluster, parent, console, request.data_dir, study.data, None, bf16, finetunes)
+            try:
+                results += _compared(request, study, context)
+            except TrainingError as error:
+                failed.append(error)
+                say(console, f"failed: {study.name}: {error}")
+                continue
+            done.append((study, context))
+        if not done:
+            raise failed[0]
+        code = _report(request, done, results, started)
+        return 1 if failed else code
 
 
 def _finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
     """The fine-tunes that the methods ask for. Raises ConfigError for what cannot be reproduced so."""
     from proser_core.baselines import METHODS
     from proser_core.baselines.tables import finetunes_of_methods
-    from proser_core.jobs.trials import check_recipe
 
+    methods = [look_up("method", name, METHODS) for name in request.methods or METHODS]
+    own, plain = request.recipe.finetune, FinetuneConfig()
+    for part, names, given, usual in (
+        ("finetune", STATED, own, plain),
+        ("calibration", ("dummy_weight",), request.recipe.calibration, CalibrationConfig()),
+    ):
+        for name in names:
+            if getattr(given, name) != getattr(usual, name):
+                raise ConfigError(
+                    f"{part}.{name} is {getattr(given, name)!r}, and every method has its own; leave it away. "
+                    "A sweep compares other values"
+                )
     for name in request.studies:
         study = STUDIES[name]
         study.check_family(request.family)
@@ -95,83 +117,102 @@ def _finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
                 f"--split-indices gives {len(request.split_indices)} class splits, and {name} knows every class: there "
                 "is one. Give other seeds with --seed, each with its own --storage"
             )
-    methods = [look_up("method", name, METHODS) for name in request.methods or METHODS]
-    for recipe in (recipe for name in request.studies for recipe in request.recipes_of(name)):
-        check_recipe(recipe)
-    return finetunes_of_methods(request.recipe.finetune, methods)
+    return finetunes_of_methods(own, methods)
 
 
-def _checked(request: ReproduceRequest, name: str, console: Console) -> _Studied:
+def _checked(request: ReproduceRequest, name: str, console: Console) -> _Ready:
     """A study whose images are there. Raises ProserError where they are not."""
-    recipes = request.recipes_of(name)
-    check_storage(recipes[0], request.storage)
-    say_defects(recipes[0], request.data_dir, console)
-    if left := request.left_out(name):
-        say(console, f"{name}: not measured, because its images are not there: {', '.join(left)}; see proser list")
+    from proser_core.jobs.trials import check_recipe
+
+    asked = request.asked(name)
+    first = asked.recipes[0]
+    check_recipe(first)
+    check_storage(first, request.storage)
     try:
-        return _Studied(name, recipes, data_of(recipes, request.data_dir))
+        say_defects(first, request.data_dir, console)
+        if asked.left_out:
+            missing = ", ".join(asked.left_out)
+            say(console, f"{name}: not measured, because its images are not there: {missing}; see proser list")
+        return _Ready(asked, data_of(asked.recipes, request.data_dir))
     except ProserError as error:
         raise type(error)(f"{name}: {error}") from error
 
 
-def _plan(
+def _print_plans(
     request: ReproduceRequest,
-    studied: _Studied,
+    studies: Sequence[_Ready],
     finetunes: Sequence[FinetuneConfig],
     cluster: Cluster,
     store: Store,
     bf16: bool,
-) -> Table:
+    console: Console,
+) -> None:
+    """Each study's plan. Raises ConfigError where all of them together do not fit on the disk."""
     from pipelines import plan
 
-    plans = plan.plan_splits(studied.recipes, request.data_dir, studied.data, finetunes, store, bf16)
-    costs = plan.costs_of(plans, cluster, store, bf16)
-    data = studied.recipes[0].data
-    test = ", ".join(map(str, data.outliers or data.unknown_settings))
-    first = {"classes": f"{data.num_known} known; test settings {test}", "methods": ", ".join(request.method_names())}
-    return plan.plan_table(f"Plan: {studied.name}", plans, first, "those of the methods", plan.cost_lines(plans, costs))
+    needed = 0
+    for study in studies:
+        plans = plan.plan_splits(study.asked.recipes, request.data_dir, study.data, finetunes, store, bf16)
+        costs = plan.measure(plans, cluster, bf16)
+        needed += plan.disk_needed(plans, costs)
+        data = study.asked.recipes[0].data
+        first = {
+            "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
+            "methods": ", ".join(request.method_names()),
+        }
+        lines = plan.cost_lines(plans, costs)
+        console.print(
+            plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines), highlight=False
+        )
+    plan.check_disk(needed, store)
 
 
-def _open_parent(request: ReproduceRequest, studied: _Studied, bf16: bool) -> Any:
+def _open_parent(request: ReproduceRequest, study: _Ready, bf16: bool) -> Any:
     """The MLflow run of a study: one for the same recipe, splits and methods, whichever protocol asks for it."""
     from pipelines.tracking.runs import ParentRun
 
-    recipe, splits = studied.recipes[0], [recipe.data.split_index for recipe in studied.recipes]
-    decisive = [studied.name, splits, request.method_names(), data_sizes(studied.data.values()), bf16]
+    recipe, splits = study.asked.recipes[0], [recipe.data.split_index for recipe in study.asked.recipes]
+    decisive = [study.name, splits, request.method_names(), data_sizes(study.data.values()), bf16]
     run_key = digest_of("reproduce", decisive_fields(recipe), decisive, code_version("pipelines.reproduction.dag"))
-    family = request.family_of(STUDIES[studied.name])
+    family = request.family_of(STUDIES[study.name])
     params = {**common_params(recipe, bf16), "split_indices": ", ".join(map(str, splits))}
-    title = f"reproduce {studied.name}" + (f", {family}" if family else "")
-    return ParentRun.open(title, run_key, params, {"proser.recipe": studied.name})
+    title = f"reproduce {study.name}" + (f", {family}" if family else "")
+    return ParentRun.open(title, run_key, params, {"proser.recipe": study.name})
 
 
-def _compared(request: ReproduceRequest, studied: _Studied, context: RunContext) -> list[Result]:
+def _compared(request: ReproduceRequest, study: _Ready, context: RunContext) -> list[Result]:
     from pipelines import sweep_dag
     from pipelines.reproduction import dag
     from pipelines.reproduction.comparing import read_compared
 
-    inputs = {"recipes": studied.recipes, "methods": request.method_names(), "context": context}
+    inputs = {"recipes": study.asked.recipes, "methods": request.method_names(), "context": context}
     compared: Artefact = execute([sweep_dag, dag], [LAST_STAGE], inputs, context)[LAST_STAGE]
-    return [Result(study=studied.name, **row) for row in read_compared(compared)]
+    return [
+        Result(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in read_compared(compared)
+    ]
 
 
-def _report(request: ReproduceRequest, results: list[Result], contexts: list[RunContext], started: float) -> int:
-    from pipelines.reproduction.report import HTML, Made, terminal_table, write_report
+def _report(
+    request: ReproduceRequest, done: list[tuple[_Ready, RunContext]], results: list[Result], started: float
+) -> int:
+    from pipelines.reproduction.report import HTML, Made, template_digests, terminal_table, write_report
 
+    contexts = [context for _, context in done]
     store, families = contexts[0].store, {name: request.family_of(STUDIES[name]) for name in request.studies}
-    made = Made(request.command, facts(request, results, contexts[0].bf16))
+    asked = [study.asked for study, _ in done]
+    made = Made(request.command, facts(request, asked, results, contexts[0].bf16))
     inputs = {
         "names": request.names,
         "families": families,
         "results": [vars(result) for result in results],
         "made": vars(made),
-        "code": code_version("pipelines.reproduction.report"),
+        "code": [code_version("pipelines.reproduction.report"), *template_digests()],
     }
     report = store.run(
         "reproduction", inputs, lambda folder: write_report(request.names, families, results, made, folder)
     )
-    for name, context in zip(request.studies, contexts, strict=True):
-        metrics = mean_metrics([result for result in results if result.study == name])
+    for study, context in done:
+        metrics = mean_metrics([result for result in results if result.study == study.name])
         context.track(lambda context=context, metrics=metrics: context.parent.compared(report, metrics))  # type: ignore[misc]
         context.settle()
     console = contexts[0].console

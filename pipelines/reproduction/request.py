@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES, Study
@@ -10,7 +9,17 @@ from pipelines.reproduction.results import Result
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe
 from proser_core.data.outlier_sets import find_outliers, outlier_notes
-from proser_core.processor import hardware
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A study with a recipe for each class split, without the outlier sets `left_out`, whose images are not there;
+    `notes` tell what a reader must know of the others."""
+
+    name: str
+    recipes: list[Recipe]
+    left_out: tuple[str, ...]
+    notes: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -43,52 +52,38 @@ class ReproduceRequest:
         """The class lists that a study takes."""
         return self.family or study.family
 
-    def recipes_of(self, name: str) -> list[Recipe]:
-        """The recipe of each class split of a study, without outlier sets whose images are not there."""
+    def asked(self, name: str) -> "Asked":
+        """A study as it is asked for, by what is in the data directory now."""
         study = STUDIES[name]
+        there = [each for each in study.data.outliers if find_outliers(each, self.data_dir) is not None]
         recipes = []
         for index in self.split_indices or study.splits:
             data = study.data_of(self.family_of(study), index)
-            found = tuple(each for each in data.outliers if find_outliers(each, self.data_dir) is not None)
             data = replace(
                 data,
                 download=self.download,
                 image_size=self.image_size or data.image_size,
-                outliers=found or data.outliers,  # where none is there, preparing names the first
+                outliers=tuple(there) or data.outliers,  # where none is there, preparing names the first
             )
             recipes.append(replace(self.recipe, name=name, space="", data=data))
-        return recipes
-
-    def left_out(self, name: str) -> list[str]:
-        """Outlier sets of a study whose images are not there."""
-        there = self.recipes_of(name)[0].data.outliers
-        return [each for each in STUDIES[name].data.outliers if each not in there]
+        left_out = tuple(each for each in study.data.outliers if there and each not in there)
+        return Asked(name, recipes, left_out, outlier_notes(there, self.data_dir))
 
     def method_names(self) -> list[str]:
         """The methods in the order of a table."""
         return [name for name in METHODS if name in self.methods or not self.methods]
 
 
-def facts(request: ReproduceRequest, results: Sequence[Result], bf16: bool) -> dict[str, str]:
-    """What the numbers belong to. Nothing of it changes where all is found finished."""
+def facts(request: ReproduceRequest, asked: Sequence[Asked], results: Sequence[Result], bf16: bool) -> dict[str, str]:
+    """What the numbers belong to; nothing of it changes where all is found finished."""
     recipe = request.recipe
     schedule = f"{recipe.pretrain.epochs} epochs of pretraining, {recipe.finetune.epochs} of fine-tuning"
-    splits = sorted({result.split_index for result in results})
-    return {
+    told = {
         "schedule": f"{schedule}, backbone {recipe.network.backbone}, {'bf16' if bf16 else 'fp32'}",
-        "class splits": ", ".join(map(str, splits)),
+        "class splits": ", ".join(map(str, sorted({result.split_index for result in results}))),
         "seed": str(recipe.seed),
-        **_about_outliers(request),
-        "hardware": hardware(recipe.cluster.uses_gpu),
-        "versions": ", ".join(f"{name} {version(name)}" for name in ("torch", "torchvision", "ray", "mlflow")),
+        "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),
     }
-
-
-def _about_outliers(request: ReproduceRequest) -> dict[str, str]:
-    """What a reader must know of the outlier sets, and which were not there."""
-    facts: dict[str, str] = {}
-    for name in request.studies:
-        outliers = request.recipes_of(name)[0].data.outliers
-        facts |= outlier_notes(outliers, request.data_dir)
-        facts |= dict.fromkeys(request.left_out(name), "not measured: its images were not there")
-    return facts
+    for each in asked:
+        told |= each.notes | dict.fromkeys(each.left_out, "not measured: its images were not there")
+    return told

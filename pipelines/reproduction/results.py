@@ -10,7 +10,7 @@ from pipelines.sweep_table import mean, std
 from proser_core.jobs.progress import duration
 
 CONTROLS = {
-    "PROSER": ("MaxLogit", "CE fine-tune, MaxLogit"),
+    **dict.fromkeys(("PROSER", "PROSER, released form", "Dummy", "Mixup"), ("MaxLogit", "CE fine-tune, MaxLogit")),
     "PROSER, tuned": ("MaxLogit", "CE fine-tune, tuned, MaxLogit"),
 }
 """What placeholders have to beat to have earned their place, by method."""
@@ -26,6 +26,8 @@ class Result:
     metrics: dict[str, float]
     seconds: float
     """Of its trainings, the pretraining among them; 0 where nobody took the time."""
+    trained_on: tuple[str, ...] = ()
+    """The hardware of its trainings, in words."""
 
 
 @dataclass(frozen=True)

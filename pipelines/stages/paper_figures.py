@@ -19,7 +19,7 @@ from pipelines.paper_figures.training_times import NOT_BUILT, training_seconds
 from pipelines.stages.sweep import read_trials
 from pipelines.summary import percent
 from proser_core.config import MixupPlace, Recipe, to_json
-from proser_core.data.outlier_sets import load_outliers
+from proser_core.data.outlier_sets import load_outliers, outlier_notes
 from proser_core.data.sources import load_images
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
@@ -77,7 +77,10 @@ def draw_figures(
     for known, others in outliers.items():
         save(outlier_examples(example_sets(known, others, context.data_dir)), folder / f"outlier_examples_{known}")
     write_json(folder / NUMBERS, _numbers(methods, made, seconds))
-    (folder / RESULTS).write_text(_about(recipe, methods, made))
+    notes = {
+        name: note for others in outliers.values() for name, note in outlier_notes(others, context.data_dir).items()
+    }
+    (folder / RESULTS).write_text(_about(recipe, methods, made, notes))
 
 
 def about_training(recipe: Recipe, num_images: int) -> str:
@@ -92,7 +95,9 @@ def example_sets(known: str, others: Sequence[str], data_dir: Path | None) -> di
     first = load_images(known, "test", data_dir, size=EXAMPLE_SIZE).images
     assert isinstance(first, np.ndarray)
     loaded = {name: load_outliers(name, data_dir, size=EXAMPLE_SIZE, count=COLUMNS) for name in others}
-    return {TITLES.get(name, name): images for name, images in {known: first, **loaded}.items()}
+    remade = outlier_notes(others, data_dir)
+    names = {name: TITLES.get(name, name) + (",\nre-created" if name in remade else "") for name in (known, *others)}
+    return {names[name]: images for name, images in {known: first, **loaded}.items()}
 
 
 def _closed_set(recipe: Recipe, task: OpenSetTask) -> ClosedSetNet:
@@ -124,7 +129,7 @@ def _fine_tuned(recipe: Recipe, task: OpenSetTask, swept: Artefact, context: Run
     return _trained(net, context.store.root / spec.TRIALS / rows[0]["key"])
 
 
-def _about(recipe: Recipe, methods: Sequence[Decisions], ways: Sequence[Generated]) -> str:
+def _about(recipe: Recipe, methods: Sequence[Decisions], ways: Sequence[Generated], notes: Mapping[str, str]) -> str:
     """What stands in the figures, in a few lines of Markdown."""
     lines = [
         f"# {recipe.name}: the figures of the paper",
@@ -136,6 +141,7 @@ def _about(recipe: Recipe, methods: Sequence[Decisions], ways: Sequence[Generate
         novel = ", ".join(f"{name} rejected {percent(share)}" for name, share in each.rejected.items())
         lines.append(f"- {each.method}: known kept {percent(each.kept)}, {novel}")
     lines += [f"- {way.mixup} mixup: {percent(way.in_known_space)} of its mixtures taken as known" for way in ways]
+    lines += [f"- {name}: {note}" for name, note in notes.items()]
     return "\n".join(lines) + "\n"
 
 

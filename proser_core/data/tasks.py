@@ -102,7 +102,7 @@ class OpenSetTask:
             test_classes=array("test_classes"),
             mean=tuple(about["mean"]),
             std=tuple(about["std"]),
-            notes=about["notes"],
+            notes=about.get("notes", {}),
         )
 
 

@@ -89,13 +89,18 @@ def seal(
     built: Built | None = None,
     seconds: float = 0.0,
     passing: Collection[str] = (),
+    made_on: str = "",
 ) -> Artefact:
-    """Write the manifest that makes a folder an artefact; `passing` are files that are not to stay."""
+    """Write the manifest that makes a folder an artefact; `passing` are files that are not to stay.
+
+    `seconds` and `made_on`, the hardware in words, decide nothing.
+    """
     built = built or Built()
     files = {name: sha256_of(folder / name) for name in _file_names(folder) if name not in passing}
     manifest = {
         "complete": built.complete,
         "seconds": round(seconds, 3),
+        "made_on": made_on,
         "inputs": dict(inputs),
         "files": files,
         "linked": [os.path.relpath(path, folder) for path in built.linked],

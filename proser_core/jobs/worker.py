@@ -29,6 +29,7 @@ from proser_core.learning.step import Arithmetic
 from proser_core.memory import keep_freed_memory
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
+from proser_core.processor import hardware
 from proser_core.recognition.logits import PARTS, TRAIN, compute_logits, save_logits
 
 
@@ -128,7 +129,7 @@ def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask, sec
         raise
     passing = (STATE, FAILURE)
     # before the checkpoint goes: a crash in between would train all again
-    seal(folder, job.inputs, seconds=seconds, passing=passing)
+    seal(folder, job.inputs, seconds=seconds, passing=passing, made_on=hardware(device.type == "cuda"))
     for name in passing:
         (folder / name).unlink(missing_ok=True)
 

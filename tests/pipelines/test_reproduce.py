@@ -20,7 +20,7 @@ from pipelines.reproduction.results import Result
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.max_logit import max_logit
 from proser_core.baselines.method import always
-from proser_core.config import Recipe
+from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.files import read_json
@@ -28,7 +28,7 @@ from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logits import PARTS, LogitTable, save_logits
 
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
-TRAINED = {"Softmax", "MaxLogit", "OpenMax", "PROSER"} & METHODS.keys()
+TRAINED = ("Softmax", "MaxLogit", "OpenMax", "PROSER")
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def folder(run_folder: RunFolder, patch: pytest.MonkeyPatch) -> RunFolder:
 
 
 def request(folder: RunFolder, *names: str, **options: Any) -> ReproduceRequest:
-    methods = tuple(name for name in METHODS if name in TRAINED)
-    asked = {"methods": methods, "image_size": 8, "data_dir": None, "storage": folder.storage, **options}
-    return ReproduceRequest(names, tiny_recipe(), **asked)
+    asked = {"methods": TRAINED, "image_size": 8, "data_dir": None, "storage": folder.storage, **options}
+    recipe = replace(tiny_recipe(), finetune=FinetuneConfig(epochs=2))
+    return ReproduceRequest(names, **{"recipe": recipe, **asked})
 
 
 def carry_out(wanted: ReproduceRequest) -> tuple[int, str]:
@@ -115,9 +115,11 @@ def test_the_same_command_again_finds_everything(folder: RunFolder, widened: tup
 
 
 def test_time_is_told_where_trainings_took_it(folder: RunFolder, made: tuple[int, str]) -> None:
-    compared = next((folder.storage / "compare").iterdir()) / "compared.json"
-    seconds = {row["method"]: row["seconds"] for row in read_json(compared) if row["split_index"] == 0}
+    rows = [row for path in (folder.storage / "compare").glob("*/compared.json") for row in read_json(path)]
+    seconds = {row["method"]: row["seconds"] for row in rows if row["split_index"] == 0}
     assert 0 < seconds["MaxLogit"] < seconds["PROSER"]
+    assert all("torch" in place for row in rows for place in row["trained_on"] if row["method"] in TRAINED)
+    assert "torch" in (report_of(made[1]).parent / "results.md").read_text()
 
 
 def test_methods_that_fine_tune_nothing_are_compared_by_themselves(folder: RunFolder, widened: tuple[int, str]) -> None:
@@ -151,8 +153,8 @@ def test_a_method_with_a_network_of_its_own_stands_beside_the_others(
     aucs = [float(row[-1]) for row in rows if row[2:4] == [nearest.name, "test/unknown_3/auroc"]]
     assert len(aucs) == 2
     assert min(aucs) > 0.5
-    monkeypatch.setattr(nearest_means, "__code__", (lambda task, recipe, folder: 1 / 0).__code__)
-    assert report_of(carry_out(wanted)[1]) == report_of(text)  # it is not trained again
+    monkeypatch.setattr(nearest_means, "__code__", (lambda task, recipe, folder: 1 / 0).__code__)  # if it is called
+    assert carry_out(request(folder, "few", methods=("Softmax", nearest.name)))[0] == 0
 
 
 def test_means_are_over_class_splits() -> None:
@@ -164,6 +166,7 @@ def test_means_are_over_class_splits() -> None:
     ("options", "told"),
     [
         ({"methods": ("Softmaxx",)}, "no method is called 'Softmaxx'; did you mean 'Softmax'"),
+        ({"recipe": replace(tiny_recipe(), finetune=FinetuneConfig(beta=3.0))}, "finetune.beta is 3.0, and every"),
         ({"family": "neal"}, "--split-family got 'neal', and Digits takes one of permuted"),
     ],
 )
