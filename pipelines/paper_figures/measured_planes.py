@@ -15,6 +15,7 @@ from proser_core.baselines.max_logit import max_logit
 from proser_core.baselines.msp import max_softmax_probability
 from proser_core.config import MixupPlace, Recipe
 from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import DataError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.embeddings import compute_embeddings, head_logits, mixed_embeddings
@@ -112,6 +113,8 @@ def generated(recipe: Recipe, task: OpenSetTask, tuned: Mapping[MixupPlace, Trai
     for place, trained in tuned.items():
         assert isinstance(trained.net, PlaceholderNet)
         mixtures = mixed_embeddings(trained.net, task.train, normalisation, mixup=place, **drawn)
+        if not len(mixtures):
+            raise DataError(f"no mixture of two classes can be made of {len(task.train)} images; give more images")
         taken = trained.decisions(mixtures, margin, trained.calibrated(margin, recipe)) < task.num_known
         found = shown(trained, task)
         ways.append(Generated(place, found.known, found.targets, found.novel, mixtures, float(taken.mean())))

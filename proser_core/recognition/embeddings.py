@@ -10,7 +10,6 @@ from proser_core.config import MixupPlace
 from proser_core.data.batches import Normalisation, evaluation_batches
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import Labelled
-from proser_core.errors import DataError
 from proser_core.learning.mixup import draw_mix, mix, pair_weights
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.logits import LogitTable
@@ -64,8 +63,6 @@ def mixed_embeddings(
         mixed = mix(images, draw) if mixup == "vanilla" else mix(net.hidden(images), draw)
         embeddings = net.backbone(mixed) if mixup == "vanilla" else net.backbone.post(mixed)
         parts.append(embeddings[pair_weights(targets[mine], draw.partners) > 0].float().cpu())
-    if not sum(map(len, parts)):
-        raise DataError(
-            f"no mixture of two classes can be made of {len(known)} images, {MIXED_AT_ONCE} at a time; give more images"
-        )
+    if not parts:  # fewer images than are mixed at once
+        return np.zeros((0, net.backbone.embedding_size), np.float32)
     return torch.cat(parts)[:count].numpy()

@@ -92,6 +92,7 @@ def test_every_figure_is_drawn_and_its_numbers_are_those_of_the_stored_logits(st
     stems = ("beta_densities", "decision_boundaries", "novel_embeddings", "running_time")
     assert {path.name for path in tmp_path.iterdir()} == {
         "figures.json",
+        "results.md",
         *(f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")),
     }
     numbers = read_json(tmp_path / "figures.json")
