@@ -22,7 +22,7 @@ PART_LIKE = ("train", "training", "val", "valid", "validation", "test", "testing
 TEST_SHARE = 5  # one of so many images is kept for the test where there is no test/
 LEAST = 3  # images of a class from which training, validation and test each get one
 LOOKED_AT = 1000  # files of a folder that are looked at before it is said to hold no image
-ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 Image = tuple[str, int, int]  # absolute path, bytes, time of change
 
 

@@ -80,6 +80,12 @@ class TestOneImage:
         got = decode_square(encode(image, exif=exif), SIZE, "turned.png")
         np.testing.assert_array_equal(got, np.rot90(PIXELS, k=-1))
 
+    def test_of_a_folder_may_be_an_animation(self, tmp_path: Path) -> None:
+        frames = [Image.fromarray(pixels).convert("P") for pixels in random_images(2, SIZE)]
+        (tmp_path / "two.gif").write_bytes(encode(frames[0], "GIF", save_all=True, append_images=frames[1:]))
+        (part,) = read(tmp_path)
+        np.testing.assert_array_equal(part.images[0], np.asarray(frames[0].convert("RGB")))
+
     def test_of_an_animation_is_its_first_frame(self) -> None:
         frames = [Image.fromarray(each) for each in random_images(3, SIZE)]
         content = encode(frames[0], "PNG", save_all=True, append_images=frames[1:])
