@@ -21,7 +21,7 @@ def outlier_examples(sets: Mapping[str, np.ndarray], columns: int = COLUMNS) -> 
     Images keep their own size and pixels.
     """
     names = list(sets)
-    width = 0.085 * max(map(len, names)) + 0.3  # of the names, inches
+    width = 0.085 * max(len(line) for name in names for line in name.splitlines()) + 0.3  # of the names, inches
     heights = [1.0, 0.16, *[1.0] * (len(names) - 1)]
     figure = Figure(figsize=(width + CELL * columns + 0.1, CELL * sum(heights) + 0.1))
     left, edge = width / figure.get_figwidth(), 0.05 / figure.get_figheight()
