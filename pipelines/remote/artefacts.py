@@ -4,12 +4,11 @@ Files go up before the manifest that lists them, and come down before it: where 
 """
 
 import json
-import os
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipelines.remote.objects import Objects
-from proser_core.jobs.files import sha256_of, write_atomically
+from proser_core.jobs.files import beside_of, sha256_of, write_atomically
 from proser_core.jobs.spec import FAILURE, STATE
 from proser_core.jobs.store import MANIFEST
 
@@ -60,7 +59,7 @@ def fetch(objects: Objects, name: str, path: Path, digest: str) -> bool:
     """Bring a file whose SHA-256 begins with `digest`; whether there is one."""
     if path.is_file() and sha256_of(path).startswith(digest):
         return True
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = beside_of(path)
     try:
         for _ in range(TRIES):
             objects.download(name, beside)
@@ -76,7 +75,7 @@ def fetch(objects: Objects, name: str, path: Path, digest: str) -> bool:
 
 def bring(objects: Objects, name: str, path: Path) -> None:
     """Make a file of a training, which no manifest lists yet, what it is there; without one, remove it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = beside_of(path)
     try:
         objects.download(name, beside)
         beside.replace(path)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +15,18 @@ from typing import Any
 from proser_core.errors import StorageError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-BESIDE = re.compile(r"\..+\.\d+")  # a file that is being written: a dot, its name, the writer's process
+BESIDE = re.compile(r"\..+\.\d+")  # a file that is being written: a dot, its name, the writer's thread
+
+
+def beside_of(path: Path) -> Path:
+    """Where this thread writes a file before it takes its place: two threads may write one at a time."""
+    return path.with_name(f".{path.name}.{threading.get_native_id()}")
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace `path` in one step; a reader or a crash never sees half of it, and an error leaves nothing behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = beside_of(path)
     try:
         with beside.open("wb") as file:
             file.write(content)

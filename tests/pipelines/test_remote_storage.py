@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -489,3 +490,25 @@ def test_a_sweep_is_found_finished_by_a_machine_that_has_nothing(
     assert {folder.split("/")[0] for folder in folders} == {"prepare", "pretrain", "trials", "sweep", "report"}
     assert all(f"{folder}/{MANIFEST}" in there for folder in folders)
     assert on_s3.objects.read(REMOTE_LOCK) is None
+
+
+def test_two_threads_that_bring_one_folder_at_a_time_both_have_it_and_it_stays(tmp_path: Path) -> None:
+    """Each is held in the middle of its download until the other one is there too."""
+    both = threading.Barrier(2, timeout=20)
+
+    class Slow(Objects):
+        def download(self, name: str, path: Path) -> None:
+            super().download(name, path)
+            both.wait()
+
+    (tmp_path / "there").mkdir()
+    objects = Slow.of((tmp_path / "there").as_uri())
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "file").write_text("content")
+    seal(tmp_path / "made", {})
+    push(objects, tmp_path / "made", "trials/k")
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda _: pull(objects, "trials/k", tmp_path / "here"), range(2)))
+    assert found == [True, True]
+    assert find(tmp_path / "here") is not None
+    assert objects.read(f"trials/k/{MANIFEST}") is not None
