@@ -18,7 +18,8 @@ def print_listing(data_dir: Path | None, console: Console) -> None:
     from proser_core.baselines import METHODS  # it loads torch
 
     missing = f"not found ({data_dir or 'no --data-dir given'})"
-    found = {name: find_layout(source, data_dir) or missing for name, source in SOURCES.items()}
+    found = {name: find_layout(source, data_dir) or _named(missing, source.origin) for name, source in SOURCES.items()}
+    outliers = {name: _outliers(name, data_dir) or _named(missing, each.origin) for name, each in OUTLIERS.items()}
     sections = {
         "Recipes": {name: headline(make) for name, make in RECIPES.items()},
         "Pretraining schedules (--pretraining NAME)": {name: headline(make) for name, make in PRETRAINING.items()},
@@ -29,13 +30,17 @@ def print_listing(data_dir: Path | None, console: Console) -> None:
             name: f"{family.source}: {', '.join(family.known)}" for name, family in FAMILIES.items()
         },
         "Data sets": found,
-        "Outlier sets (--data.outliers NAME ...)": {name: _outliers(name, data_dir) or missing for name in OUTLIERS},
+        "Outlier sets (--data.outliers NAME ...)": outliers,
     }
     for title, rows in sections.items():
         table = Table("name", "", title=title, title_justify="left", show_header=False, box=None, title_style="bold")
         for name, text in rows.items():
             table.add_row(f"  {name}", text)
         console.print(table, highlight=False)
+
+
+def _named(missing: str, origin: str) -> str:
+    return f"{missing}: {origin}" if origin else missing
 
 
 def _outliers(name: str, data_dir: Path | None) -> str:

@@ -64,7 +64,10 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     finetunes = _finetunes(request)
     where = f"storage {request.storage}, tracking {shown_uri()}"
     console.print(f"{', '.join(request.names)}: {where}", highlight=False, soft_wrap=True)
-    studies = [_checked(request, name, console) for name in request.studies]
+    spared = request.spared()
+    for name in spared:
+        say(console, f"{name}: not measured, because its images are not there; see proser list")
+    studies = [_checked(request, name, console) for name in request.studies if name not in spared]
     with opened(request.storage, console, f"proser reproduce {' '.join(request.names)}") as store, outages_named():
         bf16 = resolve_precision(request.recipe)
         grows_to = largest_cluster(request.cluster_file)

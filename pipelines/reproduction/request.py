@@ -9,6 +9,7 @@ from pipelines.reproduction.results import Result
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe
 from proser_core.data.outlier_sets import find_outliers, outlier_notes
+from proser_core.jobs.preparing import has_images
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,13 @@ class ReproduceRequest:
         left_out = tuple(each for each in study.data.outliers if there and each not in there)
         return Asked(name, recipes, left_out, outlier_notes(there, self.data_dir))
 
+    def spared(self) -> list[str]:
+        """Studies whose images are not there, and that no protocol needs: each that reads one has another column."""
+        absent = [name for name in self.studies if not has_images(self.asked(name).recipes[0], self.data_dir)]
+        read_by = [PROTOCOLS[name].studies for name in self.names]
+        needed = {study for studies in read_by if set(studies) <= set(absent) for study in studies}
+        return [name for name in absent if name not in needed]
+
     def method_names(self) -> list[str]:
         """The methods in the order of a table."""
         return [name for name in METHODS if name in self.methods or not self.methods]
@@ -84,6 +92,8 @@ def facts(request: ReproduceRequest, asked: Sequence[Asked], results: Sequence[R
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),
     }
+    left_out = [STUDIES[name].title for name in request.spared()]
     for each in asked:
-        told |= each.notes | dict.fromkeys(each.left_out, "not measured: its images were not there")
-    return told
+        told |= each.notes
+        left_out += each.left_out
+    return told | dict.fromkeys(left_out, "not measured: its images were not there")

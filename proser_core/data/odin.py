@@ -23,7 +23,7 @@ from proser_core.rng import keyed_generator
 
 SIZE = 32  # of CIFAR10's images
 COUNT = 10_000
-ORIGIN = "It is linked at github.com/facebookresearch/odin, without a licence of its own"
+ORIGIN = "linked at github.com/facebookresearch/odin, without a licence of its own"
 Cut = Callable[[Image.Image, int], Image.Image]  # of the image at a row, what is brought to the asked size
 RECREATED = {
     "crop": f"re-created, not ODIN's own images: a random crop of 32 pixels from each of {TINY}/test",

@@ -103,7 +103,7 @@ def _place(name: str, data_dir: Path | None) -> Place:
     if place is None:
         about = OUTLIERS[name]
         where = "no data directory was given" if data_dir is None else f"{data_dir} does not hold it"
-        origin = f" {about.origin}." if about.origin else ""
+        origin = f" It is {about.origin}." if about.origin else ""
         raise DataError(
             f"the outlier set {name} was not found: {where}; need {about.needs} in it.{origin} Give its directory "
             "(--data-dir, or data_dir in JOB.json); data.download does not fetch outlier sets"

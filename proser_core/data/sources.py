@@ -151,6 +151,12 @@ def has_own_validation(name: str, data_dir: Path | None) -> bool:
     return source.is_own and image_folders.has_part(_own_root(source, data_dir), "val")
 
 
+def is_found(name: str, data_dir: Path | None, *, download: bool = False) -> bool:
+    """Whether a data set is there, or torchvision can fetch it."""
+    source = look_up("data set", name, SOURCES)
+    return bool(find_layout(source, data_dir)) or (download and bool(source.torchvision_class))
+
+
 def fingerprints(name: str, data_dir: Path | None, *, download: bool = False) -> Fingerprints:
     """Name, bytes, and time of change of what a data set is read from; of folders of images, a digest each.
 

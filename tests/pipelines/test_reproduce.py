@@ -182,6 +182,19 @@ def test_data_that_is_not_there_is_named_with_its_study(folder: RunFolder) -> No
         reproduce(request(folder, "cifar10"), Console(file=io.StringIO()))
 
 
+def test_a_protocol_of_several_data_sets_measures_those_that_are_there(
+    folder: RunFolder, made: tuple[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = [Column(study, study, "test/closed_set_accuracy") for study in ("digits", "svhn")]
+    monkeypatch.setitem(protocols.PROTOCOLS, "both", Protocol("Accuracy", "here", tuple(columns)))
+    code, text = carry_out(request(folder, "both", methods=("Softmax", "MaxLogit")))
+    assert code == 0
+    assert "svhn: not measured, because its images are not there" in text
+    assert "SVHN | not measured" in (report_of(text).parent / "results.md").read_text()
+    with pytest.raises(DataError, match="svhn: svhn was not found"):
+        reproduce(request(folder, "svhn", "both"), Console(file=io.StringIO()))
+
+
 def test_class_splits_are_refused_where_every_class_is_known(folder: RunFolder) -> None:
     with pytest.raises(ConfigError, match="--split-indices gives 2 class splits, and mnist-outliers knows every class"):
         reproduce(request(folder, "mnist-outliers", split_indices=(0, 1)), Console(file=io.StringIO()))
