@@ -12,7 +12,7 @@ ui: $(INSTALLED)
 	$(BIN)/proser ui
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-faults: $(INSTALLED)
 	$(BIN)/python tests/faults

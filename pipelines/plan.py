@@ -125,9 +125,10 @@ def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
         "pretrain": sum(not plan.pretrained for plan in plans),
         "finetune": sum(len(plan.missing) for plan in plans),
     }
-    at_once = {kind: max(1, min(cluster.concurrent_jobs(workers[kind]), wanted[kind])) for kind in workers}
+    at_once = dict.fromkeys(workers, 1)
     costs: dict[str, StepCost | None] = dict.fromkeys(workers)
-    for kind in (kind for kind, count in wanted.items() if count):
+    for kind in (kind for kind, count in wanted.items() if count):  # of none the cluster is not asked: it starts Ray
+        at_once[kind] = max(1, min(cluster.concurrent_jobs(workers[kind]), wanted[kind]))
         copies = min(at_once[kind] * workers[kind], 4)  # side by side, as the trainings will be
         measured = cluster.on_workers(measure_step, (kind, to_json(recipe), bf16), copies)
         costs[kind] = max(measured, key=lambda cost: cost.step_seconds)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import ray
 from pipeline_runs import RunFolder, tiny_recipe
 from registered_models import classifier_of
 from served_models import png_files, some_pixels
 
+import pipelines.cluster
 import tune_spaces
 from proser_core.config import to_json
 from proser_core.jobs import spec
@@ -27,6 +29,27 @@ from ray import tune
 def param_space():
     return {"finetune": {"beta": tune.grid_search([1.0]), "gamma": tune.grid_search([0.1, 1e38])}}
 '''
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_ray() -> Iterator[None]:
+    """Ray serves all tests after the one that started it: a start takes longer than most of what is tested."""
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def own_ray() -> Iterator[None]:
+    """What a test starts of Ray is its own: workers have the environment of this moment."""
+    ray.shutdown()
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that asks for Ray fails."""
+    monkeypatch.setattr(pipelines.cluster, "join", lambda address, **options: pytest.fail("Ray was asked for"))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import mlflow
 import pytest
-import ray
 from mlflow.entities import Run
 from rich.console import Console
 
@@ -63,7 +62,7 @@ class RunFolder:
         return self.root / "storage"
 
     def run(self, recipe: Recipe, pretrained_file: Path | None = None) -> Outcome:
-        """One whole run in this process, with a Ray of its own where it needs one."""
+        """One whole run in this process."""
         contexts: list[RunContext] = []
         open_context = pipelines.run._open_context
 
@@ -74,10 +73,7 @@ class RunFolder:
         out = io.StringIO()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(pipelines.run, "_open_context", spy)
-            try:
-                code = pipelines.run.run(recipe, None, self.storage, pretrained_file, Console(file=out, width=200))
-            finally:
-                ray.shutdown()
+            code = pipelines.run.run(recipe, None, self.storage, pretrained_file, Console(file=out, width=200))
         model = self.client.get_registered_model(recipe.model_name)
         versions = self.client.search_model_versions(f"name = '{recipe.model_name}'")
         aliases = {alias: str(number) for alias, number in model.aliases.items()}

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import ray
 from PIL import Image
 from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
@@ -58,12 +57,8 @@ class TestRun:
     @pytest.fixture(scope="class")
     def printed(self, run_folder: RunFolder, my_images: Path) -> str:
         path = run_folder.root / "printed.txt"
-        try:
-            with path.open("w") as file:
-                console = Console(file=file, width=200)
-                assert run(own_recipe(), my_images, run_folder.storage, None, console) == 0
-        finally:
-            ray.shutdown()
+        with path.open("w") as file:
+            assert run(own_recipe(), my_images, run_folder.storage, None, Console(file=file, width=200)) == 0
         return path.read_text()
 
     @pytest.fixture(scope="class")
@@ -130,24 +125,22 @@ class TestRun:
         assert proxy is not None
         assert model.version.tags["proser.figure.dev/auroc"] == f"{proxy.results['dev/auroc']:.4f}"
 
-    def test_the_same_again_trains_nothing(self, printed: str, my_images: Path, run_folder: RunFolder) -> None:
+    def test_the_same_again_trains_nothing(
+        self, printed: str, my_images: Path, run_folder: RunFolder, without_ray: None
+    ) -> None:
         path = run_folder.root / "again.txt"
         with path.open("w") as file:
             assert run(own_recipe(), my_images, run_folder.storage, None, Console(file=file, width=200)) == 0
         assert "every stage was found finished" in path.read_text()
         assert "models:/proser/1" in path.read_text()
-        assert not ray.is_initialized()
 
     def test_another_model_is_compared_by_the_proxy(self, model: Model, my_images: Path, run_folder: RunFolder) -> None:
         path = run_folder.root / "promoted.txt"
         other = replace(own_recipe(), calibration=replace(own_recipe().calibration, target_rate=0.9))
-        try:
-            with path.open("w") as file:
-                console = Console(file=file, width=200)
-                run(other, my_images, run_folder.storage, None, console)
-                code = promote(PromoteRequest(tolerance=0.9), console)
-        finally:
-            ray.shutdown()
+        with path.open("w") as file:
+            console = Console(file=file, width=200)
+            run(other, my_images, run_folder.storage, None, console)
+            code = promote(PromoteRequest(tolerance=0.9), console)
         assert code == 0, path.read_text()
         proxy = model.classifier.proxy
         assert proxy is not None
@@ -198,11 +191,8 @@ class TestProxy:
         plain = own_recipe()
         plain = replace(plain, model_name="two", pretrain=replace(plain.pretrain, epochs=6, lr=0.02))
         recipe = replace(plain, data=replace(plain.data, val_fraction=0.3))
-        try:
-            with path.open("w") as file:
-                assert run(recipe, tmp_path / "two", run_folder.storage, None, Console(file=file, width=200)) == 0
-        finally:
-            ray.shutdown()
+        with path.open("w") as file:
+            assert run(recipe, tmp_path / "two", run_folder.storage, None, Console(file=file, width=200)) == 0
         assert "none can be held out" in path.read_text()
         model = load("models:/two@champion")
         assert (model.classifier.class_names, model.classifier.proxy) == (NAMES[:2], None)
@@ -257,11 +247,8 @@ class TestRefusals:
     def test_a_proxy_that_fails_ends_both_runs_as_failed(self, my_images: Path, run_folder: RunFolder) -> None:
         diverges = replace(own_recipe(), pretrain=replace(own_recipe().pretrain, lr=1e30), seed=7)
         before = {parent.info.run_id for parent in run_folder.parents()}
-        try:
-            with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
-                run(diverges, my_images, run_folder.storage, None, Console(file=io.StringIO()))
-        finally:
-            ray.shutdown()
+        with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
+            run(diverges, my_images, run_folder.storage, None, Console(file=io.StringIO()))
         new = [parent for parent in run_folder.parents() if parent.info.run_id not in before]
         assert {parent.info.run_name: parent.info.status for parent in new} == {
             "folder": "FAILED",

@@ -420,7 +420,7 @@ def test_a_storage_that_goes_away_is_one_clear_error(tmp_path: Path) -> None:
 
 
 def test_trials_of_two_workers_leave_their_outcome_on_the_storage(
-    on_s3: Machines, task: Artefact, closed_set_weights: Path
+    on_s3: Machines, task: Artefact, closed_set_weights: Path, own_ray: None
 ) -> None:
     recipe = tiny_recipe()
     recipe = replace(recipe, cluster=replace(recipe.cluster, num_workers=2))
@@ -438,10 +438,7 @@ def test_trials_of_two_workers_leave_their_outcome_on_the_storage(
         )
         for name, finetune in tuned.items()
     ]
-    try:
-        Cluster(recipe.cluster, mirror.root, mirror=mirror).run_jobs(jobs, 2, "two-workers")
-    finally:
-        ray.shutdown()
+    Cluster(recipe.cluster, mirror.root, mirror=mirror).run_jobs(jobs, 2, "two-workers")
     good, bad = mirror.root / "trials/good", mirror.root / "trials/bad"
     assert find(good) is not None
     assert [row["epoch"] for row in spec.read_epochs(good)] == [0, 1]
@@ -461,7 +458,7 @@ def param_space():
 
 
 def test_a_sweep_is_found_finished_by_a_machine_that_has_nothing(
-    on_s3: Machines, run_folder: RunFolder, spaces: Path, monkeypatch: pytest.MonkeyPatch
+    on_s3: Machines, run_folder: RunFolder, spaces: Path, monkeypatch: pytest.MonkeyPatch, own_ray: None
 ) -> None:
     (spaces / "betas.py").write_text(BETAS)
     monkeypatch.setattr(pipelines.remote.lock, "SETTLE", 0.05)

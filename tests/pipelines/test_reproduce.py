@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import ray
 from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
 
@@ -49,10 +48,7 @@ def request(folder: RunFolder, *names: str, **options: Any) -> ReproduceRequest:
 
 def carry_out(wanted: ReproduceRequest) -> tuple[int, str]:
     out = io.StringIO()
-    try:
-        return reproduce(wanted, Console(file=out, width=200)), out.getvalue()
-    finally:
-        ray.shutdown()
+    return reproduce(wanted, Console(file=out, width=200)), out.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +103,9 @@ def test_another_protocol_of_the_same_images_trains_nothing(widened: tuple[int, 
     assert "sweep" not in text.splitlines()[-1]
 
 
-def test_the_same_command_again_finds_everything(folder: RunFolder, widened: tuple[int, str]) -> None:
+def test_the_same_command_again_finds_everything(
+    folder: RunFolder, widened: tuple[int, str], without_ray: None
+) -> None:
     code, text = carry_out(request(folder, "few", "closed"))
     assert code == 0
     assert "every stage was found finished" in text

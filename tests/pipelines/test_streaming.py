@@ -47,6 +47,7 @@ def sources() -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def local_ray() -> Iterator[None]:
     """Two cores, of which the workers of a trial take both: what decodes must not wait for a third."""
+    ray.shutdown()
     ray.init("local", num_cpus=2, include_dashboard=False, resources={DRIVER_RESOURCE: 1000}, log_to_driver=False)
     yield
     ray.shutdown()

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import ray
 from mlflow.entities import Run
 from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
@@ -74,10 +73,7 @@ def request(folder: RunFolder, **options: Any) -> SweepRequest:
 
 def carry_out(wanted: SweepRequest) -> Done:
     out = io.StringIO()
-    try:
-        return sweep(wanted, Console(file=out, width=200)), out.getvalue()
-    finally:
-        ray.shutdown()
+    return sweep(wanted, Console(file=out, width=200)), out.getvalue()
 
 
 def stamps(folder: RunFolder) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,37 +20,27 @@ from proser_core.recognition.logits import load_logits
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     recipe = tiny_recipe()
-    yield Cluster(replace(recipe.cluster, num_workers=2), tmp_path_factory.mktemp("storage"))
-    ray.shutdown()
+    return Cluster(replace(recipe.cluster, num_workers=2), tmp_path_factory.mktemp("storage"))
 
 
-def test_a_trial_of_two_workers_leaves_an_artefact_and_another_that_diverges_leaves_its_reason(
+def test_a_trial_of_two_workers_leaves_an_artefact(
     cluster: Cluster, task: Artefact, closed_set_weights: Path, tmp_path: Path
 ) -> None:
-    recipe = replace(tiny_recipe(), cluster=cluster.config)
-    tuned = {
-        "good": recipe.finetune,
-        "bad": replace(recipe.finetune, gamma=1e38),
-    }
-    trials = [
-        spec.Job(
-            kind="finetune",
-            recipe=to_json(replace(recipe, finetune=finetune)),
-            task=str(task.path),
-            folder=str(tmp_path / "trials" / name),
-            weights=str(closed_set_weights),
-        )
-        for name, finetune in tuned.items()
-    ]
-    cluster.run_jobs(trials, 2, "two-workers")
-    good, bad = tmp_path / "trials/good", tmp_path / "trials/bad"
-    assert find(good) is not None
-    assert [row["epoch"] for row in spec.read_epochs(good)] == [0, 1]
-    assert len(load_logits(good / spec.LOGITS)["test"]) == len(OpenSetTask.load(task.path).test)
-    assert find(bad) is None
-    assert "must stay finite" in (bad / spec.FAILURE).read_text()
+    """One that diverges beside it stands with the remote storages."""
+    folder = tmp_path / "trial"
+    trial = spec.Job(
+        kind="finetune",
+        recipe=to_json(replace(tiny_recipe(), cluster=cluster.config)),
+        task=str(task.path),
+        folder=str(folder),
+        weights=str(closed_set_weights),
+    )
+    cluster.run_jobs([trial], 2, "two-workers", max_seconds=600)  # with a limit it goes through Tune, as several do
+    assert find(folder) is not None
+    assert [row["epoch"] for row in spec.read_epochs(folder)] == [0, 1]
+    assert len(load_logits(folder / spec.LOGITS)["test"]) == len(OpenSetTask.load(task.path).test)
 
 
 def test_a_pretraining_that_diverges_leaves_its_reason(cluster: Cluster, task: Artefact, tmp_path: Path) -> None:
