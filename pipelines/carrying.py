@@ -6,6 +6,7 @@ trained here.
 
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,26 +39,47 @@ def write_job(
     One process will train them: worker counts become 1. Raises ProserError for what cannot be trained, or
     where the file cannot be written.
     """
-    _check_output(output)
-    cluster = replace(recipe.cluster, num_workers=1, pretrain_workers=1, address="")
-    if cluster != recipe.cluster:
+    if one_process(recipe) != recipe:
         console.print("one process trains all: cluster.num_workers and cluster.pretrain_workers are 1", highlight=False)
-    recipe = replace(recipe, cluster=cluster)
-    refuse_streaming(recipe)
-    check_recipe(recipe)
-    check_split(recipe, data_dir)
-    finetunes = tuple(finetunes_of(recipe, points_of(recipe, recipe.space)))
-    place, code = data_dir and data_dir.resolve(), CodeVersions.current()
-    task = _task_beside(recipe, data_dir, storage, output.parent, code) if with_task else None
-    weights = JobFile(recipe, finetunes, task, None if with_task else place, code).save(output)
+    recipe = one_process(recipe)
+    finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
+    beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output)
     console.print(
         f"{output}: pretraining and {len(finetunes)} fine-tunes. Copy it"
-        + "".join(f", {name}" for name in (task, weights) if name)
+        + "".join(f", {name}" for name in beside)
         + " and the folder proser_core; then, there:",
         highlight=False,
         soft_wrap=True,
     )
     console.print(f"python -m proser_core.job {output.name} OUT", highlight=False)
+
+
+def one_process(recipe: Recipe) -> Recipe:
+    """The recipe as a single process trains it."""
+    return replace(recipe, cluster=replace(recipe.cluster, num_workers=1, pretrain_workers=1, address=""))
+
+
+def save_job(
+    recipe: Recipe,
+    finetunes: Sequence[FinetuneConfig],
+    data_dir: Path | None,
+    task_storage: Path | None,
+    output: Path,
+) -> list[str]:
+    """Write one job file; the names of what lies beside it and travels with it.
+
+    With `task_storage`, in which the images are prepared or found, they are among that. Raises ProserError for what
+    cannot be trained, or where the file cannot be written.
+    """
+    _check_output(output)
+    refuse_streaming(recipe)
+    check_recipe(recipe)
+    check_split(recipe, data_dir)
+    code = CodeVersions.current()
+    task = None if task_storage is None else _task_beside(recipe, data_dir, task_storage, output.parent, code)
+    place = data_dir.resolve() if data_dir is not None and task is None else None
+    weights = JobFile(recipe, tuple(finetunes), task, place, code).save(output)
+    return [str(name) for name in (task, weights) if name]
 
 
 def _check_output(output: Path) -> None:
@@ -87,13 +109,10 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
     """
     started = time.monotonic()
     job = read_job_file(out / JOB_FILE)
-    folders = _check_all(out)
+    finished = check_finished(out)
     console.print(f"{out}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
     with opened(storage, console, f"proser import {out}") as store:
-        there = sum(find(store.root / folder.parent.name / folder.name) is not None for folder in folders)
-        artefacts = {folder: adopt(folder, folder.parent.name, store) for folder in folders}
-        console.print(f"{len(folders) - there} finished folders copied, {there} were there", highlight=False)
-        outcome = _outcome(job, out, artefacts, store)
+        outcome = _outcome(job, out, adopt_finished(out, finished, store, console), store)
         with outages_named():
             return finish(job.recipe, _context(job.recipe, outcome, store, console), started)
 
@@ -108,12 +127,34 @@ class Imported:
     of_space: bool
 
 
-def _check_all(out: Path) -> list[Path]:
-    """Every finished folder of a runner's OUT, checked file by file."""
+def check_finished(out: Path) -> list[Path]:
+    """Every finished folder of a runner's OUT.
+
+    Raises CheckpointError for a file that is missing or was changed, ConfigError where nothing is finished.
+    """
     folders = sorted(path.parent for stage in (PREPARE, PRETRAIN, TRIALS) for path in out.glob(f"{stage}/*/{MANIFEST}"))
     for folder in folders:
         check_key(folder, check_artefact(folder))
+    if not folders:
+        raise ConfigError(
+            f"{out} holds no finished training; need the OUT of `python -m proser_core.job {JOB_FILE} OUT`"
+        )
     return folders
+
+
+def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Console) -> dict[Path, Artefact]:
+    """Copy finished folders of a runner's OUT into the storage where they are not there, and why other fine-tunes
+    failed; the copies by folder."""
+    there = sum(find(store.root / folder.parent.name / folder.name) is not None for folder in folders)
+    artefacts = {folder: adopt(folder, folder.parent.name, store) for folder in folders}
+    console.print(f"{len(folders) - there} finished folders copied, {there} were there", highlight=False)
+    for failure in out.glob(f"{TRIALS}/*/{spec.FAILURE}"):
+        target = store.root / TRIALS / failure.parent.name
+        if find(target) is None:
+            for name in (spec.EPOCHS, spec.FAILURE):
+                if (failure.parent / name).is_file():
+                    write_atomically(target / name, (failure.parent / name).read_bytes())
+    return artefacts
 
 
 def _outcome(job: JobFile, out: Path, artefacts: dict[Path, Artefact], store: Store) -> Imported:
@@ -141,7 +182,6 @@ def _outcome(job: JobFile, out: Path, artefacts: dict[Path, Artefact], store: St
         return plan_trials(job.recipe, finetunes, task, pretrained, store, bf16=results["bf16"], code=code.train)
 
     trials = plan(list(job.finetunes))
-    _take_failures(out, trials)
     missing = [t.name for t in trials if find(t.folder) is None and not (out / TRIALS / t.key / spec.FAILURE).is_file()]
     if missing:
         raise _unfinished(out, missing)
@@ -163,21 +203,14 @@ def _results(out: Path) -> dict[str, Any]:
         ) from None
 
 
-def _take_failures(out: Path, trials: list[Trial]) -> None:
-    """A fine-tune that failed there is a failed one here, with its reason and curve."""
-    for trial in trials:
-        for name in (spec.EPOCHS, spec.FAILURE):
-            source = out / TRIALS / trial.key / name
-            if find(trial.folder) is None and source.is_file() and (source.parent / spec.FAILURE).is_file():
-                write_atomically(trial.folder / name, source.read_bytes())
+def unfinished(names: Sequence[str]) -> str:
+    """What an import lacks, in words."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"lacks {'; '.join(names[:3])}{more}, and nothing is trained in an import"
 
 
 def _unfinished(out: Path, names: list[str]) -> ConfigError:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ConfigError(
-        f"{out} lacks {'; '.join(names[:3])}{more}, and nothing is trained in an import; finish it with "
-        f"`python -m proser_core.job {JOB_FILE} {out}`"
-    )
+    return ConfigError(f"{out} {unfinished(names)}; finish it with `python -m proser_core.job {JOB_FILE} {out}`")
 
 
 def _context(recipe: Recipe, found: Imported, store: Store, console: Console) -> RunContext:

@@ -50,6 +50,13 @@ class ReproduceArguments:
     """File that launched an autoscaling cluster, for what it can grow to; on the head node of `ray up` it is found."""
     dry_run: bool = False
     """Print the plan, with the time that it takes, and stop."""
+    jobs: Path | None = None
+    """Train nothing; write the trainings of each class split to JOBS/*/JOB.json, for a machine that has only torch and
+    the folder proser_core."""
+    with_task: bool = False
+    """With --jobs: prepare the images here and write them beside each file, so that no data set is needed there."""
+    import_from: tuple[Path, ...] = ()
+    """Train nothing; take what `python -m proser_core.job JOB.json OUT` left in these folders."""
     download: bool = False
     """Let torchvision download a data set that `--data-dir` does not hold."""
     seed: int = 0
@@ -111,6 +118,9 @@ def reproduce_command(arguments: list[str]) -> int:
         download=parsed.download,
         cluster_file=parsed.cluster_file,
         dry_run=parsed.dry_run,
+        jobs=parsed.jobs,
+        with_task=parsed.with_task,
+        import_from=parsed.import_from,
         command=shlex.join(["proser", "reproduce", *arguments]),
     )
     return reproduce(request, console())

@@ -3,14 +3,17 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from pipelines.carrying import one_process
 from pipelines.cluster import Cluster
 from pipelines.console import say
 from pipelines.context import RunContext
 from pipelines.remote.mirror import mirror_of
+from pipelines.reproduction.carried import take_outcomes, write_jobs
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import Asked, ReproduceRequest, facts
 from pipelines.reproduction.results import Result, block
@@ -27,10 +30,11 @@ from pipelines.run import (
     with_absolute_path,
 )
 from pipelines.scaling import largest_cluster
+from pipelines.storage_argument import folder
 from pipelines.sweep_table import mean
 from pipelines.sweeping import data_of
 from pipelines.tracking.server import connect, outages_named, shown_uri
-from proser_core.config import CalibrationConfig, FinetuneConfig, decisive_fields, digest_of
+from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe, decisive_fields, digest_of
 from proser_core.errors import ConfigError, ProserError, TrainingError
 from proser_core.finetunes import STATED
 from proser_core.jobs.code_version import code_version
@@ -52,15 +56,21 @@ class _Ready:
     def name(self) -> str:
         return self.asked.name
 
+    @property
+    def recipes(self) -> list[Recipe]:
+        return self.asked.recipes
+
 
 def reproduce(request: ReproduceRequest, console: Console) -> int:
     """Print the plan, train what is missing of it, and write the report; the exit code as of a run.
 
     Whatever can be refused is refused before any work: raises ProserError. A study that fails leaves the others to be
-    reported, with exit code 1.
+    reported, with exit code 1. With `jobs` it is all written down for another machine instead.
     """
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
+    if request.jobs is not None or request.import_from:
+        request = replace(request, recipe=one_process(request.recipe), storage=folder(Path(request.storage)))
     finetunes = _finetunes(request)
     where = f"storage {request.storage}, tracking {shown_uri()}"
     console.print(f"{', '.join(request.names)}: {where}", highlight=False, soft_wrap=True)
@@ -68,11 +78,18 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     for name in spared:
         say(console, f"{name}: not measured, because its images are not there; see proser list")
     studies = [_checked(request, name, console) for name in request.studies if name not in spared]
+    if request.jobs is not None:
+        recipes = [recipe for study in studies for recipe in study.recipes]
+        storage = Path(request.storage) if request.with_task else None
+        write_jobs(recipes, finetunes, request.data_dir, storage, request.jobs, console)
+        return 0
     with opened(request.storage, console, f"proser reproduce {' '.join(request.names)}") as store, outages_named():
         bf16 = resolve_precision(request.recipe)
         grows_to = largest_cluster(request.cluster_file)
         cluster = Cluster(request.recipe.cluster, store.root, grows_to=grows_to, mirror=mirror_of(store))
-        cluster.check()
+        if request.import_from:
+            wanted = [(recipe, study.data[recipe.data.split_index]) for study in studies for recipe in study.recipes]
+            take_outcomes(request.import_from, wanted, finetunes, request.data_dir, store, bf16, console)
         if not request.dry_run:
             connect()
         _print_plans(request, studies, finetunes, cluster, store, bf16, console)
@@ -81,7 +98,18 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         done, results, failed = [], [], []
         for study in studies:
             parent = _open_parent(request, study, bf16)
-            context = RunContext(store, cluster, parent, console, request.data_dir, study.data, None, bf16, finetunes)
+            context = RunContext(
+                store,
+                cluster,
+                parent,
+                console,
+                request.data_dir,
+                study.data,
+                None,
+                bf16,
+                finetunes,
+                trains=not request.import_from,
+            )
             try:
                 results += _compared(request, study, context)
             except TrainingError as error:
@@ -150,15 +178,21 @@ def _print_plans(
     bf16: bool,
     console: Console,
 ) -> None:
-    """Each study's plan. Raises ConfigError where all of them together do not fit on the disk."""
+    """Each study's plan. Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk
+    cannot hold all of it."""
     from pipelines import plan
 
+    planned = [
+        plan.plan_splits(study.recipes, request.data_dir, study.data, finetunes, store, bf16) for study in studies
+    ]
+    trains = not request.import_from
+    if trains and any(split.missing or not split.pretrained for plans in planned for split in plans):
+        cluster.check()
     needed = 0
-    for study in studies:
-        plans = plan.plan_splits(study.asked.recipes, request.data_dir, study.data, finetunes, store, bf16)
-        costs = plan.measure(plans, cluster, bf16)
+    for study, plans in zip(studies, planned, strict=True):
+        costs = plan.measure(plans, cluster, bf16) if trains else plan.Costs(None, None, 1, 1)
         needed += plan.disk_needed(plans, costs)
-        data = study.asked.recipes[0].data
+        data = study.recipes[0].data
         first = {
             "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
             "methods": ", ".join(request.method_names()),
@@ -174,7 +208,7 @@ def _open_parent(request: ReproduceRequest, study: _Ready, bf16: bool) -> Any:
     """The MLflow run of a study: one for the same recipe, splits and methods, whichever protocol asks for it."""
     from pipelines.tracking.runs import ParentRun
 
-    recipe, splits = study.asked.recipes[0], [recipe.data.split_index for recipe in study.asked.recipes]
+    recipe, splits = study.recipes[0], [recipe.data.split_index for recipe in study.recipes]
     decisive = [study.name, splits, request.method_names(), data_sizes(study.data.values()), bf16]
     run_key = digest_of("reproduce", decisive_fields(recipe), decisive, code_version("pipelines.reproduction.dag"))
     family = request.family_of(STUDIES[study.name])
@@ -188,7 +222,7 @@ def _compared(request: ReproduceRequest, study: _Ready, context: RunContext) -> 
     from pipelines.reproduction import dag
     from pipelines.reproduction.comparing import read_compared
 
-    inputs = {"recipes": study.asked.recipes, "methods": request.method_names(), "context": context}
+    inputs = {"recipes": study.recipes, "methods": request.method_names(), "context": context}
     compared: Artefact = execute([sweep_dag, dag], [LAST_STAGE], inputs, context)[LAST_STAGE]
     return [
         Result(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in read_compared(compared)

@@ -28,7 +28,8 @@ class ReproduceRequest:
     """What is asked for: protocols by name; `recipe` holds all but the images, which the protocols say.
 
     An empty family or empty split indices are the protocol's own; without methods it is all of them. `image_size` 0 is
-    the protocol's own too. `command` is what the user typed, for the report.
+    the protocol's own too. `jobs` is where job files are written instead, and `import_from` are the folders in which
+    they were run. `command` is what the user typed, for the report.
     """
 
     names: tuple[str, ...]
@@ -42,6 +43,9 @@ class ReproduceRequest:
     download: bool = False
     cluster_file: Path | None = None
     dry_run: bool = False
+    jobs: Path | None = None
+    with_task: bool = False
+    import_from: tuple[Path, ...] = ()
     command: str = "proser reproduce"
 
     @property

@@ -1,10 +1,13 @@
 """Stage prepare: the images of one class split, by role."""
 
+from pathlib import Path
+from typing import Any
+
 from pipelines.context import RunContext
 from proser_core.config import Recipe
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.spec import PREPARE
-from proser_core.jobs.store import Artefact
+from proser_core.jobs.store import Artefact, Store
 
 
 def prepare_task(recipe: Recipe, context: RunContext) -> Artefact:
@@ -18,11 +21,14 @@ def prepare_task(recipe: Recipe, context: RunContext) -> Artefact:
 
 def made_task(recipe: Recipe, context: RunContext) -> Artefact:
     """The task of the recipe's class split: found, or made now."""
+    return task_at(recipe, context.data_inputs[recipe.data.split_index], context.data_dir, context.store)
+
+
+def task_at(recipe: Recipe, data_inputs: dict[str, Any], data_dir: Path | None, store: Store) -> Artefact:
+    """The task of a recipe in a storage; `data_inputs` are its `prepare_inputs`."""
     from proser_core.jobs.preparing import prepare
 
-    inputs = prepare_key(context.data_inputs[recipe.data.split_index])
-    store = context.store
-    return store.run(PREPARE, inputs, lambda folder: prepare(recipe, context.data_dir, folder, store))
+    return store.run(PREPARE, prepare_key(data_inputs), lambda folder: prepare(recipe, data_dir, folder, store))
 
 
 def prepare_key(data_inputs: dict[str, object]) -> dict[str, object]:

@@ -16,6 +16,7 @@ from pipelines.reproduction.report import HTML, NUMBERS
 from pipelines.reproduction.reproducing import mean_metrics, reproduce
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result
+from proser_core import job as runner
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.max_logit import max_logit
 from proser_core.baselines.method import always
@@ -27,6 +28,7 @@ from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logits import PARTS, LogitTable, save_logits
 
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
+CARRIED = ("MaxLogit", "PROSER")
 TRAINED = ("Softmax", "MaxLogit", "OpenMax", "PROSER")
 
 
@@ -191,6 +193,43 @@ def test_a_protocol_of_several_data_sets_measures_those_that_are_there(
     assert "SVHN | not measured" in (report_of(text).parent / "results.md").read_text()
     with pytest.raises(DataError, match="svhn: svhn was not found"):
         reproduce(request(folder, "svhn", "both"), Console(file=io.StringIO()))
+
+
+class TestAMachineWithoutRay:
+    @pytest.fixture(scope="class")
+    def outs(self, folder: RunFolder) -> list[Path]:
+        """What a runner made of the job file of each class split."""
+        jobs = folder.root / "jobs"
+        wanted = request(folder, "few", jobs=jobs, with_task=True, storage=folder.root / "here", methods=CARRIED)
+        assert carry_out(wanted)[0] == 0
+        files = sorted(jobs.glob("*/JOB.json"))
+        assert [path.parent.name for path in files] == ["digits-split-0", "digits-split-1"]
+        for path in files:
+            assert runner.main([str(path), str(path.parent / "OUT")]) == 0
+        return [path.parent / "OUT" for path in files]
+
+    def test_it_is_reported_as_if_it_had_been_trained_here(
+        self, outs: list[Path], folder: RunFolder, without_ray: None
+    ) -> None:
+        wanted = request(folder, "few", storage=folder.root / "here", methods=CARRIED, import_from=tuple(outs))
+        code, text = carry_out(wanted)
+        assert code == 0
+        assert "nothing to train" in text
+        assert text.count("2 finished folders copied, 1 were there") == 2  # what was prepared here
+        rows = [row.split(",") for row in (report_of(text).parent / NUMBERS).read_text().splitlines()[1:]]
+        assert {(row[1], row[2]) for row in rows} == {(split, method) for split in "01" for method in CARRIED}
+        again = replace(wanted, import_from=())
+        assert "every stage was found finished" in carry_out(again)[1]
+
+    def test_what_is_not_finished_there_is_named(self, outs: list[Path], folder: RunFolder, tmp_path: Path) -> None:
+        wanted = request(folder, "few", storage=tmp_path / "new", methods=CARRIED, import_from=tuple(outs[:1]))
+        with pytest.raises(ConfigError, match="lacks digits, class split 1: the pretraining, and nothing is trained"):
+            reproduce(wanted, Console(file=io.StringIO()))
+        others = replace(wanted, methods=("Dummy",), import_from=tuple(outs))
+        with pytest.raises(ConfigError, match="lacks digits, class split 0: beta 1, gamma 0,"):
+            reproduce(others, Console(file=io.StringIO()))
+        with pytest.raises(ConfigError, match="holds no finished training"):
+            reproduce(replace(wanted, import_from=(tmp_path,)), Console(file=io.StringIO()))
 
 
 def test_class_splits_are_refused_where_every_class_is_known(folder: RunFolder) -> None:
