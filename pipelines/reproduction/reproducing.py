@@ -69,7 +69,8 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     """
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
-    if request.jobs is not None or request.import_from:
+    if request.jobs is not None or request.import_from or request.with_task:
+        _check_carrying(request)
         request = replace(request, recipe=one_process(request.recipe), storage=folder(Path(request.storage)))
     finetunes = _finetunes(request)
     where = f"storage {request.storage}, tracking {shown_uri()}"
@@ -121,6 +122,15 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
             raise failed[0]
         code = _report(request, done, results, started)
         return 1 if failed else code
+
+
+def _check_carrying(request: ReproduceRequest) -> None:
+    """Raises ConfigError for options that exclude each other."""
+    if request.with_task and request.jobs is None:
+        raise ConfigError("--with-task says what is written beside the job files; give --jobs FOLDER with it")
+    for name, given in (("--import-from", bool(request.import_from)), ("--dry-run", request.dry_run)):
+        if given and request.jobs is not None:
+            raise ConfigError(f"--jobs trains nothing and only writes files; leave {name} away, or give it afterwards")
 
 
 def _finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:

@@ -167,6 +167,9 @@ def test_means_are_over_class_splits() -> None:
     [
         ({"methods": ("Softmaxx",)}, "no method is called 'Softmaxx'; did you mean 'Softmax'"),
         ({"recipe": replace(tiny_recipe(), finetune=FinetuneConfig(beta=3.0))}, "finetune.beta is 3.0, and every"),
+        ({"with_task": True}, "give --jobs FOLDER with it"),
+        ({"jobs": Path("there"), "import_from": (Path("OUT"),)}, "leave --import-from away"),
+        ({"jobs": Path("there"), "dry_run": True}, "leave --dry-run away"),
         ({"family": "neal"}, "--split-family got 'neal', and Digits takes one of permuted"),
     ],
 )
