@@ -17,7 +17,8 @@ class Tracker:
     def __init__(self, console: Console, name: str, total: int, unit: str) -> None:
         self._console, self._name, self._total, self._unit = console, name, total, unit
         self._first: int | None = None
-        self._started = self._last_line = time.monotonic()
+        self._done = 0
+        self._started = self._last_line = self._reached = time.monotonic()
         self._bar: Progress | None = None
         if console.is_terminal:
             columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.fields[text]}"))
@@ -26,9 +27,11 @@ class Tracker:
             self._bar.start()
 
     def update(self, done: int, note: str = "") -> None:
-        """Say how much is done; the time left comes from the rate since the first call."""
+        """Say how much is done; the time left comes from the rate since the first call, and falls between units."""
         if self._first is None:
             self._first = done
+        if done != self._done:
+            self._done, self._reached = done, time.monotonic()
         text = f"{done}/{self._total} {self._unit}{self._time_left(done)}{note and '  ' + note}"
         if self._bar is not None:
             self._bar.update(self._task, completed=done, text=text)
@@ -45,7 +48,10 @@ class Tracker:
         fresh = done - (self._first or 0)
         if fresh <= 0:
             return ""
-        return f", {duration((time.monotonic() - self._started) / fresh * (self._total - done))} left"
+        each = (self._reached - self._started) / fresh
+        left = self._total - done
+        seconds = max(each * left - (time.monotonic() - self._reached), each * (left - 1), 0.0)
+        return f", {duration(seconds)} left"
 
 
 @contextmanager
