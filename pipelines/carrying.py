@@ -16,14 +16,15 @@ from rich.console import Console
 from pipelines.cluster import Cluster
 from pipelines.context import RunContext
 from pipelines.run import finish, open_parent, opened
+from pipelines.stages.prepare import task_at
 from pipelines.stages.sweep import finetunes_of, points_of
 from pipelines.tracking.server import outages_named, shown_uri
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
-from proser_core.jobs.files import read_json, write_atomically
+from proser_core.jobs.files import full_disk_named, read_json, write_atomically
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
-from proser_core.jobs.preparing import check_prepared_for, check_split, prepare, prepare_inputs, refuse_streaming
+from proser_core.jobs.preparing import check_prepared_for, check_split, prepare_inputs, refuse_streaming
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.store import MANIFEST, Artefact, Store, find
@@ -39,11 +40,9 @@ def write_job(
     One process will train them: worker counts become 1. Raises ProserError for what cannot be trained, or
     where the file cannot be written.
     """
-    if one_process(recipe) != recipe:
-        console.print("one process trains all: cluster.num_workers and cluster.pretrain_workers are 1", highlight=False)
-    recipe = one_process(recipe)
+    recipe = one_process(recipe, console)
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
-    beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output)
+    beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output, console)
     console.print(
         f"{output}: pretraining and {len(finetunes)} fine-tunes. Copy it"
         + "".join(f", {name}" for name in beside)
@@ -54,49 +53,56 @@ def write_job(
     console.print(f"python -m proser_core.job {output.name} OUT", highlight=False)
 
 
-def one_process(recipe: Recipe) -> Recipe:
-    """The recipe as a single process trains it."""
-    return replace(recipe, cluster=replace(recipe.cluster, num_workers=1, pretrain_workers=1, address=""))
+def one_process(recipe: Recipe, console: Console) -> Recipe:
+    """The recipe as a single process trains it; what that changes is told."""
+    cluster = replace(recipe.cluster, num_workers=1, pretrain_workers=1, address="")
+    if cluster != recipe.cluster:
+        console.print("one process trains all: cluster.num_workers and cluster.pretrain_workers are 1", highlight=False)
+    return replace(recipe, cluster=cluster)
 
 
 def save_job(
     recipe: Recipe,
     finetunes: Sequence[FinetuneConfig],
     data_dir: Path | None,
-    task_storage: Path | None,
+    storage: Path | None,
     output: Path,
+    console: Console,
+    option: str = "--output",
 ) -> list[str]:
     """Write one job file; the names of what lies beside it and travels with it.
 
-    With `task_storage`, in which the images are prepared or found, they are among that. Raises ProserError for what
-    cannot be trained, or where the file cannot be written.
+    With a storage, in which the images are prepared or found, they are among that. Raises ProserError for what cannot
+    be trained, or where the file, which the user gave by `option`, cannot be written.
     """
-    _check_output(output)
+    _check_output(output, option)
     refuse_streaming(recipe)
     check_recipe(recipe)
     check_split(recipe, data_dir)
-    code = CodeVersions.current()
-    task = None if task_storage is None else _task_beside(recipe, data_dir, task_storage, output.parent, code)
-    place = data_dir.resolve() if data_dir is not None and task is None else None
-    weights = JobFile(recipe, tuple(finetunes), task, place, code).save(output)
+    code, task = CodeVersions.current(), None
+    with full_disk_named(output.parent):
+        if storage is not None:
+            with opened(storage, console, f"the images of {output}") as store:
+                task = _task_beside(recipe, data_dir, store, output.parent)
+        place = data_dir.resolve() if data_dir is not None and task is None else None
+        weights = JobFile(recipe, tuple(finetunes), task, place, code).save(output)
     return [str(name) for name in (task, weights) if name]
 
 
-def _check_output(output: Path) -> None:
+def _check_output(output: Path, option: str) -> None:
     """Raises ConfigError, before any work, where no file can be written."""
     if output.is_dir() or not output.parent.is_dir():
-        raise ConfigError(f"--output got {output}; need a file in a folder that exists, such as {output / 'JOB.json'}")
+        raise ConfigError(f"{option} got {output}; need a file in a folder that exists, such as {output / 'JOB.json'}")
     try:
         with tempfile.TemporaryFile(dir=output.parent):
             pass
     except OSError as error:
-        raise ConfigError(f"--output got {output}, which cannot be written ({error}); give another folder") from error
+        raise ConfigError(f"{option} got {output}, which cannot be written ({error}); give another folder") from error
 
 
-def _task_beside(recipe: Recipe, data_dir: Path | None, storage: Path, folder: Path, code: CodeVersions) -> Path:
+def _task_beside(recipe: Recipe, data_dir: Path | None, store: Store, folder: Path) -> Path:
     """Name of the prepared task, which lies beside the job file under the key of its content."""
-    inputs = {**prepare_inputs(recipe, data_dir), "code": code.prepare}
-    task = Store(storage).run(PREPARE, inputs, lambda made: prepare(recipe, data_dir, made))
+    task = task_at(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
     beside = adopt(task.path, "task", Store(folder))
     return beside.path.relative_to(Store(folder).root)
 
@@ -108,13 +114,21 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
     missing or was changed, ConfigError where trainings of JOB.json are not finished.
     """
     started = time.monotonic()
-    job = read_job_file(out / JOB_FILE)
+    job, results = read_job(out), read_results(out)
     finished = check_finished(out)
     console.print(f"{out}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
     with opened(storage, console, f"proser import {out}") as store:
-        outcome = _outcome(job, out, adopt_finished(out, finished, store, console), store)
+        outcome = _outcome(job, results, out, adopt_finished(out, finished, store, console), store)
         with outages_named():
             return finish(job.recipe, _context(job.recipe, outcome, store, console), started)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Of results.json: the key of the prepared task, and the precision."""
+
+    task: str
+    bf16: bool
 
 
 @dataclass(frozen=True)
@@ -128,17 +142,10 @@ class Imported:
 
 
 def check_finished(out: Path) -> list[Path]:
-    """Every finished folder of a runner's OUT.
-
-    Raises CheckpointError for a file that is missing or was changed, ConfigError where nothing is finished.
-    """
+    """Every finished folder of a runner's OUT. Raises CheckpointError for a file that is missing or was changed."""
     folders = sorted(path.parent for stage in (PREPARE, PRETRAIN, TRIALS) for path in out.glob(f"{stage}/*/{MANIFEST}"))
     for folder in folders:
         check_key(folder, check_artefact(folder))
-    if not folders:
-        raise ConfigError(
-            f"{out} holds no finished training; need the OUT of `python -m proser_core.job {JOB_FILE} OUT`"
-        )
     return folders
 
 
@@ -148,41 +155,63 @@ def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Co
     there = sum(find(store.root / folder.parent.name / folder.name) is not None for folder in folders)
     artefacts = {folder: adopt(folder, folder.parent.name, store) for folder in folders}
     console.print(f"{len(folders) - there} finished folders copied, {there} were there", highlight=False)
-    for failure in out.glob(f"{TRIALS}/*/{spec.FAILURE}"):
-        target = store.root / TRIALS / failure.parent.name
+    for failure in (path for stage in (PRETRAIN, TRIALS) for path in out.glob(f"{stage}/*/{spec.FAILURE}")):
+        source = failure.parent
+        target = store.root / source.parent.name / source.name
         if find(target) is None:
             for name in (spec.EPOCHS, spec.FAILURE):
-                if (failure.parent / name).is_file():
-                    write_atomically(target / name, (failure.parent / name).read_bytes())
+                if (source / name).is_file():
+                    write_atomically(target / name, (source / name).read_bytes())
     return artefacts
 
 
-def _outcome(job: JobFile, out: Path, artefacts: dict[Path, Artefact], store: Store) -> Imported:
-    """Raises ConfigError, by name, for what JOB.json lists and `out` does not hold."""
-    code = CodeVersions.current()
+def has_ended(folder: Path, outs: Sequence[Path]) -> bool:
+    """Whether the training of a folder of the storage is finished there, or failed in one of the runners' OUTs."""
+    there = (out / folder.parent.name / folder.name / spec.FAILURE for out in outs)
+    return find(folder) is not None or any(failure.is_file() for failure in there)
+
+
+def read_job(out: Path) -> JobFile:
+    """What a runner was asked. Raises ConfigError where that was for other code."""
+    job, code = read_job_file(out / JOB_FILE), CodeVersions.current()
     if (code.prepare, code.train) != (job.code.prepare, job.code.train):
         raise ConfigError(
             f"{out / JOB_FILE} has code versions of another Python, whose results are kept apart; "
-            "write the job with `proser job` here, and run that"
+            "write the job again here, and run that"
         )
-    results = _results(out)
-    task = artefacts.get(out / PREPARE / results["task"])
+    return job
+
+
+def read_results(out: Path) -> Results:
+    """What a runner says of its trainings. Raises CheckpointError where it did not come to them."""
+    try:
+        results = read_json(out / RESULTS)
+        return Results(str(results["task"]), bool(results["bf16"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        raise CheckpointError(
+            f"{out / RESULTS} is missing or cannot be read; run `python -m proser_core.job` on {out} to its end"
+        ) from None
+
+
+def _outcome(job: JobFile, results: Results, out: Path, artefacts: dict[Path, Artefact], store: Store) -> Imported:
+    """Raises ConfigError, by name, for what JOB.json lists and `out` does not hold."""
+    task = artefacts.get(out / PREPARE / results.task)
     if task is None:
-        raise ConfigError(f"{out} has no prepared task {results['task']}; run `python -m proser_core.job` to its end")
+        raise ConfigError(f"{out} has no prepared task {results.task}; run `python -m proser_core.job` to its end")
     recorded = read_json(task.path / MANIFEST)["inputs"]
     check_prepared_for(job.recipe, recorded, task.path)
-    if recorded.get("code") != code.prepare:
+    if recorded.get("code") != job.code.prepare:
         raise ConfigError(f"{task.path} was prepared by other code; write the job again with `proser job --with-task`")
-    inputs = spec.job_inputs("pretrain", job.recipe, task, "", results["bf16"], code.train)
+    inputs = spec.job_inputs("pretrain", job.recipe, task, "", results.bf16, job.code.train)
     pretrained = find(store.folder(PRETRAIN, inputs))
     if pretrained is None:
         raise _unfinished(out, ["the pretraining"])
 
     def plan(finetunes: list[FinetuneConfig]) -> list[Trial]:
-        return plan_trials(job.recipe, finetunes, task, pretrained, store, bf16=results["bf16"], code=code.train)
+        return plan_trials(job.recipe, finetunes, task, pretrained, store, bf16=results.bf16, code=job.code.train)
 
     trials = plan(list(job.finetunes))
-    missing = [t.name for t in trials if find(t.folder) is None and not (out / TRIALS / t.key / spec.FAILURE).is_file()]
+    missing = [trial.name for trial in trials if not has_ended(trial.folder, [out])]
     if missing:
         raise _unfinished(out, missing)
     if all(trial.is_control or find(trial.folder) is None for trial in trials):
@@ -190,17 +219,7 @@ def _outcome(job: JobFile, out: Path, artefacts: dict[Path, Artefact], store: St
     own = finetunes_of(job.recipe, points_of(job.recipe, job.recipe.space))
     of_space = {trial.key for trial in plan(own)} == {trial.key for trial in trials}
     data_inputs = {name: value for name, value in recorded.items() if name != "code"}
-    return Imported(data_inputs, results["bf16"], own if of_space else list(job.finetunes), of_space)
-
-
-def _results(out: Path) -> dict[str, Any]:
-    try:
-        results = read_json(out / RESULTS)
-        return {"task": str(results["task"]), "bf16": bool(results["bf16"])}
-    except (OSError, ValueError, TypeError, KeyError):
-        raise CheckpointError(
-            f"{out / RESULTS} is missing or cannot be read; run `python -m proser_core.job` on {out} to its end"
-        ) from None
+    return Imported(data_inputs, results.bf16, own if of_space else list(job.finetunes), of_space)
 
 
 def unfinished(names: Sequence[str]) -> str:

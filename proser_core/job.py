@@ -44,7 +44,7 @@ def _run(path: Path, out: Path) -> int:
     for line in table(outcome.results["trainings"], job.recipe.data.settings):
         print(line)
     print(f"\nTrained now: {outcome.trained}. Metrics: {out / RESULTS}. Weights and logits: {out}")
-    print(f"Where Ray and MLflow are: proser import {out}")
+    print(f"Where Ray and MLflow are: proser import {out}, or what wrote the job, proser reproduce --import-from {out}")
     for name, reason in outcome.failures.items():
         print(f"failed: {name}: {reason}", file=sys.stderr)
     return 1 if outcome.failures else 0

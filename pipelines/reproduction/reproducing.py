@@ -30,7 +30,7 @@ from pipelines.run import (
     with_absolute_path,
 )
 from pipelines.scaling import largest_cluster
-from pipelines.storage_argument import folder
+from pipelines.storage_argument import DEFAULT_STORAGE
 from pipelines.sweep_table import mean
 from pipelines.sweeping import data_of
 from pipelines.tracking.server import connect, outages_named, shown_uri
@@ -69,9 +69,9 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     """
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
-    if request.jobs is not None or request.import_from or request.with_task:
-        _check_carrying(request)
-        request = replace(request, recipe=one_process(request.recipe), storage=folder(Path(request.storage)))
+    _check_carrying(request)
+    if request.jobs is not None or request.import_from:
+        request = replace(request, recipe=one_process(request.recipe, console))
     finetunes = _finetunes(request)
     where = f"storage {request.storage}, tracking {shown_uri()}"
     console.print(f"{', '.join(request.names)}: {where}", highlight=False, soft_wrap=True)
@@ -88,12 +88,13 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         bf16 = resolve_precision(request.recipe)
         grows_to = largest_cluster(request.cluster_file)
         cluster = Cluster(request.recipe.cluster, store.root, grows_to=grows_to, mirror=mirror_of(store))
+        if not request.dry_run:
+            connect()
         if request.import_from:
             wanted = [(recipe, study.data[recipe.data.split_index]) for study in studies for recipe in study.recipes]
             take_outcomes(request.import_from, wanted, finetunes, request.data_dir, store, bf16, console)
-        if not request.dry_run:
-            connect()
-        _print_plans(request, studies, finetunes, cluster, store, bf16, console)
+        else:
+            _print_plans(request, studies, finetunes, cluster, store, bf16, console)
         if request.dry_run:
             return 0
         done, results, failed = [], [], []
@@ -120,17 +121,33 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
             done.append((study, context))
         if not done:
             raise failed[0]
-        code = _report(request, done, results, started)
+        code = _report(request, done, results, spared, started)
         return 1 if failed else code
 
 
 def _check_carrying(request: ReproduceRequest) -> None:
     """Raises ConfigError for options that exclude each other."""
+    given = {
+        "--jobs": request.jobs is not None,
+        "--with-task": request.with_task,
+        "--import-from": bool(request.import_from),
+        "--dry-run": request.dry_run,
+    }
+    for one, other, why in (
+        ("--jobs", "--import-from", "the one writes job files, the other takes what came of them"),
+        ("--jobs", "--dry-run", "--jobs trains nothing and only writes files"),
+        ("--import-from", "--dry-run", "--import-from trains nothing and copies what is finished"),
+        ("--import-from", "--with-task", "--with-task is for --jobs"),
+    ):
+        if given[one] and given[other]:
+            raise ConfigError(f"{one} was given with {other}: {why}; leave one of them away")
     if request.with_task and request.jobs is None:
         raise ConfigError("--with-task says what is written beside the job files; give --jobs FOLDER with it")
-    for name, given in (("--import-from", bool(request.import_from)), ("--dry-run", request.dry_run)):
-        if given and request.jobs is not None:
-            raise ConfigError(f"--jobs trains nothing and only writes files; leave {name} away, or give it afterwards")
+    if isinstance(request.storage, str) and (request.with_task or request.import_from):
+        raise ConfigError(
+            f"--storage got {request.storage}; --with-task and --import-from work in a folder, give one (default "
+            f"{DEFAULT_STORAGE})"
+        )
 
 
 def _finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
@@ -195,12 +212,11 @@ def _print_plans(
     planned = [
         plan.plan_splits(study.recipes, request.data_dir, study.data, finetunes, store, bf16) for study in studies
     ]
-    trains = not request.import_from
-    if trains and any(split.missing or not split.pretrained for plans in planned for split in plans):
+    if any(split.missing or not split.pretrained for plans in planned for split in plans):
         cluster.check()
     needed = 0
     for study, plans in zip(studies, planned, strict=True):
-        costs = plan.measure(plans, cluster, bf16) if trains else plan.Costs(None, None, 1, 1)
+        costs = plan.measure(plans, cluster, bf16)
         needed += plan.disk_needed(plans, costs)
         data = study.recipes[0].data
         first = {
@@ -240,14 +256,18 @@ def _compared(request: ReproduceRequest, study: _Ready, context: RunContext) -> 
 
 
 def _report(
-    request: ReproduceRequest, done: list[tuple[_Ready, RunContext]], results: list[Result], started: float
+    request: ReproduceRequest,
+    done: list[tuple[_Ready, RunContext]],
+    results: list[Result],
+    spared: Sequence[str],
+    started: float,
 ) -> int:
     from pipelines.reproduction.report import HTML, Made, template_digests, terminal_table, write_report
 
     contexts = [context for _, context in done]
     store, families = contexts[0].store, {name: request.family_of(STUDIES[name]) for name in request.studies}
     asked = [study.asked for study, _ in done]
-    made = Made(request.command, facts(request, asked, results, contexts[0].bf16))
+    made = Made(request.command, facts(request, asked, results, spared, contexts[0].bf16))
     inputs = {
         "names": request.names,
         "families": families,

@@ -86,7 +86,9 @@ class ReproduceRequest:
         return [name for name in METHODS if name in self.methods or not self.methods]
 
 
-def facts(request: ReproduceRequest, asked: Sequence[Asked], results: Sequence[Result], bf16: bool) -> dict[str, str]:
+def facts(
+    request: ReproduceRequest, asked: Sequence[Asked], results: Sequence[Result], spared: Sequence[str], bf16: bool
+) -> dict[str, str]:
     """What the numbers belong to; nothing of it changes where all is found finished."""
     recipe = request.recipe
     schedule = f"{recipe.pretrain.epochs} epochs of pretraining, {recipe.finetune.epochs} of fine-tuning"
@@ -96,7 +98,7 @@ def facts(request: ReproduceRequest, asked: Sequence[Asked], results: Sequence[R
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),
     }
-    left_out = [STUDIES[name].title for name in request.spared()]
+    left_out = [STUDIES[name].title for name in spared]
     for each in asked:
         told |= each.notes
         left_out += each.left_out

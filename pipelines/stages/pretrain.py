@@ -65,7 +65,7 @@ def pretrain(recipes: Sequence[Recipe], tasks: Sequence[Artefact], context: RunC
     ]
     agree(context.store, [plan.folder for plan in plans])
     missing = [plan for plan in plans if find(plan.folder) is None]
-    if missing:
+    if missing and context.trains:
         with context.stage(spec.PRETRAIN):
             _train(missing, context)
     for plan in plans:

@@ -47,9 +47,12 @@ def own_ray() -> Iterator[None]:
 
 
 @pytest.fixture
-def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A run that asks for Ray fails."""
+    ray.shutdown()
     monkeypatch.setattr(pipelines.cluster, "join", lambda address, **options: pytest.fail("Ray was asked for"))
+    yield
+    assert not ray.is_initialized()
 
 
 @pytest.fixture(scope="module")

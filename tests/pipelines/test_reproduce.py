@@ -1,6 +1,7 @@
 """`proser reproduce`: a protocol through the stages of a sweep, over class splits, into one report."""
 
 import io
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.files import read_json
-from proser_core.jobs.spec import LOGITS
+from proser_core.jobs.spec import FAILURE, LOGITS, TRIALS
 from proser_core.recognition.logits import PARTS, LogitTable, save_logits
 
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
@@ -168,8 +169,9 @@ def test_means_are_over_class_splits() -> None:
         ({"methods": ("Softmaxx",)}, "no method is called 'Softmaxx'; did you mean 'Softmax'"),
         ({"recipe": replace(tiny_recipe(), finetune=FinetuneConfig(beta=3.0))}, "finetune.beta is 3.0, and every"),
         ({"with_task": True}, "give --jobs FOLDER with it"),
-        ({"jobs": Path("there"), "import_from": (Path("OUT"),)}, "leave --import-from away"),
-        ({"jobs": Path("there"), "dry_run": True}, "leave --dry-run away"),
+        ({"jobs": Path("there"), "import_from": (Path("OUT"),)}, "--jobs was given with --import-from"),
+        ({"jobs": Path("there"), "dry_run": True}, "--jobs was given with --dry-run"),
+        ({"import_from": (Path("OUT"),), "storage": "s3://b/x"}, "--storage got s3://b/x; "),
         ({"family": "neal"}, "--split-family got 'neal', and Digits takes one of permuted"),
     ],
 )
@@ -217,7 +219,6 @@ class TestAMachineWithoutRay:
         wanted = request(folder, "few", storage=folder.root / "here", methods=CARRIED, import_from=tuple(outs))
         code, text = carry_out(wanted)
         assert code == 0
-        assert "nothing to train" in text
         assert text.count("2 finished folders copied, 1 were there") == 2  # what was prepared here
         rows = [row.split(",") for row in (report_of(text).parent / NUMBERS).read_text().splitlines()[1:]]
         assert {(row[1], row[2]) for row in rows} == {(split, method) for split in "01" for method in CARRIED}
@@ -226,13 +227,31 @@ class TestAMachineWithoutRay:
 
     def test_what_is_not_finished_there_is_named(self, outs: list[Path], folder: RunFolder, tmp_path: Path) -> None:
         wanted = request(folder, "few", storage=tmp_path / "new", methods=CARRIED, import_from=tuple(outs[:1]))
-        with pytest.raises(ConfigError, match="lacks digits, class split 1: the pretraining, and nothing is trained"):
+        with pytest.raises(ConfigError, match="lacks digits, split 1: the pretraining, and nothing is trained"):
             reproduce(wanted, Console(file=io.StringIO()))
         others = replace(wanted, methods=("Dummy",), import_from=tuple(outs))
-        with pytest.raises(ConfigError, match="lacks digits, class split 0: beta 1, gamma 0,"):
+        with pytest.raises(ConfigError, match="lacks digits, split 0: beta 1, gamma 0,"):
             reproduce(others, Console(file=io.StringIO()))
-        with pytest.raises(ConfigError, match="holds no finished training"):
+        with pytest.raises(ConfigError, match=r"JOB\.json does not exist"):
             reproduce(replace(wanted, import_from=(tmp_path,)), Console(file=io.StringIO()))
+        finer = replace(wanted, recipe=replace(wanted.recipe, precision="bf16"))
+        with pytest.raises(ConfigError, match="trained in fp32, and this command comes to bf16; give --precision fp32"):
+            reproduce(finer, Console(file=io.StringIO()))
+
+    def test_a_fine_tune_that_failed_there_is_a_failed_one_here(
+        self, outs: list[Path], folder: RunFolder, tmp_path: Path
+    ) -> None:
+        copies = [shutil.copytree(out, tmp_path / out.parent.name) for out in outs]
+        (proser,) = (copies[1] / TRIALS).iterdir()
+        for path in proser.iterdir():
+            path.unlink()
+        (proser / FAILURE).write_text("the loss is nan in epoch 1")
+        wanted = request(folder, "few", storage=tmp_path / "new", methods=CARRIED, import_from=tuple(copies))
+        code, text = carry_out(wanted)
+        assert code == 1
+        assert "the loss is nan in epoch 1" in text
+        rows = [row.split(",") for row in (report_of(text).parent / NUMBERS).read_text().splitlines()[1:]]
+        assert {(row[1], row[2]) for row in rows} == {("0", "MaxLogit"), ("0", "PROSER"), ("1", "MaxLogit")}
 
 
 def test_class_splits_are_refused_where_every_class_is_known(folder: RunFolder) -> None:

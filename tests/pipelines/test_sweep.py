@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
 from mlflow.entities import Run
 from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
@@ -250,6 +251,7 @@ def test_a_second_run_on_the_storage_is_told_who_is_first(folder: RunFolder, tmp
 
 @pytest.fixture(scope="module")
 def searched(extended: object, folder: RunFolder) -> tuple[Done, list[dict[str, Any]], dict[str, int]]:
+    ray.shutdown()  # a search starts it with its dashboard, which frees the places of stopped trials
     recipe = tiny_recipe()
     longer = replace(recipe, finetune=replace(recipe.finetune, epochs=5))
     wanted = request(folder, recipe=longer, spaces=("draws",), split_indices=(0,), num_samples=5)
