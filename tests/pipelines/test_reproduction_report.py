@@ -17,7 +17,7 @@ from proser_core.data.splits import where
 from proser_core.errors import ConfigError
 
 CIFAR10 = PROTOCOLS["cifar10"].columns[0]
-MADE = Made("proser reproduce cifar10 --data-dir 'my data'", {"hardware": "2 cores", "seed": "0"})
+MADE = Made("proser reproduce cifar10 --data-dir 'my data'", {"schedule": "10 epochs", "hardware": "2 cores"})
 
 
 def results(method: str, *values: float, column: Column = CIFAR10, seconds: float = 60.0) -> list[Result]:
@@ -170,6 +170,7 @@ def test_the_page_is_one_file_that_needs_no_network(tmp_path: Path) -> None:
     assert "<b>&" in page.text
     assert "trials 0 and 1 know the same six classes" in page.text
     assert MADE.command in page.text
+    assert "Measured with 10 epochs." in page.text
 
 
 def test_markdown_csv_and_figures_tell_the_same(tmp_path: Path) -> None:
