@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -9,10 +10,11 @@ from pipelines.figures import COLOURS, MARKERS
 from pipelines.paper_figures.running_time import running_time
 from pipelines.paper_figures.training_times import NOT_BUILT
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
+from pipelines.reproduction.published import UNKNOWN
 from pipelines.reproduction.results import Block
 from proser_core.data.splits import openness
 
-MEASURED, PUBLISHED = COLOURS[1], COLOURS[2]
+MEASURED, PUBLISHED, OTHER = COLOURS[1], COLOURS[2], COLOURS[3]
 
 
 def figures_of(name: str, blocks: Sequence[Block]) -> dict[str, Figure]:
@@ -32,8 +34,8 @@ def _times(block: Block) -> Figure:
 
 
 def dots(blocks: Sequence[Block]) -> Figure:
-    """A panel a column: filled dots for what was measured, with its deviation over class splits, hollow diamonds for
-    what was published."""
+    """A panel a column: filled dots for what was measured, with its deviation over class splits; for what was published
+    hollow diamonds, and crosses where its class lists are unknown."""
     methods = list(dict.fromkeys(line.method for block in blocks for line in block.lines))
     figure = Figure(figsize=(2.2 + 2.6 * len(blocks), 1.3 + 0.3 * len(methods)), layout="constrained")
     panels = figure.subplots(1, len(blocks), sharey=True, squeeze=False)[0]
@@ -44,17 +46,25 @@ def dots(blocks: Sequence[Block]) -> Figure:
                 deviation = 0.0 if math.isnan(line.std) else line.std
                 axes.errorbar(line.mean, place, xerr=deviation, fmt="o", color=MEASURED, capsize=3)
             for each in line.quoted:
-                axes.plot(each.mean, place, "D", mfc="none", color=PUBLISHED, ms=6)
+                axes.plot(each.mean, place, **_mark(each.family))
         axes.set_title(f"{block.column.title}: {block.column.unit}", fontsize=9)
         axes.grid(alpha=0.3)
     panels[0].set_yticks(range(len(methods)), methods, fontsize=8)
     panels[0].set_ylim(len(methods) - 0.5, -0.5)
-    marks = [
-        *panels[0].plot([], [], "o", color=MEASURED, label="measured here"),
-        *panels[0].plot([], [], "D", mfc="none", color=PUBLISHED, label="published"),
-    ]
-    figure.legend(handles=marks, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+    marks = [*panels[0].plot([], [], "o", color=MEASURED, label="measured here")]
+    families = dict.fromkeys(each.family for block in blocks for line in block.lines for each in line.quoted)
+    for family in sorted(families, key=lambda family: family == UNKNOWN):
+        label = "published, class lists unknown" if family == UNKNOWN else "published"
+        marks += panels[0].plot([], [], **_mark(family), label=label)
+    figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
     return figure
+
+
+def _mark(family: str) -> dict[str, Any]:
+    """How a published number is drawn."""
+    if family == UNKNOWN:
+        return {"marker": "x", "color": OTHER, "ms": 6, "linestyle": "none"}
+    return {"marker": "D", "mfc": "none", "color": PUBLISHED, "ms": 6, "linestyle": "none"}
 
 
 def against_openness(name: str, blocks: Sequence[Block]) -> Figure:

@@ -24,7 +24,7 @@ class Study:
     title: str
     data: DataConfig
     splits: tuple[int, ...]
-    """Class splits by default. Where every class is known there is one."""
+    """Class splits by default, where a family has as many. Where every class is known there is one."""
     family: str = ""
     """Published class lists by default; empty where there are none."""
 
@@ -32,16 +32,21 @@ class Study:
         """The images of one class split."""
         return replace(self.data, split_family="" if family == PERMUTED else family, split_index=split_index)
 
+    def splits_of(self, family: str) -> tuple[int, ...]:
+        """Class splits by default: those that a family has."""
+        return self.splits[: self._trials(family)] if family in FAMILIES else self.splits
+
     def families(self) -> list[str]:
         """The published families that have lists for it; none where every class is known."""
-        if len(self.splits) == 1:
-            return []
-        key = (self.data.name, self.data.unknown)
-        return [
-            name
-            for name, family in FAMILIES.items()
-            if (key in family.against if self.data.unknown else self.data.name in family.known)
-        ]
+        return [name for name in FAMILIES if self._trials(name)] if len(self.splits) > 1 else []
+
+    def _trials(self, family: str) -> int:
+        """How many lists a published family has for it."""
+        found = FAMILIES[family]
+        if not self.data.unknown:
+            return len(found.known.get(self.data.name, ()))
+        against = found.against.get((self.data.name, self.data.unknown))
+        return 0 if against is None else len(against.known)
 
     def check_family(self, family: str) -> None:
         """Raises ConfigError for a family that has no lists for it."""

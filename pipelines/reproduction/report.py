@@ -2,7 +2,7 @@
 
 import base64
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ def write_report(
     }
     for template, target in (("report.md.jinja", MARKDOWN), ("report.html.jinja", HTML)):
         (folder / target).write_text(_templates(target).get_template(template).render(about))
-    write_numbers(results, folder / NUMBERS)
+    write_numbers(results, families, folder / NUMBERS)
 
 
 def anchor(name: str) -> str:
@@ -76,13 +76,14 @@ def anchor(name: str) -> str:
     return name.replace("+", "-plus-")
 
 
-def write_numbers(results: Sequence[Result], path: Path) -> None:
-    """Every metric of every method on every class split, a row each; fractions."""
+def write_numbers(results: Sequence[Result], families: Mapping[str, str], path: Path) -> None:
+    """Every metric of every method on every class split, a row each with the family of the class lists; fractions."""
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["study", "split_index", "method", "metric", "value"])
+        rows.writerow(["study", "family", "split_index", "method", "metric", "value"])
         for each in results:
-            rows.writerows([each.study, each.split_index, each.method, *metric] for metric in each.metrics.items())
+            about = [each.study, families[each.study], each.split_index, each.method]
+            rows.writerows([*about, *metric] for metric in each.metrics.items())
 
 
 def _templates(target: str) -> Environment:
@@ -117,13 +118,15 @@ def _sources(found: Block) -> str:
 
 def terminal_table(protocol: str, found: Block) -> Table:
     """A column of a protocol for the terminal: the methods that were measured."""
-    title = f"{protocol}, {found.column.title}: {found.column.unit}"
+    lists = f", class lists of {found.family}" if found.family else ""
+    title = f"{protocol}, {found.column.title}: {found.column.unit}{lists}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("method", no_wrap=True)
-    for name in ("measured", "class splits", "published", "difference"):
+    for name in ("measured", "splits", "published", "difference"):
         table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("its lists", no_wrap=True)
     for line in found.lines:
         if line.values:
             row = rows_of(line)[0]
-            table.add_row(*(row[name] for name in ("method", "measured", "count", "published", "difference")))
+            table.add_row(*(row[name] for name in ("method", "measured", "count", "published", "difference", "family")))
     return table

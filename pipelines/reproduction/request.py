@@ -62,8 +62,9 @@ class ReproduceRequest:
         study = STUDIES[name]
         there = [each for each in study.data.outliers if find_outliers(each, self.data_dir) is not None]
         recipes = []
-        for index in self.split_indices or study.splits:
-            data = study.data_of(self.family_of(study), index)
+        family = self.family_of(study)
+        for index in self.split_indices or study.splits_of(family):
+            data = study.data_of(family, index)
             data = replace(
                 data,
                 download=self.download,

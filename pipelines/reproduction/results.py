@@ -101,18 +101,20 @@ def _value(column: Column, result: Result) -> float | None:
 
 
 def _verdicts(lines: list[Line]) -> list[str]:
-    """How the methods with placeholders stand to their controls, said whichever way it came out."""
+    """How the methods with placeholders stand to their controls, said whichever way it came out, or that a control is
+    missing."""
     by_name = {line.method: line for line in lines if line.values}
     found = []
-    for method, controls in CONTROLS.items():
-        for control in controls:
-            apart = by_name[method].over(by_name[control]) if {method, control} <= by_name.keys() else []
-            if apart:
-                found.append(_verdict(method, control, apart))
+    for method in [name for name in CONTROLS if name in by_name]:
+        for control in CONTROLS[method]:
+            apart = by_name[method].over(by_name[control]) if control in by_name else []
+            found.append(_verdict(method, control, apart))
     return found
 
 
 def _verdict(method: str, control: str, apart: list[float]) -> str:
+    if not apart:
+        return f"{method} was held against no {control}: it was not measured on the same class splits."
     points = round(mean(apart), 1)
     spread = "" if math.isnan(std(apart)) else f" ± {std(apart):.1f}"
     if not points:

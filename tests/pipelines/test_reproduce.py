@@ -1,6 +1,8 @@
 """`proser reproduce`: a protocol through the stages of a sweep, over class splits, into one report."""
 
+import csv
 import io
+import itertools
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +32,7 @@ from proser_core.recognition.logits import PARTS, LogitTable, save_logits
 
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
 CARRIED = ("MaxLogit", "PROSER")
+AUROC = "test/unknown_3/auroc"
 TRAINED = ("Softmax", "MaxLogit", "OpenMax", "PROSER")
 
 
@@ -73,6 +76,12 @@ def report_of(text: str) -> Path:
     return next(Path(line.removeprefix("Report: ")) for line in text.splitlines() if line.startswith("Report: "))
 
 
+def numbers(text: str) -> list[dict[str, str]]:
+    """Rows of the report's table of every number."""
+    with (report_of(text).parent / NUMBERS).open() as file:
+        return list(csv.DictReader(file))
+
+
 def test_a_plan_is_printed_before_anything_is_trained(planned: str) -> None:
     for told in ("5 known; test settings 2, 3", "2 to make", "2 to train", "1 a split: those of the methods", "about"):
         assert told in planned
@@ -82,10 +91,9 @@ def test_a_plan_is_printed_before_anything_is_trained(planned: str) -> None:
 def test_every_method_is_measured_on_every_class_split(made: tuple[int, str]) -> None:
     code, text = made
     assert code == 0
-    rows = (report_of(text).parent / NUMBERS).read_text().splitlines()
-    aucs = [row.split(",") for row in rows if ",test/unknown_3/auroc," in row]
-    assert {(row[1], row[2]) for row in aucs} == {(split, method) for split in "01" for method in TRAINED}
-    assert all(0 < float(row[-1]) <= 1 for row in aucs)
+    aucs = [row for row in numbers(text) if row["metric"] == AUROC]
+    assert {(row["split_index"], row["method"]) for row in aucs} == set(itertools.product("01", TRAINED))
+    assert all(0 < float(row["value"]) <= 1 for row in aucs)
     assert HTML in text
 
 
@@ -93,8 +101,7 @@ def test_the_report_and_the_means_are_in_tracking(folder: RunFolder, made: tuple
     run = next(run for run in folder.parents() if run.info.run_name == "reproduce digits")
     assert run.info.status == "FINISHED"
     assert {HTML, NUMBERS, "results.md"} <= folder.files(run.info.run_id)
-    rows = [row.split(",") for row in (report_of(made[1]).parent / NUMBERS).read_text().splitlines()]
-    values = [float(row[-1]) for row in rows if row[2:4] == ["MaxLogit", "test/unknown_3/auroc"]]
+    values = [float(row["value"]) for row in numbers(made[1]) if (row["method"], row["metric"]) == ("MaxLogit", AUROC)]
     assert run.data.metrics["maxlogit/test/unknown_3/auroc"] == pytest.approx(sum(values) / 2)
 
 
@@ -126,8 +133,7 @@ def test_time_is_told_where_trainings_took_it(folder: RunFolder, made: tuple[int
 def test_methods_that_fine_tune_nothing_are_compared_by_themselves(folder: RunFolder, widened: tuple[int, str]) -> None:
     code, text = carry_out(request(folder, "few", methods=("Softmax", "MaxLogit")))
     assert code == 0
-    rows = (report_of(text).parent / NUMBERS).read_text().splitlines()[1:]
-    assert {row.split(",")[2] for row in rows} == {"Softmax", "MaxLogit"}
+    assert {row["method"] for row in numbers(text)} == {"Softmax", "MaxLogit"}
 
 
 def nearest_means(task: OpenSetTask, recipe: Recipe, folder: Path) -> None:
@@ -150,8 +156,7 @@ def test_a_method_with_a_network_of_its_own_stands_beside_the_others(
     monkeypatch.setitem(METHODS, nearest.name, nearest)
     wanted = request(folder, "few", methods=("MaxLogit", nearest.name))
     text = carry_out(wanted)[1]
-    rows = [row.split(",") for row in (report_of(text).parent / NUMBERS).read_text().splitlines()]
-    aucs = [float(row[-1]) for row in rows if row[2:4] == [nearest.name, "test/unknown_3/auroc"]]
+    aucs = [float(row["value"]) for row in numbers(text) if (row["method"], row["metric"]) == (nearest.name, AUROC)]
     assert len(aucs) == 2
     assert min(aucs) > 0.5
     monkeypatch.setattr(nearest_means, "__code__", (lambda task, recipe, folder: 1 / 0).__code__)  # if it is called
@@ -220,8 +225,7 @@ class TestAMachineWithoutRay:
         code, text = carry_out(wanted)
         assert code == 0
         assert text.count("2 finished folders copied, 1 were there") == 2  # what was prepared here
-        rows = [row.split(",") for row in (report_of(text).parent / NUMBERS).read_text().splitlines()[1:]]
-        assert {(row[1], row[2]) for row in rows} == {(split, method) for split in "01" for method in CARRIED}
+        assert {(row["split_index"], row["method"]) for row in numbers(text)} == set(itertools.product("01", CARRIED))
         again = replace(wanted, import_from=())
         assert "every stage was found finished" in carry_out(again)[1]
 
@@ -250,8 +254,11 @@ class TestAMachineWithoutRay:
         code, text = carry_out(wanted)
         assert code == 1
         assert "the loss is nan in epoch 1" in text
-        rows = [row.split(",") for row in (report_of(text).parent / NUMBERS).read_text().splitlines()[1:]]
-        assert {(row[1], row[2]) for row in rows} == {("0", "MaxLogit"), ("0", "PROSER"), ("1", "MaxLogit")}
+        assert {(row["split_index"], row["method"]) for row in numbers(text)} == {
+            ("0", "MaxLogit"),
+            ("0", "PROSER"),
+            ("1", "MaxLogit"),
+        }
 
 
 def test_class_splits_are_refused_where_every_class_is_known(folder: RunFolder) -> None:
