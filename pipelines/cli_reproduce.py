@@ -99,7 +99,7 @@ def reproduce_command(arguments: list[str]) -> int:
         if name not in headlines():
             raise ConfigError(unknown_name("protocol", name, headlines()))
     if FIGURES in names:
-        return _figures(names, options)
+        return _figures(names, options, shlex.join(["proser", "reproduce", *arguments]))
     default = ReproduceArguments(pretrain=with_schedule(PRETRAINING["long"](), options))
     parsed = tyro.cli(ReproduceArguments, prog=f"proser reproduce {' '.join(names)}", default=default, args=options)
     from pipelines.reproduction.reproducing import reproduce
@@ -126,7 +126,7 @@ def reproduce_command(arguments: list[str]) -> int:
     return reproduce(request, console())
 
 
-def _figures(names: tuple[str, ...], options: list[str]) -> int:
+def _figures(names: tuple[str, ...], options: list[str], command: str) -> int:
     if len(names) > 1:
         others = " ".join(name for name in names if name != FIGURES)
         raise ConfigError(f"{FIGURES} has options of its own; give `proser reproduce {others}` as another command")
@@ -134,7 +134,7 @@ def _figures(names: tuple[str, ...], options: list[str]) -> int:
     from pipelines.reproduction.figures import reproduce_figures
 
     return reproduce_figures(
-        parsed.recipe, parsed.data_dir, place(parsed.storage), console(), cluster_file=parsed.cluster_file
+        parsed.recipe, parsed.data_dir, place(parsed.storage), console(), parsed.cluster_file, command
     )
 
 

@@ -16,9 +16,11 @@ def drawn(
     pretrained: Artefact,
     swept: Artefact,
     outliers: dict[str, tuple[str, ...]],
+    command: str,
 ) -> Artefact:
     """All figures. `outliers` are names of outlier sets by that of their known data set; what is not there is left
-    out, and said."""
+    out, and said. `command` is what the user typed."""
+    from pipelines.reproduction.page import template_digests
     from proser_core.data.outlier_sets import outlier_fingerprints
     from proser_core.data.sources import fingerprints
 
@@ -32,13 +34,14 @@ def drawn(
         "recipe": decisive_fields(recipe),
         "outliers": {known: list(names) for known, names in found.items()},
         "files": files,
-        "code": code_version("pipelines.stages.paper_figures"),
+        "command": command,
+        "code": [code_version("pipelines.stages.paper_figures"), *template_digests()],
     }
 
     def build(folder: Path) -> None:
         from pipelines.stages.paper_figures import draw_figures
 
-        draw_figures(recipe, prepared, pretrained, swept, context, found, folder)
+        draw_figures(recipe, prepared, pretrained, swept, context, found, command, folder)
 
     return context.store.run("figures", inputs, build)
 

@@ -171,11 +171,13 @@ class MirroredStore(Store):
 
     mirror: Mirror = field(kw_only=True)
 
-    def run(self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], Built | None]) -> Artefact:
+    def run(
+        self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], Built | None], made_on: str = ""
+    ) -> Artefact:
         """As of a Store; found on the storage too, and put there."""
         folder = self.folder(stage, inputs)
         self.mirror.agree([folder])
-        artefact = super().run(stage, inputs, build)
+        artefact = super().run(stage, inputs, build, made_on)
         self.mirror.push(folder)
         return artefact
 

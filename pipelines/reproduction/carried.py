@@ -34,13 +34,14 @@ def write_jobs(
     folder: Path,
     console: Console,
 ) -> None:
-    """A job file for each class split, `folder`/STUDY-split-N/JOB.json, and how to run them all.
+    """A job file for each class split, `folder`/STUDY[-FAMILY]-split-N/JOB.json, and how to run them all.
 
     With a storage, in which images are prepared or found, they are written beside each file. Raises ProserError for
     what cannot be trained there, or where a file cannot be written.
     """
     for recipe in recipes:
-        place = folder / f"{recipe.name}-split-{recipe.data.split_index}"
+        data = recipe.data
+        place = folder / "-".join(filter(None, (recipe.name, data.split_family, f"split-{data.split_index}")))
         try:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:

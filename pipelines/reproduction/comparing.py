@@ -14,7 +14,8 @@ from proser_core.errors import ProserError
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.spec import LOGITS
-from proser_core.jobs.store import MANIFEST, Artefact, find
+from proser_core.jobs.store import MANIFEST, Artefact, Built, find
+from proser_core.processor import hardware
 from proser_core.recognition.evaluation import EvaluationReport
 from proser_core.recognition.logits import LogitTable, load_logits
 
@@ -22,12 +23,16 @@ COMPARED = "compared.json"
 Row = dict[str, Any]
 
 
-def compare(bases: Sequence[Base], methods: Sequence[str], context: RunContext, folder: Path) -> None:
+def compare(bases: Sequence[Base], methods: Sequence[str], context: RunContext, folder: Path) -> Built:
     """Write a row a method and class split: its metrics, and how long and on what its trainings ran.
 
-    A method whose fine-tune failed on a split has no row there, nor one whose logits cannot be calibrated.
+    A method whose fine-tune failed on a split has no row there, nor one whose logits cannot be calibrated, which
+    leaves the comparison incomplete: it is told again by the next run.
     """
-    write_json(folder / COMPARED, [row for base in bases for row in _rows(base, methods, context)])
+    failures: list[str] = []
+    write_json(folder / COMPARED, [row for base in bases for row in _rows(base, methods, context, failures)])
+    context.failures += failures
+    return Built(complete=not failures)
 
 
 def read_compared(compared: Artefact) -> list[Row]:
@@ -35,7 +40,7 @@ def read_compared(compared: Artefact) -> list[Row]:
     return read_json(compared.path / COMPARED)
 
 
-def _rows(base: Base, names: Sequence[str], context: RunContext) -> list[Row]:
+def _rows(base: Base, names: Sequence[str], context: RunContext, failures: list[str]) -> list[Row]:
     task = OpenSetTask.load(base.task.path)
 
     def folder_of(method: Method) -> Path:
@@ -54,7 +59,7 @@ def _rows(base: Base, names: Sequence[str], context: RunContext) -> list[Row]:
         try:
             report = _report(method, base, task, logits)
         except ProserError as error:  # a network that has diverged
-            context.failures.append(f"{method.name}, class split {base.recipe.data.split_index}: {error}")
+            failures.append(f"{method.name}, class split {base.recipe.data.split_index}: {error}")
             continue
         folders = [folder] if method.train is not None else list(dict.fromkeys([base.pretrained.path, folder]))
         manifests = [read_json(each / MANIFEST) for each in folders]
@@ -91,4 +96,8 @@ def _trained(method: Method, task: OpenSetTask, base: Base, context: RunContext)
         "bf16": context.bf16,
         "code": code_version(train.__module__),
     }
-    return context.store.run("methods", inputs, lambda folder: train(task, base.recipe, folder)).path
+
+    def build(folder: Path) -> None:
+        train(task, base.recipe, folder)
+
+    return context.store.run("methods", inputs, build, made_on=hardware(base.recipe.cluster.uses_gpu)).path

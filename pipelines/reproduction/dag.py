@@ -1,11 +1,11 @@
 """The last stage of a reproduction as a Hamilton node; the stages before it are those of a sweep."""
 
-from typing import Any
+from pathlib import Path
 
 from pipelines.context import RunContext
 from proser_core.config import Recipe, decisive_fields
 from proser_core.jobs.code_version import code_version
-from proser_core.jobs.store import Artefact
+from proser_core.jobs.store import Artefact, Built
 
 
 def compared(
@@ -26,11 +26,11 @@ def compared(
         "code": code_version("pipelines.reproduction.comparing"),
     }
 
-    def build(folder: Any) -> None:
+    def build(folder: Path) -> Built:
         from pipelines.reproduction.comparing import compare
         from pipelines.stages.sweep import Base
 
         bases = [Base(*parts) for parts in zip(recipes, prepared, pretrained, strict=True)]
-        compare(bases, methods, context, folder)
+        return compare(bases, methods, context, folder)
 
     return context.store.run("compare", inputs, build)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pipelines.reproduction.page import HTML
 from pipelines.reproduction.protocols import STUDIES
 from pipelines.run import begun, close, execute, exit_code, with_absolute_path
 from proser_core.config import Recipe
@@ -13,20 +14,29 @@ LAST_STAGE = "drawn"
 
 
 def reproduce_figures(
-    recipe: Recipe, data_dir: Path | None, storage: Path | str, console: Console, cluster_file: Path | None = None
+    recipe: Recipe,
+    data_dir: Path | None,
+    storage: Path | str,
+    console: Console,
+    cluster_file: Path | None = None,
+    command: str = "proser reproduce figures",
 ) -> int:
-    """Train what is missing, and draw; the exit code as of a run. Raises ProserError for what is refused."""
+    """Train what is missing, and draw; the exit code as of a run. Raises ProserError for what is refused. `command` is
+    what the user typed, for the report."""
     from pipelines import dag
     from pipelines.paper_figures import dag as figures
+    from pipelines.stages.paper_figures import check_drawable
 
     started = time.monotonic()
     recipe = with_absolute_path(recipe)
+    check_drawable(recipe)
     outliers = {study.data.name: study.data.outliers for study in STUDIES.values() if study.data.outliers}
     with begun(recipe, data_dir, storage, console, "proser reproduce figures", cluster_file) as open_context:
         context = open_context(recipe, pretrained_file=None)
-        inputs = {"recipe": recipe, "context": context, "outliers": outliers}
+        inputs = {"recipe": recipe, "context": context, "outliers": outliers, "command": command}
         drawn = execute([dag, figures], [LAST_STAGE], inputs, context)[LAST_STAGE]
         context.track(lambda: context.parent.report(drawn))
         context.settle()
+        context.say(f"Report: {drawn.path / HTML}")
         close(context, drawn.path, time.monotonic() - started)
         return exit_code(context)

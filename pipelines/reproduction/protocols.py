@@ -188,8 +188,10 @@ PROTOCOLS = {
         "15 classes of CIFAR100 known, 15 to 85 not; macro-F1 against openness",
         "fig. Macro F1 against varying openness",
         tuple(Column(f"{n} unknown", "cifar100", f"test/unknown_{n}/macro_f1") for n in (15, 30, 45, 60, 85)),
-        note="The paper prints no numbers in this figure. Its trade-off grid, the curve over C and the table over "
-        "alpha are search spaces: proser sweep cifar100-cpu-paper trade_off num_dummies mixup_alpha ablation.",
+        note="The paper prints no numbers in this figure, and says nothing of its classes: here the class ids are "
+        "permuted by the class split's index. Its curves of Dummy and PROSER with one dummy, its trade-off grid, the "
+        "curve over C and the table over alpha are search spaces: proser sweep cifar100-cpu-paper trade_off "
+        "num_dummies mixup_alpha ablation.",
     ),
     "running-time": Protocol(
         "Time of training on MNIST, the pretraining among it",

@@ -1,43 +1,34 @@
 """The report of a reproduction: Markdown, one HTML file that needs no network, figures, and every number as CSV."""
 
-import base64
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rich import box
 from rich.table import Table
 
 from pipelines.figures import save
 from pipelines.reproduction.drawing import figures_of
+from pipelines.reproduction.page import HTML, Made, Section, anchor, embedded, write_page
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES
 from pipelines.reproduction.results import Block, Result, block, rows_of
+from proser_core.config import Recipe, to_json
 from proser_core.data.split_families import defect_of
-from proser_core.jobs.files import sha256_of
+from proser_core.jobs.files import write_json
 
-MARKDOWN, HTML, NUMBERS = "results.md", "report.html", "results.csv"
-
-
-@dataclass(frozen=True)
-class Made:
-    """How the numbers came about: the command that makes them again, and facts by name (hardware, versions, time)."""
-
-    command: str
-    facts: dict[str, str]
-
-
-def template_digests() -> list[str]:
-    """What decides a report beside code and numbers."""
-    return [sha256_of(path) for path in sorted(Path(__file__).parent.glob("*.jinja"))]
+MARKDOWN, NUMBERS, RECIPES = "results.md", "results.csv", "recipes.json"
 
 
 def write_report(
-    names: Sequence[str], families: dict[str, str], results: list[Result], made: Made, folder: Path
+    names: Sequence[str],
+    families: dict[str, str],
+    results: list[Result],
+    recipes: Mapping[str, Recipe],
+    made: Made,
+    folder: Path,
 ) -> None:
-    """A section for each protocol; `families` are the class lists of each study."""
+    """A section for each protocol. By study, `families` are the class lists, `recipes` those of the first split."""
     sections = []
     for name in names:
         protocol = PROTOCOLS[name]
@@ -46,34 +37,14 @@ def write_report(
         for kind, figure in figures_of(name, blocks).items():
             stem = folder / "figures" / f"{anchor(name)}_{kind}"
             save(figure, stem)
-            svg = base64.b64encode(stem.with_suffix(".svg").read_bytes()).decode()
-            about_it = {"alt": f"{name}: {kind.replace('_', ' ')}", "width": f"{1.3 * figure.get_figwidth():.1f}"}
-            figures.append({"svg": svg, **about_it})
-        sections.append(
-            {
-                "name": name,
-                "anchor": anchor(name),
-                "headline": protocol.headline,
-                "source": protocol.source,
-                "note": protocol.note,
-                "blocks": [_block(each) for each in blocks],
-                "figures": figures,
-            }
-        )
-    about = {
-        "title": f"{', '.join(names)}: measured beside published",
-        "sections": sections,
-        "command": made.command,
-        "facts": made.facts,
-    }
-    for template, target in (("report.md.jinja", MARKDOWN), ("report.html.jinja", HTML)):
-        (folder / target).write_text(_templates(target).get_template(template).render(about))
+            figures.append(embedded(stem.with_suffix(".svg"), f"{name}: {kind.replace('_', ' ')}"))
+        tables = [_block(each) for each in blocks]
+        sections.append(Section(name, protocol.headline, protocol.source, protocol.note, figures, tables))
+    title = f"{', '.join(names)}: measured beside published"
+    for target in (HTML, MARKDOWN):
+        write_page(title, sections, made, folder / target)
     write_numbers(results, families, folder / NUMBERS)
-
-
-def anchor(name: str) -> str:
-    """A protocol's name as part of a file name or a link."""
-    return name.replace("+", "-plus-")
+    write_json(folder / RECIPES, {study: to_json(recipe) for study, recipe in recipes.items()})
 
 
 def write_numbers(results: Sequence[Result], families: Mapping[str, str], path: Path) -> None:
@@ -84,11 +55,6 @@ def write_numbers(results: Sequence[Result], families: Mapping[str, str], path: 
         for each in results:
             about = [each.study, families[each.study], each.split_index, each.method]
             rows.writerows([*about, *metric] for metric in each.metrics.items())
-
-
-def _templates(target: str) -> Environment:
-    loader = FileSystemLoader(Path(__file__).parent)
-    return Environment(loader=loader, autoescape=target == HTML, undefined=StrictUndefined, keep_trailing_newline=True)
 
 
 def _block(found: Block) -> dict[str, Any]:

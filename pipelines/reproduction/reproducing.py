@@ -167,6 +167,12 @@ def _finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
                     f"{part}.{name} is {getattr(given, name)!r}, and every method has its own; leave it away. "
                     "A sweep compares other values"
                 )
+    apart = [method.name for method in methods if method.train is not None]
+    if apart and (request.jobs is not None or request.import_from):
+        raise ConfigError(
+            f"--jobs and --import-from carry a pretraining and its fine-tunes, and {', '.join(apart)} trains a network "
+            "of its own; name the other methods with --methods"
+        )
     for name in request.studies:
         study = STUDIES[name]
         study.check_family(request.family)
@@ -262,7 +268,8 @@ def _report(
     spared: Sequence[str],
     started: float,
 ) -> int:
-    from pipelines.reproduction.report import HTML, Made, template_digests, terminal_table, write_report
+    from pipelines.reproduction.page import HTML, Made, template_digests
+    from pipelines.reproduction.report import terminal_table, write_report
 
     contexts = [context for _, context in done]
     store, families = contexts[0].store, {name: request.family_of(STUDIES[name]) for name in request.studies}
@@ -275,9 +282,12 @@ def _report(
         "made": vars(made),
         "code": [code_version("pipelines.reproduction.report"), *template_digests()],
     }
-    report = store.run(
-        "reproduction", inputs, lambda folder: write_report(request.names, families, results, made, folder)
-    )
+    recipes = {study.name: study.recipes[0] for study, _ in done}
+
+    def build(folder: Path) -> None:
+        write_report(request.names, families, results, recipes, made, folder)
+
+    report = store.run("reproduction", inputs, build)
     for study, context in done:
         metrics = mean_metrics([result for result in results if result.study == study.name])
         context.track(lambda context=context, metrics=metrics: context.parent.compared(report, metrics))  # type: ignore[misc]

@@ -93,8 +93,10 @@ def facts(
     """What the numbers belong to; nothing of it changes where all is found finished."""
     recipe = request.recipe
     schedule = f"{recipe.pretrain.epochs} epochs of pretraining, {recipe.finetune.epochs} of fine-tuning"
+    sizes = " and ".join(sorted({str(each.data.image_size) for study in asked for each in study.recipes}))
     told = {
-        "schedule": f"{schedule}, backbone {recipe.network.backbone}, {'bf16' if bf16 else 'fp32'}",
+        "schedule": f"{schedule}, backbone {recipe.network.backbone}, images of {sizes} pixels, "
+        + ("bf16" if bf16 else "fp32"),
         "class splits": ", ".join(map(str, sorted({result.split_index for result in results}))),
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),

@@ -14,9 +14,11 @@ from pipelines.paper_figures.decision_boundaries import Decisions, decision_boun
 from pipelines.paper_figures.measured_planes import Trained, boundaries, generated
 from pipelines.paper_figures.novel_embeddings import Generated, novel_embeddings
 from pipelines.paper_figures.outlier_examples import COLUMNS, outlier_examples
+from pipelines.paper_figures.page import EXAMPLES, write_figures_page
 from pipelines.paper_figures.running_time import running_time
 from pipelines.paper_figures.training_times import NOT_BUILT, training_seconds
-from pipelines.stages.sweep import read_trials
+from pipelines.reproduction.page import Made
+from pipelines.stages.sweep import finetunes_of, points_of, read_trials
 from pipelines.summary import percent
 from proser_core.config import MixupPlace, Recipe, to_json
 from proser_core.data.outlier_sets import load_outliers, outlier_notes
@@ -24,14 +26,15 @@ from proser_core.data.sources import load_images
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
-from proser_core.jobs.files import write_json
-from proser_core.jobs.store import Artefact
+from proser_core.jobs.files import read_json, write_json
+from proser_core.jobs.store import MANIFEST, Artefact
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
 from tune_spaces.mixup_alpha import ALPHAS
 
-NUMBERS, RESULTS = "figures.json", "results.md"
+NUMBERS = "figures.json"
+WAYS: tuple[MixupPlace, ...] = ("vanilla", "manifold")  # as the paper has them, left and right
 EXAMPLE_SIZE = 32  # pixels, as the networks of the outlier protocols see them
 TITLES = {
     "mnist": "MNIST",
@@ -53,19 +56,18 @@ def draw_figures(
     swept: Artefact,
     context: RunContext,
     outliers: Mapping[str, Sequence[str]],
+    command: str,
     folder: Path,
 ) -> None:
-    """Write every figure as PNG and SVG, and the numbers that stand in them.
+    """Write every figure as PNG and SVG, the numbers that stand in them, and a page with all of them.
 
-    `outliers` are names of outlier sets by that of their known data set, all of which are there. Raises ConfigError
-    for a recipe without a 2-d embedding or without both ways of mixing, TrainingError where a fine-tune that is drawn
-    has failed, DataError for damaged images.
+    `outliers` are names of outlier sets by that of their known data set, all of which are there; `command` is what the
+    user typed. Raises TrainingError where a fine-tune that is drawn has failed, DataError for damaged images.
     """
     images = OpenSetTask.load(task.path)
     net = _closed_set(recipe, images)
     closed = _trained(net, pretrained.path)
-    ways: tuple[MixupPlace, ...] = ("vanilla", "manifold")  # as the paper has them, left and right
-    tuned = {place: _fine_tuned(recipe, images, swept, context, place) for place in ways}
+    tuned = {place: _fine_tuned(recipe, images, swept, context, place) for place in WAYS}
     names, about = images.class_names, about_training(recipe, len(images.train))
     methods, plane = boundaries(recipe, images, closed, tuned["manifold"])
     made, wider = generated(recipe, images, tuned)
@@ -75,12 +77,37 @@ def draw_figures(
     save(novel_embeddings(made, wider, names), folder / "novel_embeddings")
     save(running_time(seconds, about, not_measured=NOT_BUILT), folder / "running_time")
     for known, others in outliers.items():
-        save(outlier_examples(example_sets(known, others, context.data_dir)), folder / f"outlier_examples_{known}")
+        save(outlier_examples(example_sets(known, others, context.data_dir)), folder / f"{EXAMPLES}{known}")
     write_json(folder / NUMBERS, _numbers(methods, made, seconds))
-    notes = {
-        name: note for others in outliers.values() for name, note in outlier_notes(others, context.data_dir).items()
+    points = _points(methods, made)
+    for known, others in outliers.items():
+        notes = outlier_notes(others, context.data_dir)
+        points[f"{EXAMPLES}{known}"] = [f"{name}: {note}" for name, note in notes.items()]
+    facts = {
+        "schedule": f"{about}, {'bf16' if context.bf16 else 'fp32'}",
+        "class split": str(recipe.data.split_index),
+        "seed": str(recipe.seed),
+        "trained on": read_json(pretrained.path / MANIFEST)["made_on"],
     }
-    (folder / RESULTS).write_text(_about(recipe, methods, made, notes))
+    write_figures_page(points, Made(command, facts), folder)
+
+
+def check_drawable(recipe: Recipe) -> None:
+    """Raises ConfigError, before anything is trained, for a recipe without a 2-d embedding or without both ways of
+    mixing."""
+    net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
+    if net.backbone.embedding_size != 2:
+        raise ConfigError(
+            f"network.backbone is {recipe.network.backbone}, whose embedding has {net.backbone.embedding_size} "
+            "dimensions; a plane is drawn of classifier32_2d"
+        )
+    points = finetunes_of(recipe, points_of(recipe, recipe.space))
+    for place in WAYS:
+        if replace(recipe.finetune, mixup=place) not in points:
+            raise ConfigError(
+                f"space is {recipe.space!r}, in which no fine-tune has {place} mixup at the recipe's point; the space "
+                "mixup_place has, and its two ways are drawn side by side"
+            )
 
 
 def about_training(recipe: Recipe, num_images: int) -> str:
@@ -101,13 +128,7 @@ def example_sets(known: str, others: Sequence[str], data_dir: Path | None) -> di
 
 
 def _closed_set(recipe: Recipe, task: OpenSetTask) -> ClosedSetNet:
-    net = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
-    if net.backbone.embedding_size != 2:
-        raise ConfigError(
-            f"network.backbone is {recipe.network.backbone}, whose embedding has {net.backbone.embedding_size} "
-            "dimensions; a plane is drawn of classifier32_2d"
-        )
-    return net
+    return make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
 
 
 def _trained(net: ClosedSetNet | PlaceholderNet, folder: Path) -> Trained:
@@ -118,31 +139,21 @@ def _trained(net: ClosedSetNet | PlaceholderNet, folder: Path) -> Trained:
 def _fine_tuned(recipe: Recipe, task: OpenSetTask, swept: Artefact, context: RunContext, place: MixupPlace) -> Trained:
     """The recipe's own point with this way of mixing."""
     wanted = to_json(replace(recipe.finetune, mixup=place))
-    rows = [row for row in read_trials(swept) if all(row["params"][name] == wanted[name] for name in wanted)]
-    if not rows:
-        raise ConfigError(
-            f"no fine-tune of this run has {place} mixup at the recipe's point; the space mixup_place has"
-        )
-    if rows[0]["status"] != "finished":
-        raise TrainingError(f"the fine-tune with {place} mixup, which is to be drawn, failed: {rows[0]['reason']}")
+    row = next(row for row in read_trials(swept) if all(row["params"][name] == wanted[name] for name in wanted))
+    if row["status"] != "finished":
+        raise TrainingError(f"the fine-tune with {place} mixup, which is to be drawn, failed: {row['reason']}")
     net = add_placeholders(_closed_set(recipe, task), recipe.finetune.num_dummies, recipe.seed)
-    return _trained(net, context.store.root / spec.TRIALS / rows[0]["key"])
+    return _trained(net, context.store.root / spec.TRIALS / row["key"])
 
 
-def _about(recipe: Recipe, methods: Sequence[Decisions], ways: Sequence[Generated], notes: Mapping[str, str]) -> str:
-    """What stands in the figures, in a few lines of Markdown."""
-    lines = [
-        f"# {recipe.name}: the figures of the paper",
-        "",
-        "Shares of test images of a 2-d embedding, in percent.",
-        "",
-    ]
+def _points(methods: Sequence[Decisions], ways: Sequence[Generated]) -> dict[str, list[str]]:
+    """What stands in the figures, in words."""
+    decided = []
     for each in methods:
         novel = ", ".join(f"{name} rejected {percent(share)}" for name, share in each.rejected.items())
-        lines.append(f"- {each.method}: known kept {percent(each.kept)}, {novel}")
-    lines += [f"- {way.mixup} mixup: {percent(way.in_known_space)} of its mixtures taken as known" for way in ways]
-    lines += [f"- {name}: {note}" for name, note in notes.items()]
-    return "\n".join(lines) + "\n"
+        decided.append(f"{each.method}: known kept {percent(each.kept)}, {novel}")
+    taken = [f"{way.mixup} mixup: {percent(way.in_known_space)} % of its mixtures taken as known" for way in ways]
+    return {"decision_boundaries": decided, "novel_embeddings": taken}
 
 
 def _numbers(methods: Sequence[Decisions], ways: Sequence[Generated], seconds: Mapping[str, float]) -> dict[str, Any]:

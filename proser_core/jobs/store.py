@@ -63,8 +63,10 @@ class Store:
         """Where the artefact of a stage for these inputs is, or will be."""
         return self.root / stage / digest_of(stage, dict(inputs))[:16]
 
-    def run(self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], Built | None]) -> Artefact:
-        """The artefact of `build(folder)` for `inputs`: found, or made now.
+    def run(
+        self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], Built | None], made_on: str = ""
+    ) -> Artefact:
+        """The artefact of `build(folder)` for `inputs`: found, or made now, on the hardware `made_on` in words.
 
         `build` may find what an interrupted attempt left in the folder, and go on from there.
         """
@@ -80,7 +82,7 @@ class Store:
         built = build(folder) or Built()
         seconds = time.monotonic() - started
         self.ran[stage] = self.ran.get(stage, 0.0) + seconds
-        return seal(folder, inputs, built, seconds=seconds)
+        return seal(folder, inputs, built, seconds=seconds, made_on=made_on)
 
 
 def seal(

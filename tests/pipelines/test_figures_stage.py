@@ -20,6 +20,7 @@ from pipelines.paper_figures import dag
 from pipelines.paper_figures.measured_planes import Trained, boundaries, shown
 from pipelines.paper_figures.training_times import seconds_of
 from pipelines.recipes import figures_mnist
+from pipelines.reproduction.figures import reproduce_figures
 from pipelines.stages.sweep import ROWS, Base, points_of
 from proser_core.baselines import METHODS
 from proser_core.config import NetworkConfig, Recipe
@@ -49,7 +50,7 @@ class Stored(SimpleNamespace):
     def draw(self, folder: Path, **changes: Any) -> None:
         parts = {**vars(self), **changes}
         names = ("recipe", "task", "pretrained", "swept", "context")
-        stage.draw_figures(*(parts[name] for name in names), {}, folder)
+        stage.draw_figures(*(parts[name] for name in names), {}, "proser reproduce figures --seed 1", folder)
 
     def swept_with(self, folder: Path, change: Mapping[str, Any], mixup: str = "vanilla") -> Artefact:
         """The sweep with its rows of one way of mixing changed."""
@@ -93,6 +94,7 @@ def test_every_figure_is_drawn_and_its_numbers_are_those_of_the_stored_logits(st
     assert {path.name for path in tmp_path.iterdir()} == {
         "figures.json",
         "results.md",
+        "report.html",
         *(f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")),
     }
     numbers = read_json(tmp_path / "figures.json")
@@ -146,19 +148,37 @@ def test_what_is_shown_are_images_of_every_class(stored: Stored, monkeypatch: py
     assert [len(places) for places in found.novel.values()] == [3, 3]
 
 
-def test_a_fine_tune_that_failed_or_is_missing_is_named(stored: Stored, tmp_path: Path) -> None:
+def test_a_fine_tune_that_failed_is_named(stored: Stored, tmp_path: Path) -> None:
     failed = stored.swept_with(tmp_path / "failed", {"status": "failed", "reason": "not finite"})
     with pytest.raises(TrainingError, match=r"with vanilla mixup, which is to be drawn, failed: not finite"):
         stored.draw(tmp_path / "figures", swept=failed)
-    other = stored.swept_with(tmp_path / "other", {"params": {**stored.recipe.finetune.__dict__, "mixup": "none"}})
-    with pytest.raises(ConfigError, match=r"has vanilla mixup .* the space mixup_place has"):
-        stored.draw(tmp_path / "figures", swept=other)
 
 
-def test_an_embedding_that_is_no_plane_is_refused(stored: Stored, tmp_path: Path) -> None:
-    recipe = replace(stored.recipe, network=NetworkConfig("classifier32"))
-    with pytest.raises(ConfigError, match="128 dimensions; a plane is drawn of classifier32_2d"):
-        stored.draw(tmp_path, recipe=recipe)
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"network": NetworkConfig("classifier32")}, "128 dimensions; a plane is drawn of classifier32_2d"),
+        ({"space": ""}, r"space is '', in which no fine-tune has vanilla mixup .* the space mixup_place has"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(
+    changes: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        reproduce_figures(replace(figures_mnist(), **changes), None, tmp_path, Console(file=io.StringIO()))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_page_holds_every_figure_and_what_stands_in_it(stored: Stored, tmp_path: Path) -> None:
+    stored.draw(tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("data:image/svg+xml;base64,") == 4
+    assert "threshold on maximum logit: known kept" in page
+    assert "proser reproduce figures --seed 1" in page
+    assert "± is the standard deviation" not in page  # it has no table
+    told = (tmp_path / "results.md").read_text()
+    assert "vanilla mixup: " in told
+    assert "1 of pretraining, 1 more of fine-tuning" in told
 
 
 def test_a_training_without_a_time_is_refused(tmp_path: Path) -> None:
@@ -171,7 +191,7 @@ def test_a_training_without_a_time_is_refused(tmp_path: Path) -> None:
 def test_the_stage_is_found_again_and_says_what_it_could_not_draw(stored: Stored) -> None:
     def drawn() -> Artefact:
         outliers = {"digits": ("noise",), "mnist": ("omniglot", "noise")}
-        inputs = {"recipe": stored.recipe, "context": stored.context, "outliers": outliers}
+        inputs = {"recipe": stored.recipe, "context": stored.context, "outliers": outliers, "command": "as typed"}
         before = {"prepared": stored.task, "pretrained": stored.pretrained, "swept": stored.swept}
         return pipelines.run._driver(pipelines.dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
 

@@ -14,8 +14,9 @@ from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
 
 from pipelines.reproduction import protocols
+from pipelines.reproduction.page import HTML
 from pipelines.reproduction.protocols import Column, Protocol, Study
-from pipelines.reproduction.report import HTML, NUMBERS
+from pipelines.reproduction.report import NUMBERS
 from pipelines.reproduction.reproducing import mean_metrics, reproduce
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result
@@ -29,6 +30,7 @@ from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.files import read_json
 from proser_core.jobs.spec import FAILURE, LOGITS, TRIALS
 from proser_core.recognition.logits import PARTS, LogitTable, save_logits
+from proser_core.recognition.scoring import Margin
 
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
 CARRIED = ("MaxLogit", "PROSER")
@@ -161,6 +163,25 @@ def test_a_method_with_a_network_of_its_own_stands_beside_the_others(
     assert min(aucs) > 0.5
     monkeypatch.setattr(nearest_means, "__code__", (lambda task, recipe, folder: 1 / 0).__code__)  # if it is called
     assert carry_out(request(folder, "few", methods=("Softmax", nearest.name)))[0] == 0
+    rows = [row for path in (folder.storage / "compare").glob("*/compared.json") for row in read_json(path)]
+    assert all("torch" in row["trained_on"][0] for row in rows if row["method"] == nearest.name)
+    with pytest.raises(ConfigError, match="Nearest mean trains a network of its own"):
+        reproduce(replace(wanted, jobs=folder.root / "none"), Console(file=io.StringIO()))
+
+
+def test_a_method_that_cannot_be_calibrated_is_told_by_every_run(
+    folder: RunFolder, widened: tuple[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def diverged(training: LogitTable, targets: np.ndarray) -> Margin:
+        return lambda logits: np.full(len(logits), np.nan)
+
+    monkeypatch.setitem(METHODS, "Diverged", Method("Diverged", "here", diverged))
+    wanted = request(folder, "few", methods=("MaxLogit", "Diverged"))
+    for _ in range(2):
+        code, text = carry_out(wanted)
+        assert code == 1
+        assert "failed: Diverged, class split 0: " in text
+        assert {row["method"] for row in numbers(text)} == {"MaxLogit"}
 
 
 def test_means_are_over_class_splits() -> None:

@@ -9,14 +9,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from pipelines.recipes import cifar100_cpu
+from pipelines.reproduction.page import HTML, Made
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES, Column
 from pipelines.reproduction.published import UNKNOWN, quoted
-from pipelines.reproduction.report import HTML, MARKDOWN, NUMBERS, Made, terminal_table, write_report
+from pipelines.reproduction.report import MARKDOWN, NUMBERS, RECIPES, terminal_table, write_report
 from pipelines.reproduction.results import CONTROLS, Result, block, rows_of
 from proser_core.baselines import METHODS
+from proser_core.config import Recipe, from_json
 from proser_core.data.split_families import FAMILIES
 from proser_core.data.splits import where
 from proser_core.errors import ConfigError
+from proser_core.jobs.files import read_json
 
 CIFAR10 = PROTOCOLS["cifar10"].columns[0]
 MADE = Made("proser reproduce cifar10 --data-dir 'my data'", {"schedule": "10 epochs", "hardware": "2 cores"})
@@ -134,7 +138,7 @@ def test_a_time_is_in_seconds_and_held_against_nothing(tmp_path: Path) -> None:
     found = block(column, measured, "")
     assert [(line.method, line.mean) for line in found.lines] == [("MaxLogit", 300.0), ("PROSER", 420.0)]
     assert found.verdicts == []
-    write_report(["running-time"], {"mnist-outliers": ""}, measured, MADE, tmp_path)
+    write_report(["running-time"], {"mnist-outliers": ""}, measured, {}, MADE, tmp_path)
     assert "| PROSER | 420.0 |  |  |  | 1 |" in (tmp_path / MARKDOWN).read_text()
     assert (tmp_path / "figures/running-time_running_time.svg").is_file()
 
@@ -164,7 +168,7 @@ class Page(HTMLParser):
 
 def test_the_page_is_one_file_that_needs_no_network(tmp_path: Path) -> None:
     measured = [*results("MaxLogit", 0.82, 0.86), *results("<b>&", 0.5)]
-    write_report(["cifar10", "closed-set"], dict.fromkeys(STUDIES, "arpl"), measured, MADE, tmp_path)
+    write_report(["cifar10", "closed-set"], dict.fromkeys(STUDIES, "arpl"), measured, {}, MADE, tmp_path)
     page = Page()
     page.feed((tmp_path / HTML).read_text())
     assert page.open == []
@@ -178,7 +182,9 @@ def test_the_page_is_one_file_that_needs_no_network(tmp_path: Path) -> None:
 
 
 def test_markdown_csv_and_figures_tell_the_same(tmp_path: Path) -> None:
-    write_report(["cifar10"], {"cifar10": "neal"}, results("PROSER", 0.871, 0.891), MADE, tmp_path)
+    recipes = {"cifar10": cifar100_cpu()}
+    write_report(["cifar10"], {"cifar10": "neal"}, results("PROSER", 0.871, 0.891), recipes, MADE, tmp_path)
+    assert from_json(Recipe, read_json(tmp_path / RECIPES)["cifar10"]) == recipes["cifar10"]
     assert "| PROSER | 88.1 ± 1.4 | 89.1 ± 1.6 | -1.0 | unknown | 2 | 1:00 |" in (tmp_path / MARKDOWN).read_text()
     rows = list(csv.DictReader((tmp_path / NUMBERS).open()))
     assert [(row["family"], float(row["value"])) for row in rows] == [("neal", 0.871), ("neal", 0.891)]
@@ -202,5 +208,5 @@ def test_openness_is_drawn_for_settings_that_differ_in_it(tmp_path: Path) -> Non
             "cifar100", 0, "PROSER", {column.metric: 0.6 - 0.05 * place for place, column in enumerate(columns)}, 1.0
         )
     ]
-    write_report(["cifar100-openness"], {"cifar100": ""}, measured, MADE, tmp_path)
+    write_report(["cifar100-openness"], {"cifar100": ""}, measured, {}, MADE, tmp_path)
     assert (tmp_path / "figures/cifar100-openness_against_openness.svg").is_file()
