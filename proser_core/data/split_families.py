@@ -6,7 +6,7 @@ Labels are those of torchvision and of the Hugging Face Hub. The order of a list
 
 from dataclasses import dataclass, field
 
-from proser_core.errors import ConfigError
+from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
 
 Splits = tuple[tuple[int, ...], ...]
@@ -208,10 +208,13 @@ FAMILIES = {
 }
 
 
-def published_lists(family: str, data_set: str, unknown: str, trial: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def published_lists(
+    family: str, data_set: str, unknown: str, trial: int, *, num_classes: int, num_foreign: int = 0
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Class ids that are known in a trial, and those of the data set `unknown` that are not; without that, none.
 
-    Raises ConfigError for a family, a data set or a trial that is not there.
+    Raises ConfigError for a family, a data set or a trial that is not there, DataError where a list of any trial has
+    a class twice, in two roles, or one that is none of the data set's `num_classes` (of the other's `num_foreign`).
     """
     found = look_up("split family", family, FAMILIES)
     against = found.against.get((data_set, unknown))
@@ -224,7 +227,36 @@ def published_lists(family: str, data_set: str, unknown: str, trial: int) -> tup
         raise ConfigError(
             f"data.split_index is {trial}; data.split_family {family} has trials 0 to {len(known) - 1} of {data_set}"
         )
-    return known[trial], () if against is None else against.unknown[trial]
+    foreign = against.unknown if against is not None else ((),) * len(known)
+    if len(foreign) != len(known):
+        raise DataError(
+            f"split family {family} has {len(known)} trials of known classes for {data_set} against {unknown}, and "
+            f"{len(foreign)} of unknown ones; mend {__file__}"
+        )
+    for number, (own, others) in enumerate(zip(known, foreign, strict=True)):
+        found_wrong = (
+            _fault(own, "known", data_set, num_classes)
+            or _fault(others, "unknown", unknown, num_foreign)
+            or _shared(own, others if unknown == data_set else (), data_set)
+        )
+        if found_wrong:
+            raise DataError(f"split family {family}, trial {number}: {found_wrong}; mend {__file__}")
+    return known[trial], foreign[trial]
+
+
+def _fault(classes: tuple[int, ...], role: str, data_set: str, count: int) -> str:
+    """What is wrong with a list, naming the class; empty where nothing is."""
+    for class_id in classes:
+        if not 0 <= class_id < count:
+            return f"class {class_id} is {role}, and {data_set} has the classes 0 to {count - 1}"
+        if classes.count(class_id) > 1:
+            return f"class {class_id} of {data_set} is {role} twice"
+    return ""
+
+
+def _shared(known: tuple[int, ...], unknown: tuple[int, ...], data_set: str) -> str:
+    both = sorted(set(known) & set(unknown))
+    return f"class {both[0]} of {data_set} is known and unknown" if both else ""
 
 
 def defect_of(family: str, data_set: str, unknown: str = "") -> str:

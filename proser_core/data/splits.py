@@ -90,11 +90,11 @@ def draw_split(config: DataConfig, num_classes: int, num_foreign: int = 0) -> Cl
     published lists of a family.
 
     `num_foreign` is how many classes `data.unknown` has; their ids, or those of `data.outliers`, follow those of
-    `data.name`. The paper's own draw is unpublished. Raises DataError where a data set has too few classes, ConfigError
-    for a family that does not fit.
+    `data.name`. The paper's own draw is unpublished. Raises DataError where a data set has too few classes, or a
+    family's lists are wrong; ConfigError for a family that does not fit.
     """
     if config.split_family:
-        return _published_split(config, num_classes)
+        return _published_split(config, num_classes, num_foreign)
     widest = max(config.unknown_settings, default=0)
     own = 0 if config.unknown else widest
     needed = config.num_known + config.num_development + own
@@ -128,9 +128,16 @@ def _permuted(config: DataConfig, count: int) -> list[int]:
     return np.random.Generator(np.random.PCG64(config.split_index)).permutation(count).tolist()
 
 
-def _published_split(config: DataConfig, num_classes: int) -> ClassSplit:
+def _published_split(config: DataConfig, num_classes: int, num_foreign: int) -> ClassSplit:
     """Unknown are all other classes, in order, so that none is left for development; or those of another data set."""
-    known, foreign = published_lists(config.split_family, config.name, config.unknown, config.split_index)
+    known, foreign = published_lists(
+        config.split_family,
+        config.name,
+        config.unknown,
+        config.split_index,
+        num_classes=num_classes,
+        num_foreign=num_foreign,
+    )
     others = tuple(number for number in range(num_classes) if number not in known)
     unknown = tuple(num_classes + number for number in foreign) if config.unknown else others
     fits = (

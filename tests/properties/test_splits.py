@@ -1,4 +1,5 @@
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 
 from proser_core.config import DataConfig
 from proser_core.data.preparation import stratified_rows
-from proser_core.data.split_families import FAMILIES, Family, defect_of
+from proser_core.data.sources import SOURCES
+from proser_core.data.split_families import FAMILIES, Against, Family, Splits, defect_of, published_lists
 from proser_core.data.splits import ClassSplit, draw_split
 from proser_core.errors import ConfigError, DataError
 
@@ -121,6 +123,59 @@ class TestPublishedFamilies:
             assert {len(classes) for classes in lists} == {known}
             assert len(lists) == (1 if family.name == "proser" else 5)
             assert {number for classes in lists for number in classes} <= set(range(count))
+
+    @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+    def test_no_list_has_a_class_that_its_data_set_lacks_or_has_in_another_role(self, family: Family) -> None:
+        classes = {name: source.num_classes for name, source in SOURCES.items()}
+        for data_set, unknown in (*((name, "") for name in family.known), *family.against):
+            counts = {"num_classes": classes[data_set], "num_foreign": classes.get(unknown, 0)}
+            known, foreign = published_lists(family.name, data_set, unknown, 4, **counts)
+            assert known
+            assert bool(foreign) == bool(unknown)
+
+    @pytest.mark.parametrize(
+        ("lists", "trial", "reason"),
+        [
+            (((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 3, 5)), 1, r"made, trial 1: class 3 of cifar10 is known twice; mend"),
+            (((0, 1, 2, 3, 4, 10),), 0, r"made, trial 0: class 10 is known, and cifar10 has the classes 0 to 9"),
+            (((0, 1, 2, 3, 4, -1),), 0, r"made, trial 0: class -1 is known, and cifar10 has the classes 0 to 9"),
+            (((0, 1, 2, 3, 4, 5), (0, 1, 2, 2)), 0, r"made, trial 1: class 2 of cifar10 is known twice"),
+        ],
+    )
+    def test_a_class_that_is_repeated_or_none_of_the_data_sets_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, lists: Splits, trial: int, reason: str
+    ) -> None:
+        monkeypatch.setitem(FAMILIES, "made", Family("made", "a test", {"cifar10": lists}))
+        with pytest.raises(DataError, match=reason):
+            draw_split(published(split_family="made", split_index=trial), 10)
+
+    @pytest.mark.parametrize(
+        ("known", "unknown", "reason"),
+        [
+            ((0, 1, 8, 8), range(50), r"made, trial 0: class 8 of cifar10 is known twice"),
+            ((0, 1, 8, 10), range(50), r"made, trial 0: class 10 is known, and cifar10 has the classes 0 to 9"),
+            ((0, 1, 8, 9), (*range(49), 100), r"trial 0: class 100 is unknown, and cifar100 has the classes 0 to 99"),
+            ((0, 1, 8, 9), (*range(49), 7), r"made, trial 0: class 7 of cifar100 is unknown twice"),
+        ],
+    )
+    def test_a_class_of_another_data_set_is_named_likewise(
+        self, monkeypatch: pytest.MonkeyPatch, known: tuple[int, ...], unknown: Iterable[int], reason: str
+    ) -> None:
+        lists = {("cifar10", "cifar100"): Against((known,), (tuple(unknown),))}
+        monkeypatch.setitem(FAMILIES, "made", Family("made", "a test", {}, lists))
+        with pytest.raises(DataError, match=reason):
+            draw_split(plus(split_family="made"), 10, 100)
+
+    def test_a_class_with_two_roles_and_a_trial_without_unknown_ones_are_refused(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        two = (((0, 1), (2, 3)), ((4, 5), (6, 2)))
+        lists = {("cifar10", "cifar10"): Against(*two), ("cifar10", "cifar100"): Against(two[0], two[1][:1])}
+        monkeypatch.setitem(FAMILIES, "made", Family("made", "a test", {}, lists))
+        with pytest.raises(DataError, match=r"made, trial 1: class 2 of cifar10 is known and unknown"):
+            published_lists("made", "cifar10", "cifar10", 0, num_classes=10, num_foreign=10)
+        with pytest.raises(DataError, match=r"made has 2 trials of known classes .* and 1 of unknown ones"):
+            published_lists("made", "cifar10", "cifar100", 0, num_classes=10, num_foreign=100)
 
     def test_gcms_lists_are_the_draws_that_its_authors_publish(self) -> None:
         """random.seed(s), random.sample(range(0, 10), 6) of gcm-cf's dataloader."""
