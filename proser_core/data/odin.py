@@ -3,11 +3,13 @@
 Its released folders hold 10,000 images each, below `test/` or wherever in them. Those of the crops have 36 pixels
 (as its code notes); the field takes their middle 32 (`CenterCrop(32)`), and so do we.
 
-Where a folder of the ImageNet sets is missing, the set is made again from Tiny-ImageNet's unlabelled test images, from
-which ODIN made it. ODIN's own crops and its way of resizing are not published, so this is another draw: it says so.
+Where a folder is missing, the set is made again from what ODIN made it of: unlabelled test images of Tiny-ImageNet, or
+those of LSUN, which have any size. ODIN's own crops and its way of resizing are not published, so this is another draw:
+it says so.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from PIL import Image
 
 from proser_core.data.image_sets import opened_image, to_rgb_square
 from proser_core.data.places import Find, Fingerprints, Place, decoded, files_fingerprint, image_paths
+from proser_core.data.sources import SOURCES
 from proser_core.data.tiny_imagenet import FOLDER as TINY
 from proser_core.data.tiny_imagenet import content
 from proser_core.errors import DataError
@@ -23,34 +26,66 @@ from proser_core.rng import keyed_generator
 
 SIZE = 32  # of CIFAR10's images
 COUNT = 10_000
-ORIGIN = "linked at github.com/facebookresearch/odin, without a licence of its own"
+PIXELS = {"crop": 36, "resize": SIZE}  # of ODIN's own images
 Cut = Callable[[Image.Image, int], Image.Image]  # of the image at a row, what is brought to the asked size
-RECREATED = {
-    "crop": f"re-created, not ODIN's own images: a random crop of 32 pixels from each of {TINY}/test",
-    "resize": f"re-created, not ODIN's own images: those of {TINY}/test, resampled to 32 pixels with antialiasing",
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Images of which ODIN made a crop and a resize, and from which we make them again."""
+
+    folder: str
+    origin: str
+
+    def note(self, way: str) -> str:
+        """What a reader of results must know of a set that was made again."""
+        done = {
+            "crop": f"a random crop of {SIZE} pixels from each of {self.folder}",
+            "resize": f"those of {self.folder}, resampled to {SIZE} pixels with antialiasing",
+        }
+        return f"re-created, not ODIN's own images: {done[way]}"
+
+
+RAW = {
+    "imagenet": Raw(f"{TINY}/test/images", SOURCES["tiny-imagenet"].origin),
+    "lsun": Raw(
+        "lsun-test",
+        "dl.yf.io/lsun/scenes/test_lmdb.zip, 172 MB, no licence stated, as `data.py export` of github.com/fyu/lsun "
+        "writes it",
+    ),
 }
 
 
-def needs(folder: str, *, from_tiny: bool) -> str:
+def needs(folder: str, raw: Raw) -> str:
     """What a set is read from, for people."""
-    return f"ODIN's {folder}/ with {COUNT:,} images" + f", or {TINY}/test/images/" * from_tiny
+    return f"ODIN's {folder}/ with {COUNT:,} images, or {raw.folder}/ with as many raw ones"
 
 
-def finder(name: str, folder: str, way: str, *, from_tiny: bool) -> Find:
-    """Of the set `name` in ODIN's `folder`; `way` is crop or resize."""
-    return partial(_find, name, folder, way, from_tiny)
+def origin(way: str, raw: Raw) -> str:
+    """Where ODIN's folder and the raw images are to be had, with size and licence."""
+    pixels = PIXELS[way]
+    megabytes = round(COUNT * pixels * pixels * 3 / 1e6)
+    return (
+        f"linked at github.com/facebookresearch/odin, {COUNT:,} images of {pixels} x {pixels}, some {megabytes} MB "
+        f"before compression, no licence stated; {raw.folder}/ is from {raw.origin}"
+    )
 
 
-def _find(name: str, folder: str, way: str, from_tiny: bool, data_dir: Path | None) -> Place | None:
+def finder(name: str, folder: str, way: str, raw: Raw) -> Find:
+    """Of the set `name` in ODIN's `folder`, or else in that of the raw images; `way` is crop or resize."""
+    return partial(_find, name, folder, way, raw)
+
+
+def _find(name: str, folder: str, way: str, raw: Raw, data_dir: Path | None) -> Place | None:
     if data_dir is None:
         return None
-    released, unlabelled = data_dir / folder, data_dir / TINY / "test" / "images"
+    released, source = data_dir / folder, data_dir / raw.folder
     if released.is_dir():
         read = partial(_read, released, _middle if way == "crop" else _whole)
         return Place("ODIN's folder", read, partial(_fingerprints, released), COUNT)
-    if from_tiny and unlabelled.is_dir():
-        read = partial(_read, unlabelled, _random(name) if way == "crop" else _resized)
-        return Place("re-created", read, partial(_fingerprints, unlabelled), COUNT, RECREATED[way])
+    if source.is_dir():
+        read = partial(_read, source, _random(name) if way == "crop" else _resized)
+        return Place("re-created", read, partial(_fingerprints, source), COUNT, raw.note(way))
     return None
 
 
@@ -61,7 +96,7 @@ def _fingerprints(folder: Path) -> Fingerprints:
 def _read(folder: Path, cut: Cut, rows: np.ndarray, size: int) -> np.ndarray:
     paths = image_paths(folder)
     if len(paths) != COUNT:
-        raise DataError(f"{folder} holds {len(paths)} images; need {COUNT}. Unpack it again")
+        raise DataError(f"{folder} holds {len(paths)} images; need {COUNT:,}. Unpack or export them again")
 
     def decode(position: int) -> np.ndarray:
         path = paths[rows[position]]

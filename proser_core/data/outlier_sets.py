@@ -38,9 +38,9 @@ OUTLIERS = {
         *(
             OutlierSet(
                 f"{name}-{way}",
-                odin.needs(folder, from_tiny=name == "imagenet"),
-                odin.finder(f"{name}-{way}", folder, way, from_tiny=name == "imagenet"),
-                odin.ORIGIN,
+                odin.needs(folder, odin.RAW[name]),
+                odin.finder(f"{name}-{way}", folder, way, odin.RAW[name]),
+                odin.origin(way, odin.RAW[name]),
                 classes_of="tiny-imagenet" if name == "imagenet" else "",
             )
             for name, way, folder in (

@@ -183,15 +183,16 @@ def write_folder(folder, count=6, size=64, ending="png"):
 
 
 @pytest.mark.parametrize("below", ["", "test"])
-def test_odins_crops_are_the_middle_of_its_larger_images(tmp_path, few_outliers, below):
-    write_folder(tmp_path / "Imagenet" / below, size=36)
-    place = find_outliers("imagenet-crop", tmp_path)
+@pytest.mark.parametrize(("name", "folder"), [("imagenet-crop", "Imagenet"), ("lsun-crop", "LSUN")])
+def test_odins_crops_are_the_middle_of_its_larger_images(tmp_path, few_outliers, name, folder, below):
+    write_folder(tmp_path / folder / below, size=36)
+    place = find_outliers(name, tmp_path)
     assert place is not None
     assert (place.layout, place.note) == ("ODIN's folder", "")
-    images = load_outliers("imagenet-crop", tmp_path, size=32, count=6)
+    images = load_outliers(name, tmp_path, size=32, count=6)
     expected = np.stack([image[2:34, 2:34] for image in numbered(6, 36)])
     np.testing.assert_array_equal(images, expected)
-    some = load_outliers("imagenet-crop", tmp_path, size=32, count=4)
+    some = load_outliers(name, tmp_path, size=32, count=4)
     assert {image.tobytes() for image in some} < {image.tobytes() for image in expected}
 
 
