@@ -23,7 +23,7 @@ OMNIGLOT_FOLDER = Path("omniglot-py/images_evaluation")
 OMNIGLOT_SIZE = 105
 NUM_OMNIGLOT = 13_180
 OMNIGLOT = f"omniglot/test-*.parquet, or torchvision's {OMNIGLOT_FOLDER}/ALPHABET/CHARACTER/*.png"
-OMNIGLOT_ORIGIN = "python/images_evaluation.zip of github.com/brendenlake/omniglot, 6 MB, MIT licence"
+OMNIGLOT_ORIGIN = "github.com/brendenlake/omniglot (python/images_evaluation.zip), 6 MB, MIT licence"
 
 
 def find_omniglot(data_dir: Path | None) -> Place | None:

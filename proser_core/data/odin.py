@@ -66,8 +66,8 @@ def origin(way: str, raw: Raw) -> str:
     pixels = PIXELS[way]
     megabytes = round(COUNT * pixels * pixels * 3 / 1e6)
     return (
-        f"linked at github.com/facebookresearch/odin, {COUNT:,} images of {pixels} x {pixels}, some {megabytes} MB "
-        f"before compression, no licence stated; {raw.folder}/ is from {raw.origin}"
+        f"github.com/facebookresearch/odin, {COUNT:,} images of {pixels} x {pixels}, some {megabytes} MB before "
+        f"compression, no licence stated; the raw ones at {raw.origin}"
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from proser_core.config import DataConfig
 from proser_core.data import grey_outliers, odin
 from proser_core.data.places import Find, Fingerprints, Place
+from proser_core.data.sources import SOURCES, needs
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
 from proser_core.rng import keyed_generator
@@ -20,7 +21,10 @@ from proser_core.rng import keyed_generator
 
 @dataclass(frozen=True)
 class OutlierSet:
-    """Where a set is looked for, in words and in code; `classes_of` is the data set that shares its classes."""
+    """Where a set is looked for, in words and in code, and where it is to be had, with size and licence.
+
+    `classes_of` is the data set that shares its classes.
+    """
 
     name: str
     needs: str
@@ -33,7 +37,7 @@ OUTLIERS = {
     each.name: each
     for each in (
         OutlierSet("omniglot", grey_outliers.OMNIGLOT, grey_outliers.find_omniglot, grey_outliers.OMNIGLOT_ORIGIN),
-        OutlierSet("mnist-noise", "MNIST in any of its layouts", grey_outliers.find_mnist_noise),
+        OutlierSet("mnist-noise", needs(SOURCES["mnist"]), grey_outliers.find_mnist_noise, SOURCES["mnist"].origin),
         OutlierSet("noise", "nothing", grey_outliers.find_noise),
         *(
             OutlierSet(
@@ -103,9 +107,9 @@ def _place(name: str, data_dir: Path | None) -> Place:
     if place is None:
         about = OUTLIERS[name]
         where = "no data directory was given" if data_dir is None else f"{data_dir} does not hold it"
-        origin = f" It is {about.origin}." if about.origin else ""
+        origin = f" It is to be had at {about.origin}." if about.origin else ""
         raise DataError(
             f"the outlier set {name} was not found: {where}; need {about.needs} in it.{origin} Give its directory "
-            "(--data-dir, or data_dir in JOB.json); data.download does not fetch outlier sets"
+            "(--data-dir, or data_dir in JOB.json); no option downloads outlier sets"
         )
     return place

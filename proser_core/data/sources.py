@@ -76,7 +76,7 @@ SOURCES = {
             10,
             {"train": 60_000, "test": 10_000},
             torchvision_class="MNIST",
-            origin="huggingface.co/datasets/ylecun/mnist, 18 MB, with the licence told there",
+            origin="huggingface.co/datasets/ylecun/mnist, 18 MB, CC BY-SA 3.0 by its authors (that page says MIT)",
         ),
         Source(
             "svhn",
@@ -128,6 +128,20 @@ def find_layout(source: Source, data_dir: Path | None) -> str:
     if source.published is not None and source.published.is_present(data_dir):
         return "published"
     return ""
+
+
+def needs(source: Source) -> str:
+    """What a data directory holds of a data set, in any of its layouts, for people; nothing of an embedded one."""
+    if source.is_embedded():
+        return ""
+    if source.is_own:
+        return "a folder of images for each class (CLASS/*), or train/CLASS/* and test/CLASS/*"
+    layouts = [" and ".join(f"{source.name}/{_parquet_part(source, part)}-*.parquet" for part in PARTS)]
+    if source.torchvision_class:
+        layouts.append(f"torchvision's {torchvision_roots.needs(source.torchvision_class)}")
+    if source.published is not None:
+        layouts.append(source.published.NEEDS)
+    return ", or ".join(layouts)
 
 
 def count_classes(name: str, data_dir: Path | None) -> int:
@@ -290,20 +304,9 @@ def _missing(source: Source, data_dir: Path | None) -> str:
         state = f"the data directory {data_dir} is empty"
     else:
         state = f"the data directory {data_dir} does not hold it"
-    if source.is_own:
-        return (
-            f"{source.name} was not found: {state}; need a folder of images for each class in it, or such folders in "
-            "train/ and test/. "
-            "Give its directory (--data-dir, or data_dir in JOB.json)"
-        )
-    layouts = " and ".join(f"{source.name}/{_parquet_part(source, part)}-*.parquet" for part in PARTS)
-    if source.torchvision_class:
-        layouts += f", or torchvision's {torchvision_roots.needs(source.torchvision_class)}"
-    if source.published is not None:
-        layouts += f", or {source.published.NEEDS}"
-    fetch = ", or let torchvision fetch it (data.download)" if source.torchvision_class else ""
+    fetch = f", or let torchvision fetch it ({torchvision_roots.DOWNLOAD})" if source.torchvision_class else ""
     origin = f"It is to be had at {source.origin}. " if source.origin else ""
     return (
-        f"{source.name} was not found: {state}; need {layouts} in it. {origin}"
+        f"{source.name} was not found: {state}; need {needs(source)} in it. {origin}"
         f"Give its directory (--data-dir, or data_dir in JOB.json){fetch}"
     )

@@ -131,6 +131,9 @@ ARPL_PLUS = (
 # fmt: on
 
 
+PLUS = "CIFAR+10 and CIFAR+50"
+
+
 @dataclass(frozen=True)
 class Against:
     """Known classes of one data set and unknown ones of another, one list each a trial; the first classes of an
@@ -139,6 +142,8 @@ class Against:
 
     known: Splits
     unknown: Splits
+    called: str = ""
+    """As the field calls the settings."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,20 @@ class Family:
     against: dict[tuple[str, str], Against] = field(default_factory=dict)
     defects: dict[str | tuple[str, str], str] = field(default_factory=dict)
 
+    @property
+    def has(self) -> list[str]:
+        """What there are lists for, for people."""
+        pairs = {f"{one} against {other}": against.called for (one, other), against in self.against.items()}
+        return [*self.known, *(f"{pair} ({called})" if called else pair for pair, called in pairs.items())]
+
+    @property
+    def defects_in_words(self) -> dict[str, str]:
+        """The defects, each by the names of all that have it."""
+        of: dict[str, list[str]] = {}
+        for key, defect in self.defects.items():
+            of.setdefault(defect, []).append(key if isinstance(key, str) else " against ".join(key))
+        return {" and ".join(names): defect for defect, names in of.items()}
+
 
 FAMILIES = {
     family.name: family
@@ -163,7 +182,7 @@ FAMILIES = {
             "neal",
             "Neal et al. 2018, counterfactual-open-set; also in CAC, CVAECap and DIAS",
             {"mnist": NEAL, "svhn": NEAL, "cifar10": NEAL, "tiny-imagenet": NEAL_TINY},
-            {("cifar10", "cifar100"): Against(((0, 1, 8, 9),) * 5, NEAL_PLUS)},
+            {("cifar10", "cifar100"): Against(((0, 1, 8, 9),) * 5, NEAL_PLUS, PLUS)},
             {
                 ("cifar10", "cifar100"): "the known classes, and the 50 unknown ones, are the same in all trials; only "
                 "the 10 differ, drawn by CAC, CVAECap and DIAS, where Neal et al. have one set of 10",
@@ -174,7 +193,7 @@ FAMILIES = {
             "arpl",
             "Chen et al. 2021 (ARPL) and Vaze et al. 2022 (MLS)",
             {"mnist": ARPL_MNIST, "svhn": ARPL_SVHN, "cifar10": ARPL_CIFAR10, "tiny-imagenet": ARPL_TINY},
-            {("cifar10", "cifar100"): Against(ARPL_PLUS_KNOWN, ARPL_PLUS)},
+            {("cifar10", "cifar100"): Against(ARPL_PLUS_KNOWN, ARPL_PLUS, PLUS)},
             {
                 (
                     "cifar10",
@@ -220,12 +239,13 @@ def published_lists(
     against = found.against.get((data_set, unknown))
     known = found.known.get(data_set) if not unknown else None if against is None else against.known
     if known is None:
-        has = [*found.known, *(f"{one} against {other}" for one, other in found.against)]
         asked = f"{data_set} against {unknown}" if unknown else data_set
-        raise ConfigError(f"data.split_family {family} has no lists for {asked}; it has {', '.join(has)}")
+        raise ConfigError(f"data.split_family {family} has no lists for {asked}; it has {', '.join(found.has)}")
     if trial >= len(known):
+        trials = f"trials 0 to {len(known) - 1}" if len(known) > 1 else "only trial 0"
         raise ConfigError(
-            f"data.split_index is {trial}; data.split_family {family} has trials 0 to {len(known) - 1} of {data_set}"
+            f"split family {family} has {trials} of {data_set}, and no class split {trial}; choose another "
+            "(--data.split-index, or --split-indices of proser sweep and proser reproduce)"
         )
     foreign = against.unknown if against is not None else ((),) * len(known)
     if len(foreign) != len(known):

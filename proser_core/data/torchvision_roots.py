@@ -13,6 +13,7 @@ from proser_core.errors import DataError
 
 FOLDERS = {"MNIST": "MNIST/raw", "CIFAR10": "cifar-10-batches-py", "CIFAR100": "cifar-100-python"}
 FILES = {"SVHN": ("train_32x32.mat", "test_32x32.mat")}
+DOWNLOAD = "--data.download, or --download of proser reproduce"  # how torchvision is asked to fetch what is missing
 
 
 def needs(class_name: str) -> str:
@@ -55,7 +56,7 @@ def read(
     except Exception as error:  # torchvision raises RuntimeError, OSError, URLError, UnpicklingError and others
         raise DataError(
             f"{where} cannot be read as torchvision's {class_name} ({error}); remove "
-            f"{'both files' if class_name in FILES else 'the folder'} and fetch it again, by data.download for instance"
+            f"{'both files' if class_name in FILES else 'the folder'} and fetch it again, for instance by {DOWNLOAD}"
         ) from error
     if count is not None and len(dataset) != count:
         raise DataError(f"{where} has {len(dataset)} {part} images; the data set has {count}")

@@ -1,5 +1,7 @@
 """Outlier sets: generated, read from small folders and Parquet files in the published layouts, and in a task."""
 
+import re
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -123,7 +125,10 @@ def test_a_missing_outlier_set_says_what_is_needed_where(tmp_path, name, directo
     state = "no data directory was given" if data_dir is None else f"{data_dir} does not hold it"
     with pytest.raises(DataError) as caught:
         load_outliers(name, data_dir, size=8, count=4)
-    assert f"the outlier set {name} was not found: {state}; need {OUTLIERS[name].needs} in it" in str(caught.value)
+    message = str(caught.value)
+    assert f"the outlier set {name} was not found: {state}; need {OUTLIERS[name].needs} in it" in message
+    assert re.search(r"It is to be had at \S+\.(com|co)/.* MB.*(licence|CC)", message)
+    assert "no option downloads outlier sets" in message
 
 
 def outlier_config(**changes) -> DataConfig:

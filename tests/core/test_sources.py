@@ -96,7 +96,7 @@ def test_a_damaged_torchvision_folder_is_refused_by_name(tmp_path, monkeypatch, 
     write_cifar(tmp_path, "CIFAR10", monkeypatch)
     path = tmp_path / "cifar-10-batches-py" / "data_batch_3"
     path.unlink() if damage == "missing" else path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(DataError, match=r"cifar-10-batches-py cannot be read as torchvision's CIFAR10"):
+    with pytest.raises(DataError, match=r"cifar-10-batches-py cannot be read as torchvision's CIFAR10.*--download of"):
         load_images("cifar10", "train", tmp_path, size=32)
 
 
@@ -126,6 +126,14 @@ def test_missing_images_are_reported_with_what_is_needed_where(tmp_path, directo
         load_images("cifar100", "train", data_dir, size=32) if asked == "images" else source_files("cifar100", data_dir)
     assert "cifar-100-python" in str(caught.value)
     assert "--data-dir" in str(caught.value)
+    assert "(--data.download, or --download of proser reproduce)" in str(caught.value)
+
+
+def test_every_data_set_that_is_to_be_had_has_its_place_its_size_and_its_licence_told():
+    for source in SOURCES.values():
+        if not source.is_embedded() and not source.is_own:
+            with pytest.raises(DataError, match=r"to be had at \S+\.\S+, \d+ MB, .*(licence|CC|commercial)"):
+                load_images(source.name, "test", None, size=8)
 
 
 def test_a_mistyped_data_set_is_refused_with_the_nearest_name():

@@ -154,7 +154,7 @@ def test_a_missing_tiny_imagenet_says_where_to_get_it_its_size_and_its_terms(tmp
     assert "tiny-imagenet/train-*.parquet and tiny-imagenet/valid-*.parquet" in message
     assert tiny_imagenet.NEEDS in message
     assert "248 MB, for research that is not commercial" in message
-    assert "data.download" not in message
+    assert "download" not in message
 
 
 def test_a_task_of_some_classes_and_a_refusal_to_stream_the_tree(root):

@@ -129,7 +129,7 @@ class TestPublishedFamilies:
         classes = {name: source.num_classes for name, source in SOURCES.items()}
         for data_set, unknown in (*((name, "") for name in family.known), *family.against):
             counts = {"num_classes": classes[data_set], "num_foreign": classes.get(unknown, 0)}
-            known, foreign = published_lists(family.name, data_set, unknown, 4, **counts)
+            known, foreign = published_lists(family.name, data_set, unknown, 0, **counts)
             assert known
             assert bool(foreign) == bool(unknown)
 
@@ -257,7 +257,8 @@ class TestPublishedFamilies:
         ("changes", "reason"),
         [
             ({"split_family": "arpI"}, "did you mean 'arpl'"),
-            ({"split_index": 5}, "has trials 0 to 4 of cifar10"),
+            ({"split_family": "proser", "split_index": 1}, r"has only trial 0 of cifar10, and no class split 1"),
+            ({"split_index": 5}, r"has trials 0 to 4 of cifar10, and no class split 5; .* --split-indices of"),
             ({"name": "cifar100", "development": "cifar10"}, "has no lists for cifar100; it has mnist, svhn, cifar10"),
             ({"unknown": "mnist"}, "has no lists for cifar10 against mnist; it has .*cifar10 against cifar100"),
             ({"num_known": 5}, "knows 6 classes of cifar10; .* Set them to 6 and 4"),

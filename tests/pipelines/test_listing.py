@@ -1,0 +1,60 @@
+"""What `proser list` tells of data that is missing and of published class lists, as wide as a terminal is."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pipelines.listing import print_listing
+from proser_core.data.outlier_sets import OUTLIERS
+from proser_core.data.sources import SOURCES, needs
+from proser_core.data.split_families import FAMILIES, Against, Family
+
+
+def printed(data_dir: Path | None) -> str:
+    out = io.StringIO()
+    print_listing(data_dir, Console(file=out, width=80))
+    return out.getvalue()
+
+
+def as_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_whatever_is_missing_has_its_exact_folders_and_where_to_get_them(tmp_path: Path) -> None:
+    told = as_one_line(printed(tmp_path))
+    missing = [source for source in SOURCES.values() if not source.is_embedded() and not source.is_own]
+    assert len(missing) >= 5
+    for source in missing:
+        assert f"{source.name} not found; need {needs(source)}. To be had at {source.origin}" in told
+    for name in ("omniglot", "mnist-noise", "imagenet-crop", "imagenet-resize", "lsun-crop", "lsun-resize"):
+        assert f"{name} not found; need {OUTLIERS[name].needs}. To be had at {OUTLIERS[name].origin}" in told
+
+
+def test_a_data_directory_is_named_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "lsun-test").mkdir()
+    folder = Path("[red]")
+    assert "Data sets (in [red])" in printed(folder)
+    told = as_one_line(printed(None))
+    assert "Data sets (no --data-dir given)" in told
+    assert "re-created, not ODIN's own images: a random crop of 32 pixels from each of lsun-test" in as_one_line(
+        printed(tmp_path)
+    )
+
+
+def test_each_family_tells_what_it_has_and_what_is_wrong_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = ((0, 1), (1, 2))
+    pair = ("mnist", "svhn")
+    defects: dict[str | tuple[str, str], str] = {"mnist": "too easy", "svhn": "too easy", pair: "too hard"}
+    made = Family("made", "a test", {"mnist": lists, "svhn": lists}, {pair: Against(lists, lists)}, defects)
+    monkeypatch.setitem(FAMILIES, "made", made)
+    told = as_one_line(printed(None))
+    expected = (
+        "made a test for mnist, svhn, mnist against svhn - mnist and svhn: too easy - mnist against svhn: too hard"
+    )
+    assert expected in told
+    for family in FAMILIES.values():
+        for defect in family.defects.values():
+            assert as_one_line(defect) in told
+    assert told.count("cifar10 against cifar100 (CIFAR+10 and CIFAR+50)") == 2
