@@ -1,7 +1,7 @@
 """`proser reproduce`: the trainings of one or more protocols over their class splits, then the report."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -76,8 +76,8 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     where = f"storage {request.storage}, tracking {shown_uri()}"
     console.print(f"{', '.join(request.names)}: {where}", highlight=False, soft_wrap=True)
     spared = request.spared()
-    for name in spared:
-        say(console, f"{name}: not measured, because its images are not there; see proser list")
+    for name, reason in spared.items():
+        say(console, f"{name}: not measured: {reason}")
     studies = [_checked(request, name, console) for name in request.studies if name not in spared]
     if request.jobs is not None:
         recipes = [recipe for study in studies for recipe in study.recipes]
@@ -194,9 +194,8 @@ def _checked(request: ReproduceRequest, name: str, console: Console) -> _Ready:
     check_storage(first, request.storage)
     try:
         say_defects(first, request.data_dir, console)
-        if asked.left_out:
-            missing = ", ".join(asked.left_out)
-            say(console, f"{name}: not measured, because its images are not there: {missing}; see proser list")
+        for reason in asked.left_out.values():
+            say(console, f"{name}: not measured: {reason}")
         return _Ready(asked, data_of(asked.recipes, request.data_dir))
     except ProserError as error:
         raise type(error)(f"{name}: {error}") from error
@@ -265,7 +264,7 @@ def _report(
     request: ReproduceRequest,
     done: list[tuple[_Ready, RunContext]],
     results: list[Result],
-    spared: Sequence[str],
+    spared: Iterable[str],
     started: float,
 ) -> int:
     from pipelines.reproduction.page import HTML, Made, template_digests

@@ -1,6 +1,6 @@
 """What a reproduction is asked for, and the facts that its numbers belong to."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,18 +8,18 @@ from pipelines.reproduction.protocols import PROTOCOLS, STUDIES, Study
 from pipelines.reproduction.results import Result
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe
-from proser_core.data.outlier_sets import find_outliers, outlier_notes
-from proser_core.jobs.preparing import has_images
+from proser_core.data.outlier_sets import missing_outliers, outlier_notes
+from proser_core.jobs.preparing import missing_images
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A study with a recipe for each class split, without the outlier sets `left_out`, whose images are not there;
-    `notes` tell what a reader must know of the others."""
+    """A study with a recipe for each class split, without the outlier sets `left_out`, which are told by name why they
+    cannot be read; `notes` tell what a reader must know of the others."""
 
     name: str
     recipes: list[Recipe]
-    left_out: tuple[str, ...]
+    left_out: dict[str, str]
     notes: dict[str, str]
 
 
@@ -60,7 +60,8 @@ class ReproduceRequest:
     def asked(self, name: str) -> "Asked":
         """A study as it is asked for, by what is in the data directory now."""
         study = STUDIES[name]
-        there = [each for each in study.data.outliers if find_outliers(each, self.data_dir) is not None]
+        absent = {each: missing_outliers(each, self.data_dir) for each in study.data.outliers}
+        there = [each for each, reason in absent.items() if not reason]
         recipes = []
         family = self.family_of(study)
         for index in self.split_indices or study.splits_of(family):
@@ -72,15 +73,17 @@ class ReproduceRequest:
                 outliers=tuple(there) or data.outliers,  # where none is there, preparing names the first
             )
             recipes.append(replace(self.recipe, name=name, space="", data=data))
-        left_out = tuple(each for each in study.data.outliers if there and each not in there)
+        left_out = {each: reason for each, reason in absent.items() if there and reason}
         return Asked(name, recipes, left_out, outlier_notes(there, self.data_dir))
 
-    def spared(self) -> list[str]:
-        """Studies whose images are not there, and that no protocol needs: each that reads one has another column."""
-        absent = [name for name in self.studies if not has_images(self.asked(name).recipes[0], self.data_dir)]
+    def spared(self) -> dict[str, str]:
+        """Studies whose images are not there, by name why, and that no protocol needs: each that reads one has another
+        column."""
+        reasons = {name: missing_images(self.asked(name).recipes[0], self.data_dir) for name in self.studies}
+        absent = {name: reason for name, reason in reasons.items() if reason}
         read_by = [PROTOCOLS[name].studies for name in self.names]
-        needed = {study for studies in read_by if set(studies) <= set(absent) for study in studies}
-        return [name for name in absent if name not in needed]
+        needed = {study for studies in read_by if set(studies) <= absent.keys() for study in studies}
+        return {name: reason for name, reason in absent.items() if name not in needed}
 
     def method_names(self) -> list[str]:
         """The methods in the order of a table."""
@@ -88,7 +91,7 @@ class ReproduceRequest:
 
 
 def facts(
-    request: ReproduceRequest, asked: Sequence[Asked], results: Sequence[Result], spared: Sequence[str], bf16: bool
+    request: ReproduceRequest, asked: Sequence[Asked], results: Sequence[Result], spared: Iterable[str], bf16: bool
 ) -> dict[str, str]:
     """What the numbers belong to; nothing of it changes where all is found finished."""
     recipe = request.recipe

@@ -102,14 +102,21 @@ def load_outliers(name: str, data_dir: Path | None, *, size: int, count: int) ->
     return place.read(np.sort(rows), size)
 
 
+def missing_outliers(name: str, data_dir: Path | None) -> str:
+    """Why a set cannot be read, and what to do; empty where it is there."""
+    if find_outliers(name, data_dir) is not None:
+        return ""
+    about = OUTLIERS[name]
+    where = "no data directory was given" if data_dir is None else f"{data_dir} does not hold it"
+    origin = f" It is to be had at {about.origin}." if about.origin else ""
+    return (
+        f"the outlier set {name} was not found: {where}; need {about.needs} in it.{origin} Give its directory "
+        "(--data-dir, or data_dir in JOB.json); no option downloads outlier sets"
+    )
+
+
 def _place(name: str, data_dir: Path | None) -> Place:
     place = find_outliers(name, data_dir)
     if place is None:
-        about = OUTLIERS[name]
-        where = "no data directory was given" if data_dir is None else f"{data_dir} does not hold it"
-        origin = f" It is to be had at {about.origin}." if about.origin else ""
-        raise DataError(
-            f"the outlier set {name} was not found: {where}; need {about.needs} in it.{origin} Give its directory "
-            "(--data-dir, or data_dir in JOB.json); no option downloads outlier sets"
-        )
+        raise DataError(missing_outliers(name, data_dir))
     return place

@@ -165,10 +165,11 @@ def has_own_validation(name: str, data_dir: Path | None) -> bool:
     return source.is_own and image_folders.has_part(_own_root(source, data_dir), "val")
 
 
-def is_found(name: str, data_dir: Path | None, *, download: bool = False) -> bool:
-    """Whether a data set is there, or torchvision can fetch it."""
+def missing(name: str, data_dir: Path | None, *, download: bool = False) -> str:
+    """Why a data set cannot be read, and what to do; empty where it is there, or torchvision can fetch it."""
     source = look_up("data set", name, SOURCES)
-    return bool(find_layout(source, data_dir)) or (download and bool(source.torchvision_class))
+    found = find_layout(source, data_dir) or (download and source.torchvision_class)
+    return "" if found else _missing(source, data_dir)
 
 
 def fingerprints(name: str, data_dir: Path | None, *, download: bool = False) -> Fingerprints:

@@ -37,11 +37,13 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
     return {"data": data_fields(recipe), "files": files, "seed": recipe.seed}
 
 
-def has_images(recipe: Recipe, data_dir: Path | None) -> bool:
-    """Whether every data set of the task was found, or can be fetched; outlier sets are not asked for."""
-    from proser_core.data.sources import is_found
+def missing_images(recipe: Recipe, data_dir: Path | None) -> str:
+    """Why a data set of the task cannot be read, and what to do; empty where all are there or can be fetched. Outlier
+    sets are not asked for."""
+    from proser_core.data.sources import missing
 
-    return all(is_found(name, data_dir, download=recipe.data.download) for name in _data_sets(recipe))
+    told = (missing(name, data_dir, download=recipe.data.download) for name in _data_sets(recipe))
+    return next(filter(None, told), "")
 
 
 def _data_sets(recipe: Recipe) -> list[str]:

@@ -18,7 +18,7 @@ from pipelines.reproduction.page import HTML
 from pipelines.reproduction.protocols import Column, Protocol, Study
 from pipelines.reproduction.report import NUMBERS
 from pipelines.reproduction.reproducing import mean_metrics, reproduce
-from pipelines.reproduction.request import ReproduceRequest
+from pipelines.reproduction.request import ReproduceRequest, facts
 from pipelines.reproduction.results import Result
 from proser_core import job as runner
 from proser_core.baselines import METHODS, Method
@@ -220,10 +220,22 @@ def test_a_protocol_of_several_data_sets_measures_those_that_are_there(
     monkeypatch.setitem(protocols.PROTOCOLS, "both", Protocol("Accuracy", "here", tuple(columns)))
     code, text = carry_out(request(folder, "both", methods=("Softmax", "MaxLogit")))
     assert code == 0
-    assert "svhn: not measured, because its images are not there" in text
+    told = next(
+        line for line in text.splitlines() if line.startswith("svhn: not measured: svhn was not found: no data")
+    )
+    assert "train_32x32.mat" in told
     assert "SVHN | not measured" in (report_of(text).parent / "results.md").read_text()
     with pytest.raises(DataError, match="svhn: svhn was not found"):
         reproduce(request(folder, "svhn", "both"), Console(file=io.StringIO()))
+
+
+def test_outlier_sets_that_are_not_there_are_left_out_and_told(folder: RunFolder) -> None:
+    wanted = request(folder, "mnist-outliers")
+    asked = wanted.asked("mnist-outliers")
+    assert asked.recipes[0].data.outliers == ("noise",)
+    assert list(asked.left_out) == ["omniglot", "mnist-noise"]
+    assert "omniglot was not found: no data directory was given; need omniglot/test-*" in asked.left_out["omniglot"]
+    assert facts(wanted, [asked], [], {}, bf16=False)["omniglot"] == "not measured: its images were not there"
 
 
 class TestAMachineWithoutRay:
