@@ -56,8 +56,10 @@ def write_job(
 def one_process(recipe: Recipe, console: Console) -> Recipe:
     """The recipe as a single process trains it; what that changes is told."""
     cluster = replace(recipe.cluster, num_workers=1, pretrain_workers=1, address="")
-    if cluster != recipe.cluster:
-        console.print("one process trains all: cluster.num_workers and cluster.pretrain_workers are 1", highlight=False)
+    changed = [name for name in vars(cluster) if getattr(cluster, name) != getattr(recipe.cluster, name)]
+    if changed:
+        told = " and ".join(f"cluster.{name} {getattr(cluster, name) or 'empty'}" for name in changed)
+        console.print(f"one process trains all, here with {told}", highlight=False)
     return replace(recipe, cluster=cluster)
 
 

@@ -16,11 +16,9 @@ def drawn(
     pretrained: Artefact,
     swept: Artefact,
     outliers: dict[str, tuple[str, ...]],
-    command: str,
 ) -> Artefact:
     """All figures. `outliers` are names of outlier sets by that of their known data set; what is not there is left
-    out, and said. `command` is what the user typed."""
-    from pipelines.reproduction.page import template_digests
+    out, and said."""
     from proser_core.data.outlier_sets import outlier_fingerprints
     from proser_core.data.sources import fingerprints
 
@@ -34,16 +32,25 @@ def drawn(
         "recipe": decisive_fields(recipe),
         "outliers": {known: list(names) for known, names in found.items()},
         "files": files,
-        "command": command,
-        "code": [code_version("pipelines.stages.paper_figures"), *template_digests()],
+        "code": code_version("pipelines.stages.paper_figures"),
     }
 
     def build(folder: Path) -> None:
         from pipelines.stages.paper_figures import draw_figures
 
-        draw_figures(recipe, prepared, pretrained, swept, context, found, command, folder)
+        draw_figures(recipe, prepared, pretrained, swept, context, found, folder)
 
     return context.store.run("figures", inputs, build)
+
+
+def paged(context: RunContext, drawn: Artefact, command: str) -> Artefact:
+    """The figures on one page; `command` is what the user typed."""
+    from pipelines.paper_figures.page import write_figures_page
+    from pipelines.reproduction.page import template_digests
+
+    code = [code_version("pipelines.paper_figures.page"), *template_digests()]
+    inputs = {"drawn": drawn.digest, "command": command, "code": code}
+    return context.store.run("reproduction", inputs, lambda folder: write_figures_page(drawn.path, command, folder))
 
 
 def _found(outliers: dict[str, tuple[str, ...]], context: RunContext) -> dict[str, tuple[str, ...]]:

@@ -1,11 +1,15 @@
 """The figures of the paper on one page, with what stands in them in words."""
 
-from collections.abc import Mapping, Sequence
+import shutil
 from pathlib import Path
+from typing import Any
 
-from pipelines.reproduction.page import HTML, Made, Section, embedded, write_page
+from pipelines.reproduction.page import HTML, MARKDOWN, Made, Section, embedded, write_page
+from pipelines.summary import percent
+from proser_core.jobs.files import read_json
+from proser_core.jobs.progress import duration
 
-MARKDOWN = "results.md"
+NUMBERS = "figures.json"
 EXAMPLES = "outlier_examples_"
 FIGURES = {
     "decision_boundaries": (
@@ -36,14 +40,34 @@ FIGURES = {
 """What each shows, and where the paper has it, by the name of its file."""
 
 
-def write_figures_page(points: Mapping[str, Sequence[str]], made: Made, folder: Path) -> None:
-    """A section for each figure that lies in the folder; `points` are told below it, by the name of its file."""
-    sections = []
+def write_figures_page(drawn: Path, command: str, folder: Path) -> None:
+    """The figures in `drawn` with their numbers, a section for each, and beside the pages a copy of every file."""
+    numbers = read_json(drawn / NUMBERS)
+    for name in (NUMBERS, *(path.name for ending in ("png", "svg") for path in drawn.glob(f"*.{ending}"))):
+        shutil.copyfile(drawn / name, folder / name)
+    points, sections = _points(numbers), []
     for name, (headline, source) in FIGURES.items():
-        drawn = folder / f"{name}.svg"
-        if drawn.is_file():
-            figures = [embedded(drawn, headline)]
+        svg = folder / f"{name}.svg"
+        if svg.is_file():
+            figures = [embedded(svg, headline, folder)]
             title = name.replace("_", " ")
-            sections.append(Section(title, headline, source, figures=figures, points=points.get(name, ())))
+            sections.append(Section(title, headline, source, figures=figures, points=points.get(name, [])))
     for target in (HTML, MARKDOWN):
-        write_page("figures of the paper, drawn again", sections, made, folder / target)
+        write_page("figures of the paper, drawn again", sections, Made(command, numbers["facts"]), folder / target)
+
+
+def _points(numbers: dict[str, Any]) -> dict[str, list[str]]:
+    """What stands in the figures, in words, by their names."""
+    decided = []
+    for method, shares in numbers["decision_boundaries"].items():
+        novel = ", ".join(f"{name} rejected {percent(share)}" for name, share in shares["rejected"].items())
+        decided.append(f"{method}: known kept {percent(shares['kept'])}, {novel}")
+    return {
+        "decision_boundaries": decided,
+        "novel_embeddings": [
+            f"{way} mixup: {percent(each['taken_as_known'])} % of its mixtures taken as known"
+            for way, each in numbers["novel_embeddings"].items()
+        ],
+        "running_time": [f"{name}: {duration(each)}" for name, each in numbers["running_time"]["seconds"].items()],
+        **{name: [f"{each}: {note}" for each, note in notes.items()] for name, notes in numbers["notes"].items()},
+    }

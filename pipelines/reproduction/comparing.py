@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pipelines.context import RunContext
 from pipelines.stages.sweep import Base
 from proser_core.baselines import METHODS, Method
@@ -100,4 +102,5 @@ def _trained(method: Method, task: OpenSetTask, base: Base, context: RunContext)
     def build(folder: Path) -> None:
         train(task, base.recipe, folder)
 
-    return context.store.run("methods", inputs, build, made_on=hardware(base.recipe.cluster.uses_gpu)).path
+    made_on = hardware(uses_gpu=torch.cuda.is_available())  # it trains in this process, not in Ray's workers
+    return context.store.run("methods", inputs, build, made_on=made_on).path

@@ -35,7 +35,7 @@ def _times(block: Block) -> Figure:
 
 def dots(blocks: Sequence[Block]) -> Figure:
     """A panel a column: filled dots for what was measured, with its deviation over class splits; for what was published
-    hollow diamonds, and crosses where its class lists are unknown."""
+    hollow diamonds, and crosses where its class lists are unknown or others."""
     methods = list(dict.fromkeys(line.method for block in blocks for line in block.lines))
     figure = Figure(figsize=(2.2 + 2.6 * len(blocks), 1.3 + 0.3 * len(methods)), layout="constrained")
     panels = figure.subplots(1, len(blocks), sharey=True, squeeze=False)[0]
@@ -54,7 +54,7 @@ def dots(blocks: Sequence[Block]) -> Figure:
     marks = [*panels[0].plot([], [], "o", color=MEASURED, label="measured here")]
     families = dict.fromkeys(each.family for block in blocks for line in block.lines for each in line.quoted)
     for family in sorted(families, key=lambda family: family == UNKNOWN):
-        label = "published, class lists unknown" if family == UNKNOWN else "published"
+        label = "published, of other class lists" if family == UNKNOWN else "published"
         marks += panels[0].plot([], [], **_mark(family), label=label)
     figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
     return figure

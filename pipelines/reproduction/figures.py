@@ -10,7 +10,7 @@ from pipelines.reproduction.protocols import STUDIES
 from pipelines.run import begun, close, execute, exit_code, with_absolute_path
 from proser_core.config import Recipe
 
-LAST_STAGE = "drawn"
+LAST_STAGE = "paged"
 
 
 def reproduce_figures(
@@ -34,9 +34,9 @@ def reproduce_figures(
     with begun(recipe, data_dir, storage, console, "proser reproduce figures", cluster_file) as open_context:
         context = open_context(recipe, pretrained_file=None)
         inputs = {"recipe": recipe, "context": context, "outliers": outliers, "command": command}
-        drawn = execute([dag, figures], [LAST_STAGE], inputs, context)[LAST_STAGE]
-        context.track(lambda: context.parent.report(drawn))
+        page = execute([dag, figures], [LAST_STAGE], inputs, context)[LAST_STAGE]
+        context.track(lambda: context.parent.report(page))
         context.settle()
-        context.say(f"Report: {drawn.path / HTML}")
-        close(context, drawn.path, time.monotonic() - started)
+        context.say(f"Report: {page.path / HTML}")
+        close(context, page.path, time.monotonic() - started)
         return exit_code(context)

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from proser_core.jobs.files import sha256_of
 
-HTML = "report.html"
+HTML, MARKDOWN = "report.html", "results.md"
 
 
 @dataclass(frozen=True)
@@ -42,15 +42,21 @@ class Section:
 
 def anchor(name: str) -> str:
     """A name as part of a file name or a link."""
-    return name.replace("+", "-plus-")
+    return name.replace("+", "-plus-").replace(" ", "-")
 
 
-def embedded(svg: Path, alt: str) -> dict[str, str]:
-    """A figure that was written as SVG, for a page: wide ones are scrolled on a phone, not shrunk beyond reading."""
+def embedded(svg: Path, alt: str, folder: Path) -> dict[str, str]:
+    """A figure that was written as SVG, for a page in `folder`: wide ones are scrolled on a phone, not shrunk beyond
+    reading."""
     found = re.search(r'width="([\d.]+)pt"', svg.read_text())
     assert found is not None
     inches = float(found[1]) / 72
-    about = {"alt": alt, "width": f"{1.3 * inches:.1f}", "least_width": f"{0.7 * inches:.1f}"}
+    about = {
+        "alt": alt,
+        "file": svg.relative_to(folder).as_posix(),
+        "width": f"{1.3 * inches:.1f}",
+        "least_width": f"{0.7 * inches:.1f}",
+    }
     return {"svg": base64.b64encode(svg.read_bytes()).decode(), **about}
 
 

@@ -1,4 +1,4 @@
-"""What was published for the protocols, in percent. A number stands only beside class lists of its own family.
+"""What was published for the protocols, in percent. A number stands beside class lists of its family, or as UNKNOWN.
 
 PROSER's paper names GFROSR's lists, which were never published: what is known of it has the family UNKNOWN. So have
 Neal's own CIFAR+10, one draw instead of five, and Tiny-ImageNet, whose draw cannot be made again: the family `neal` has

@@ -10,25 +10,24 @@ from rich.table import Table
 
 from pipelines.figures import save
 from pipelines.reproduction.drawing import figures_of
-from pipelines.reproduction.page import HTML, Made, Section, anchor, embedded, write_page
+from pipelines.reproduction.page import HTML, MARKDOWN, Made, Section, anchor, embedded, write_page
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES
 from pipelines.reproduction.results import Block, Result, block, rows_of
-from proser_core.config import Recipe, to_json
 from proser_core.data.split_families import defect_of
 from proser_core.jobs.files import write_json
 
-MARKDOWN, NUMBERS, RECIPES = "results.md", "results.csv", "recipes.json"
+NUMBERS, RECIPES = "results.csv", "recipes.json"
 
 
 def write_report(
     names: Sequence[str],
     families: dict[str, str],
     results: list[Result],
-    recipes: Mapping[str, Recipe],
+    recipes: Mapping[str, Any],
     made: Made,
     folder: Path,
 ) -> None:
-    """A section for each protocol. By study, `families` are the class lists, `recipes` those of the first split."""
+    """A section for each protocol. By study, `families` are the class lists, `recipes` those of one split as JSON."""
     sections = []
     for name in names:
         protocol = PROTOCOLS[name]
@@ -37,14 +36,14 @@ def write_report(
         for kind, figure in figures_of(name, blocks).items():
             stem = folder / "figures" / f"{anchor(name)}_{kind}"
             save(figure, stem)
-            figures.append(embedded(stem.with_suffix(".svg"), f"{name}: {kind.replace('_', ' ')}"))
+            figures.append(embedded(stem.with_suffix(".svg"), f"{name}: {kind.replace('_', ' ')}", folder))
         tables = [_block(each) for each in blocks]
         sections.append(Section(name, protocol.headline, protocol.source, protocol.note, figures, tables))
     title = f"{', '.join(names)}: measured beside published"
     for target in (HTML, MARKDOWN):
         write_page(title, sections, made, folder / target)
     write_numbers(results, families, folder / NUMBERS)
-    write_json(folder / RECIPES, {study: to_json(recipe) for study, recipe in recipes.items()})
+    write_json(folder / RECIPES, recipes)
 
 
 def write_numbers(results: Sequence[Result], families: Mapping[str, str], path: Path) -> None:
@@ -87,7 +86,7 @@ def terminal_table(protocol: str, found: Block) -> Table:
     lists = f", class lists of {found.family}" if found.family else ""
     title = f"{protocol}, {found.column.title}: {found.column.unit}{lists}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("method", no_wrap=True)
+    table.add_column("method")
     for name in ("measured", "splits", "published", "difference"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("its lists", no_wrap=True)

@@ -34,7 +34,7 @@ from pipelines.storage_argument import DEFAULT_STORAGE
 from pipelines.sweep_table import mean
 from pipelines.sweeping import data_of
 from pipelines.tracking.server import connect, outages_named, shown_uri
-from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe, decisive_fields, digest_of
+from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe, decisive_fields, digest_of, to_json
 from proser_core.errors import ConfigError, ProserError, TrainingError
 from proser_core.finetunes import STATED
 from proser_core.jobs.code_version import code_version
@@ -274,14 +274,15 @@ def _report(
     store, families = contexts[0].store, {name: request.family_of(STUDIES[name]) for name in request.studies}
     asked = [study.asked for study, _ in done]
     made = Made(request.command, facts(request, asked, results, spared, contexts[0].bf16))
+    recipes = {study.name: to_json(study.recipes[0]) for study, _ in done}
     inputs = {
         "names": request.names,
+        "recipes": recipes,
         "families": families,
         "results": [vars(result) for result in results],
         "made": vars(made),
         "code": [code_version("pipelines.reproduction.report"), *template_digests()],
     }
-    recipes = {study.name: study.recipes[0] for study, _ in done}
 
     def build(folder: Path) -> None:
         write_report(request.names, families, results, recipes, made, folder)
@@ -296,6 +297,9 @@ def _report(
     for protocol in request.names:
         for column in PROTOCOLS[protocol].columns:
             found = block(column, results, families[column.study])
+            if not found.splits:
+                say(console, f"{protocol}, {column.title}: not measured")
+                continue
             console.print(terminal_table(protocol, found))
             for verdict in found.verdicts:
                 say(console, f"  {verdict}")

@@ -14,12 +14,10 @@ from pipelines.paper_figures.decision_boundaries import Decisions, decision_boun
 from pipelines.paper_figures.measured_planes import Trained, boundaries, generated
 from pipelines.paper_figures.novel_embeddings import Generated, novel_embeddings
 from pipelines.paper_figures.outlier_examples import COLUMNS, outlier_examples
-from pipelines.paper_figures.page import EXAMPLES, write_figures_page
+from pipelines.paper_figures.page import EXAMPLES, NUMBERS
 from pipelines.paper_figures.running_time import running_time
 from pipelines.paper_figures.training_times import NOT_BUILT, training_seconds
-from pipelines.reproduction.page import Made
 from pipelines.stages.sweep import finetunes_of, points_of, read_trials
-from pipelines.summary import percent
 from proser_core.config import MixupPlace, Recipe, to_json
 from proser_core.data.outlier_sets import load_outliers, outlier_notes
 from proser_core.data.sources import load_images
@@ -33,7 +31,6 @@ from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
 from tune_spaces.mixup_alpha import ALPHAS
 
-NUMBERS = "figures.json"
 WAYS: tuple[MixupPlace, ...] = ("vanilla", "manifold")  # as the paper has them, left and right
 EXAMPLE_SIZE = 32  # pixels, as the networks of the outlier protocols see them
 TITLES = {
@@ -56,13 +53,12 @@ def draw_figures(
     swept: Artefact,
     context: RunContext,
     outliers: Mapping[str, Sequence[str]],
-    command: str,
     folder: Path,
 ) -> None:
-    """Write every figure as PNG and SVG, the numbers that stand in them, and a page with all of them.
+    """Write every figure as PNG and SVG, and the numbers and notes that stand in them.
 
-    `outliers` are names of outlier sets by that of their known data set, all of which are there; `command` is what the
-    user typed. Raises TrainingError where a fine-tune that is drawn has failed, DataError for damaged images.
+    `outliers` are names of outlier sets by that of their known data set, all of which are there. Raises TrainingError
+    where a fine-tune that is drawn has failed, DataError for damaged images.
     """
     images = OpenSetTask.load(task.path)
     net = _closed_set(recipe, images)
@@ -75,21 +71,19 @@ def draw_figures(
     save(beta_densities(ALPHAS), folder / "beta_densities")
     save(decision_boundaries(methods, plane, names), folder / "decision_boundaries")
     save(novel_embeddings(made, wider, names), folder / "novel_embeddings")
-    save(running_time(seconds, about, not_measured=NOT_BUILT), folder / "running_time")
+    title = f"{about}; {schedule(recipe)}"
+    save(running_time(seconds, title, not_measured=NOT_BUILT), folder / "running_time")
     for known, others in outliers.items():
         save(outlier_examples(example_sets(known, others, context.data_dir)), folder / f"{EXAMPLES}{known}")
-    write_json(folder / NUMBERS, _numbers(methods, made, seconds))
-    points = _points(methods, made)
-    for known, others in outliers.items():
-        notes = outlier_notes(others, context.data_dir)
-        points[f"{EXAMPLES}{known}"] = [f"{name}: {note}" for name, note in notes.items()]
+    notes = {f"{EXAMPLES}{known}": outlier_notes(others, context.data_dir) for known, others in outliers.items()}
+    trainings = [read_json(net.folder / MANIFEST) for net in (closed, *tuned.values())]
     facts = {
-        "schedule": f"{about}, {'bf16' if context.bf16 else 'fp32'}",
+        "schedule": f"{schedule(recipe)} on {about}, {'bf16' if context.bf16 else 'fp32'}",
         "class split": str(recipe.data.split_index),
         "seed": str(recipe.seed),
-        "trained on": read_json(pretrained.path / MANIFEST)["made_on"],
+        "trained on": "; ".join(sorted({training["made_on"] for training in trainings})),
     }
-    write_figures_page(points, Made(command, facts), folder)
+    write_json(folder / NUMBERS, {**_numbers(methods, made, seconds), "notes": notes, "facts": facts})
 
 
 def check_drawable(recipe: Recipe) -> None:
@@ -111,10 +105,14 @@ def check_drawable(recipe: Recipe) -> None:
 
 
 def about_training(recipe: Recipe, num_images: int) -> str:
-    """What the times are of."""
+    """What was trained on, and where."""
     data, place = recipe.data, "a GPU" if recipe.cluster.uses_gpu else "CPU cores"
-    title = f"{TITLES.get(data.name, data.name)}, {data.num_known} classes, {num_images:,} images on {place}; epochs: "
-    return f"{title}{recipe.pretrain.epochs} of pretraining, {recipe.finetune.epochs} more of fine-tuning for PROSER"
+    return f"{TITLES.get(data.name, data.name)}, {data.num_known} classes, {num_images:,} images, {place}"
+
+
+def schedule(recipe: Recipe) -> str:
+    """For how long."""
+    return f"{recipe.pretrain.epochs} epochs of pretraining, {recipe.finetune.epochs} more of fine-tuning for PROSER"
 
 
 def example_sets(known: str, others: Sequence[str], data_dir: Path | None) -> dict[str, np.ndarray]:
@@ -144,16 +142,6 @@ def _fine_tuned(recipe: Recipe, task: OpenSetTask, swept: Artefact, context: Run
         raise TrainingError(f"the fine-tune with {place} mixup, which is to be drawn, failed: {row['reason']}")
     net = add_placeholders(_closed_set(recipe, task), recipe.finetune.num_dummies, recipe.seed)
     return _trained(net, context.store.root / spec.TRIALS / row["key"])
-
-
-def _points(methods: Sequence[Decisions], ways: Sequence[Generated]) -> dict[str, list[str]]:
-    """What stands in the figures, in words."""
-    decided = []
-    for each in methods:
-        novel = ", ".join(f"{name} rejected {percent(share)}" for name, share in each.rejected.items())
-        decided.append(f"{each.method}: known kept {percent(each.kept)}, {novel}")
-    taken = [f"{way.mixup} mixup: {percent(way.in_known_space)} % of its mixtures taken as known" for way in ways]
-    return {"decision_boundaries": decided, "novel_embeddings": taken}
 
 
 def _numbers(methods: Sequence[Decisions], ways: Sequence[Generated], seconds: Mapping[str, float]) -> dict[str, Any]:

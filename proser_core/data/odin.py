@@ -50,8 +50,7 @@ RAW = {
     "imagenet": Raw(f"{TINY}/test/images", SOURCES["tiny-imagenet"].origin),
     "lsun": Raw(
         "lsun-test",
-        "dl.yf.io/lsun/scenes/test_lmdb.zip, 172 MB, no licence stated, as `data.py export` of github.com/fyu/lsun "
-        "writes it",
+        "dl.yf.io/lsun/scenes/test_lmdb.zip, 172 MB, no licence stated; docs/data-sets.md writes them to files",
     ),
 }
 

@@ -54,9 +54,9 @@ def full_disk_named(folder: Path) -> Iterator[None]:
         # numpy's own error of an array that did not fit has no number
         if error.errno not in FULL and (error.errno is not None or shutil.disk_usage(folder).free > 0):
             raise
+        place = error.filename2 or error.filename or folder  # of a copy, the second is where it goes
         raise StorageError(
-            f"the disk of {error.filename or folder} is full; free some space, then the same command goes on "
-            "from the last finished epoch"
+            f"the disk of {place} is full; free some space, then the same command goes on from the last finished epoch"
         ) from error
 
 

@@ -1,5 +1,6 @@
 """Locks, and files that are whole or not there, also on a disk that is full."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -37,6 +38,11 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
     ):
         write_atomically(path, b"new")
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("state.pt", b"old")]
+
+
+def test_of_a_copy_the_disk_that_is_written_to_is_the_full_one(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="the disk of there is full"), full_disk_named(tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device", "here", None, "there")  # as of shutil.copyfile
 
 
 def test_other_errors_of_the_system_are_not_called_a_full_disk(tmp_path: Path) -> None:

@@ -236,4 +236,4 @@ def test_the_command_writes_a_job_of_one_process(
     assert values["recipe"]["cluster"]["pretrain_workers"] == 1
     assert values["recipe"]["finetune"]["epochs"] == 1
     assert len(values["finetunes"]) == 26
-    assert "cluster.pretrain_workers are 1" in capsys.readouterr().out
+    assert "one process trains all, here with cluster.pretrain_workers 1" in capsys.readouterr().out

@@ -18,6 +18,7 @@ import pipelines.stages.paper_figures as stage
 from pipelines.context import RunContext
 from pipelines.paper_figures import dag
 from pipelines.paper_figures.measured_planes import Trained, boundaries, shown
+from pipelines.paper_figures.page import write_figures_page
 from pipelines.paper_figures.training_times import seconds_of
 from pipelines.recipes import figures_mnist
 from pipelines.reproduction.figures import reproduce_figures
@@ -50,7 +51,7 @@ class Stored(SimpleNamespace):
     def draw(self, folder: Path, **changes: Any) -> None:
         parts = {**vars(self), **changes}
         names = ("recipe", "task", "pretrained", "swept", "context")
-        stage.draw_figures(*(parts[name] for name in names), {}, "proser reproduce figures --seed 1", folder)
+        stage.draw_figures(*(parts[name] for name in names), {}, folder)
 
     def swept_with(self, folder: Path, change: Mapping[str, Any], mixup: str = "vanilla") -> Artefact:
         """The sweep with its rows of one way of mixing changed."""
@@ -93,8 +94,6 @@ def test_every_figure_is_drawn_and_its_numbers_are_those_of_the_stored_logits(st
     stems = ("beta_densities", "decision_boundaries", "novel_embeddings", "running_time")
     assert {path.name for path in tmp_path.iterdir()} == {
         "figures.json",
-        "results.md",
-        "report.html",
         *(f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")),
     }
     numbers = read_json(tmp_path / "figures.json")
@@ -170,15 +169,28 @@ def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(
 
 
 def test_the_page_holds_every_figure_and_what_stands_in_it(stored: Stored, tmp_path: Path) -> None:
-    stored.draw(tmp_path)
-    page = (tmp_path / "report.html").read_text()
+    drawn, folder = tmp_path / "drawn", tmp_path / "page"
+    for each in (drawn, folder):
+        each.mkdir()
+    stored.draw(drawn)
+    write_figures_page(drawn, "proser reproduce figures --seed 1", folder)
+    assert {path.name for path in drawn.iterdir()} | {"report.html", "results.md"} == {
+        path.name for path in folder.iterdir()
+    }
+    page = (folder / "report.html").read_text()
     assert page.count("data:image/svg+xml;base64,") == 4
     assert "threshold on maximum logit: known kept" in page
     assert "proser reproduce figures --seed 1" in page
     assert "± is the standard deviation" not in page  # it has no table
-    told = (tmp_path / "results.md").read_text()
-    assert "vanilla mixup: " in told
-    assert "1 of pretraining, 1 more of fine-tuning" in told
+    assert 'id="decision-boundaries"' in page
+    told = (folder / "results.md").read_text()
+    for line in (
+        "- vanilla mixup: ",
+        "Figure: `running_time.svg`",
+        "- Softmax: 0:0",
+        "1 epochs of pretraining, 1 more",
+    ):
+        assert line in told
 
 
 def test_a_training_without_a_time_is_refused(tmp_path: Path) -> None:
@@ -191,7 +203,7 @@ def test_a_training_without_a_time_is_refused(tmp_path: Path) -> None:
 def test_the_stage_is_found_again_and_says_what_it_could_not_draw(stored: Stored) -> None:
     def drawn() -> Artefact:
         outliers = {"digits": ("noise",), "mnist": ("omniglot", "noise")}
-        inputs = {"recipe": stored.recipe, "context": stored.context, "outliers": outliers, "command": "as typed"}
+        inputs = {"recipe": stored.recipe, "context": stored.context, "outliers": outliers}
         before = {"prepared": stored.task, "pretrained": stored.pretrained, "swept": stored.swept}
         return pipelines.run._driver(pipelines.dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
 

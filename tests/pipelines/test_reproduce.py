@@ -26,9 +26,10 @@ from proser_core.baselines.max_logit import max_logit
 from proser_core.baselines.method import always
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError, DataError
+from proser_core.errors import ConfigError, DataError, TrainingError
 from proser_core.jobs.files import read_json
-from proser_core.jobs.spec import FAILURE, LOGITS, TRIALS
+from proser_core.jobs.runner import RESULTS
+from proser_core.jobs.spec import FAILURE, LOGITS, PRETRAIN, TRIALS
 from proser_core.recognition.logits import PARTS, LogitTable, save_logits
 from proser_core.recognition.scoring import Margin
 
@@ -292,6 +293,19 @@ class TestAMachineWithoutRay:
             ("0", "PROSER"),
             ("1", "MaxLogit"),
         }
+
+    def test_a_pretraining_that_failed_there_is_a_failed_one_here(
+        self, outs: list[Path], folder: RunFolder, tmp_path: Path
+    ) -> None:
+        out = shutil.copytree(outs[0], tmp_path / "OUT")
+        (pretrained,) = (out / PRETRAIN).iterdir()
+        for path in (*pretrained.iterdir(), out / RESULTS):
+            path.unlink()
+        shutil.rmtree(out / TRIALS)
+        (pretrained / FAILURE).write_text("the loss is nan in epoch 1")
+        wanted = request(folder, "few", storage=tmp_path / "new", methods=CARRIED, import_from=(out,))
+        with pytest.raises(TrainingError, match="class split 0 failed: the loss is nan in epoch 1"):
+            reproduce(replace(wanted, split_indices=(0,)), Console(file=io.StringIO()))
 
 
 def test_class_splits_are_refused_where_every_class_is_known(folder: RunFolder) -> None:

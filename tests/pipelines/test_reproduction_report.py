@@ -16,13 +16,14 @@ from pipelines.reproduction.published import UNKNOWN, quoted
 from pipelines.reproduction.report import MARKDOWN, NUMBERS, RECIPES, terminal_table, write_report
 from pipelines.reproduction.results import CONTROLS, Result, block, rows_of
 from proser_core.baselines import METHODS
-from proser_core.config import Recipe, from_json
+from proser_core.config import Recipe, from_json, to_json
 from proser_core.data.split_families import FAMILIES
-from proser_core.data.splits import where
+from proser_core.data.splits import draw_split, where
 from proser_core.errors import ConfigError
 from proser_core.jobs.files import read_json
 
 CIFAR10 = PROTOCOLS["cifar10"].columns[0]
+NUM_CLASSES = {"svhn": (10,), "cifar10": (10,), "cifar-plus": (10, 100), "tiny-imagenet": (200,)}
 MADE = Made("proser reproduce cifar10 --data-dir 'my data'", {"schedule": "10 epochs", "hardware": "2 cores"})
 
 
@@ -45,10 +46,17 @@ def test_every_study_has_its_own_class_lists_for_each_trial(name: str) -> None:
     study = STUDIES[name]
     assert study.family in ("", *study.families())
     for family in study.families():
-        for split in study.splits:
-            data = study.data_of(family, split)
-            assert (data.split_family, data.split_index) == (family, split)
+        for split in study.splits_of(family):
+            known = draw_split(study.data_of(family, split), *NUM_CLASSES[name]).known
+            lists = FAMILIES[family].against["cifar10", "cifar100"] if name == "cifar-plus" else FAMILIES[family]
+            assert known == (lists.known[split] if name == "cifar-plus" else lists.known[study.data.name][split])
+    assert study.splits_of(PERMUTED) == study.splits
     assert study.data_of(PERMUTED, 3).split_family == ""
+
+
+def test_the_released_run_is_one_class_split() -> None:
+    assert STUDIES["cifar10"].splits_of("proser") == (0,)
+    assert STUDIES["cifar10"].splits_of("arpl") == (0, 1, 2, 3, 4)
 
 
 def test_a_family_without_lists_for_a_data_set_is_refused_with_those_that_have() -> None:
@@ -182,9 +190,9 @@ def test_the_page_is_one_file_that_needs_no_network(tmp_path: Path) -> None:
 
 
 def test_markdown_csv_and_figures_tell_the_same(tmp_path: Path) -> None:
-    recipes = {"cifar10": cifar100_cpu()}
+    recipes = {"cifar10": to_json(cifar100_cpu())}
     write_report(["cifar10"], {"cifar10": "neal"}, results("PROSER", 0.871, 0.891), recipes, MADE, tmp_path)
-    assert from_json(Recipe, read_json(tmp_path / RECIPES)["cifar10"]) == recipes["cifar10"]
+    assert from_json(Recipe, read_json(tmp_path / RECIPES)["cifar10"]) == cifar100_cpu()
     assert "| PROSER | 88.1 ± 1.4 | 89.1 ± 1.6 | -1.0 | unknown | 2 | 1:00 |" in (tmp_path / MARKDOWN).read_text()
     rows = list(csv.DictReader((tmp_path / NUMBERS).open()))
     assert [(row["family"], float(row["value"])) for row in rows] == [("neal", 0.871), ("neal", 0.891)]
@@ -192,10 +200,13 @@ def test_markdown_csv_and_figures_tell_the_same(tmp_path: Path) -> None:
 
 
 def test_the_terminal_tells_of_which_lists_a_published_number_is() -> None:
-    out = Console(file=io.StringIO(), width=100)
-    out.print(terminal_table("cifar10", block(CIFAR10, [*results("Softmax", 0.7), *results("PROSER", 0.9)], "neal")))
+    out = Console(file=io.StringIO(), width=80)
+    names = ("Softmax", "CE fine-tune, tuned, MaxLogit", "PROSER")
+    measured = [result for name in names for result in results(name, 0.7, 0.9)]
+    out.print(terminal_table("cifar10", block(CIFAR10, measured, "neal")))
     title, *lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert title.strip() == "cifar10, CIFAR10: AUC, %, class lists of neal"
+    assert not any("…" in line for line in lines)  # nothing is cut
     cells = {line.split()[0]: line.split()[-1] for line in lines if line.strip()}
     assert (cells["Softmax"], cells["PROSER"]) == ("neal", UNKNOWN)
     assert "OSRCI" not in cells
