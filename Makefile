@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: run ui test test-faults benchmark check format clean
+.PHONY: run ui test test-slow test-faults benchmark check format clean
 
 run: $(INSTALLED)
 	$(BIN)/proser run digits
@@ -12,7 +12,10 @@ ui: $(INSTALLED)
 	$(BIN)/proser ui
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not slow"
+
+test-slow: $(INSTALLED)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m slow
 
 test-faults: $(INSTALLED)
 	$(BIN)/python tests/faults

@@ -419,6 +419,7 @@ def test_a_storage_that_goes_away_is_one_clear_error(tmp_path: Path) -> None:
         mirror.push(artefact(tmp_path / "trials/k", a="1"))
 
 
+@pytest.mark.slow
 def test_trials_of_two_workers_leave_their_outcome_on_the_storage(
     on_s3: Machines, task: Artefact, closed_set_weights: Path, own_ray: None
 ) -> None:
@@ -457,6 +458,7 @@ def param_space():
 '''
 
 
+@pytest.mark.slow
 def test_a_sweep_is_found_finished_by_a_machine_that_has_nothing(
     on_s3: Machines, run_folder: RunFolder, spaces: Path, monkeypatch: pytest.MonkeyPatch, own_ray: None
 ) -> None:

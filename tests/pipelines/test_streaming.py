@@ -111,6 +111,7 @@ def run_trials(jobs: list[spec.Job], workers: int, storage: Path) -> None:
     Cluster(recipe_of("folder", True, workers).cluster, storage).run_jobs(jobs, workers, storage.name)
 
 
+@pytest.mark.slow
 def test_two_trials_that_stream_at_a_time_equal_one_in_memory(tasks: dict, tmp_path: Path) -> None:
     in_memory = job_of(tasks, "folder", False, tmp_path / "in memory")
     run_job(in_memory, lambda metrics: None)
@@ -119,6 +120,7 @@ def test_two_trials_that_stream_at_a_time_equal_one_in_memory(tasks: dict, tmp_p
     assert same_outcome(tmp_path / "two", tmp_path / "in memory")
 
 
+@pytest.mark.slow
 def test_a_trial_of_two_workers_that_stream_equals_one_in_memory(tasks: dict, tmp_path: Path) -> None:
     names = {False: tmp_path / "in memory", True: tmp_path / "streamed"}
     jobs = [job_of(tasks, "folder", streamed, folder, workers=2) for streamed, folder in names.items()]

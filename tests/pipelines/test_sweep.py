@@ -228,6 +228,7 @@ def task_of(folder: RunFolder, row: dict[str, Any]) -> Path:
     raise AssertionError(row)
 
 
+@pytest.mark.slow
 def test_another_split_trains_that_one_alone(again: tuple, extended: tuple) -> None:
     (code, text), trained = extended
     assert code == 0
@@ -258,6 +259,7 @@ def searched(extended: object, folder: RunFolder) -> tuple[Done, list[dict[str, 
     return carry_out(wanted), rows_of(folder), stamps(folder)
 
 
+@pytest.mark.slow
 class TestASearch:
     def test_some_points_finish_and_others_are_stopped_with_a_reason(self, searched: tuple) -> None:
         (code, _), rows, _ = searched
@@ -291,19 +293,22 @@ class TestASearch:
         with pytest.raises(ProserError, match="no trial with placeholders finished"):
             carry_out(wanted)
 
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"split_indices": (0, 1)}, "compared on one class split"),
-            ({"workers": 2}, "cluster.num_workers is 2, set it to 1"),
-        ],
-    )
-    def test_what_cannot_be_compared_is_refused(self, folder: RunFolder, options: dict[str, Any], message: str) -> None:
-        recipe = tiny_recipe()
-        workers = options.pop("workers", 1)
-        recipe = replace(recipe, cluster=replace(recipe.cluster, num_workers=workers))
-        with pytest.raises(ConfigError, match=message):
-            carry_out(request(folder, **{"recipe": recipe, "spaces": ("draws",), "split_indices": (0,), **options}))
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"split_indices": (0, 1)}, "compared on one class split"),
+        ({"workers": 2}, "cluster.num_workers is 2, set it to 1"),
+    ],
+)
+def test_a_search_of_what_cannot_be_compared_is_refused(
+    folder: RunFolder, options: dict[str, Any], message: str
+) -> None:
+    recipe = tiny_recipe()
+    workers = options.pop("workers", 1)
+    recipe = replace(recipe, cluster=replace(recipe.cluster, num_workers=workers))
+    with pytest.raises(ConfigError, match=message):
+        carry_out(request(folder, **{"recipe": recipe, "spaces": ("draws",), "split_indices": (0,), **options}))
 
 
 @pytest.mark.parametrize(

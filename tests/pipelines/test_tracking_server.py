@@ -17,6 +17,8 @@ from pipelines.tracking.runs import ParentRun
 from proser_core.config import Recipe
 from proser_core.jobs.files import sha256_of
 
+pytestmark = pytest.mark.slow
+
 TRIALS = 6  # of the space `ablation`: five points and the control
 WRITERS, CHILDREN, EPOCHS = 4, 5, 30
 WRITE = """

@@ -43,6 +43,7 @@ def test_a_trial_of_two_workers_leaves_an_artefact(
     assert len(load_logits(folder / spec.LOGITS)["test"]) == len(OpenSetTask.load(task.path).test)
 
 
+@pytest.mark.slow
 def test_a_pretraining_that_diverges_leaves_its_reason(cluster: Cluster, task: Artefact, tmp_path: Path) -> None:
     recipe = tiny_recipe()
     diverging = replace(recipe, pretrain=replace(recipe.pretrain, lr=1e38))
