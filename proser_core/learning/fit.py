@@ -18,6 +18,7 @@ from proser_core.errors import TrainingError
 from proser_core.learning.averaging import WeightAverage
 from proser_core.learning.mixup import current_world
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.learning.optimizers import make_optimizer
 from proser_core.learning.step import Arithmetic, StepInputs, TrainingStep, best_step
 from proser_core.rng import keyed_seed
 
@@ -50,14 +51,7 @@ def fit(
     module: nn.Module = objective.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     rank, world_size = current_world()
     wrapped = DistributedDataParallel(module) if world_size > 1 else module
-    optimizer = torch.optim.SGD(
-        module.parameters(),
-        lr=torch.tensor(config.lr, device=device),
-        momentum=config.momentum,
-        weight_decay=config.weight_decay,
-        nesterov=config.nesterov,
-        fused=True,
-    )
+    optimizer = make_optimizer(module.parameters(), config, arithmetic)
     average = WeightAverage(module, config.averaging)
     first_epoch = 0
     if resume is not None:

@@ -74,8 +74,9 @@ def test_the_same_seed_gives_the_same_metrics_to_the_last_digit(arithmetic):
 @pytest.mark.parametrize("averaging", [0.0, 0.8])
 @pytest.mark.parametrize("schedule", ["constant", "one_cycle", "cosine", "cosine_restarts"])
 @pytest.mark.parametrize("stop_after", [0, 1])
-def test_a_resumed_run_equals_one_that_never_stopped(schedule, stop_after, averaging):
-    options = {"schedule": schedule, "averaging": averaging}
+@pytest.mark.parametrize("optimizer", ["sgd", "muon"])
+def test_a_resumed_run_equals_one_that_never_stopped(optimizer, schedule, stop_after, averaging):
+    options = {"schedule": schedule, "averaging": averaging, "optimizer": optimizer, "start": "scratch"}
     whole, record = finetune(**options)
     _, stopped = finetune(**options, stop_after=stop_after)
     assert len(stopped.states) == stop_after + 1
@@ -105,12 +106,14 @@ def test_a_net_that_was_scored_while_reporting_trains_on_as_if_it_was_not():
     assert bit_equal(*results)
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "muon"])
 @pytest.mark.parametrize("kind", ["proser", "cross_entropy"])
-def test_training_learns_classes_that_differ_by_colour(kind):
+def test_training_learns_classes_that_differ_by_colour(kind, optimizer):
     images = random_images(48) // 2
     targets = np.arange(48) % 3
     images[np.arange(48), :, :, targets] += 120
-    config = finetune_config(epochs=8, lr=0.05, batch_size=16)
+    lr = {"sgd": 0.05, "muon": 0.02}[optimizer]
+    config = finetune_config(epochs=8, lr=lr, batch_size=16, optimizer=optimizer, start="scratch")
     batches = TrainingBatches(
         Labelled(images, targets), DataConfig(image_size=8, padding=1), NORMALISATION,
         batch_size=16, seed=0, purpose="finetune", device=CPU,

@@ -16,10 +16,10 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 SIZE, BATCH = 16, 8
 
 
-def fitted(monkeypatch, *, graphed: bool, network: NetworkConfig, resume_after: int | None = None) -> dict:
+def fitted(monkeypatch, *, graphed: bool, network: NetworkConfig, resume_after: int | None = None, **options) -> dict:
     """The network's values after three epochs of four steps, the second and third from a checkpoint if asked."""
     cuda = torch.device("cuda", 0)
-    config = FinetuneConfig(epochs=3, batch_size=BATCH, lr=0.01, batch_use="all", averaging=0.9)
+    config = FinetuneConfig(epochs=3, batch_size=BATCH, lr=0.01, batch_use="all", averaging=0.9, **options)
     make_step = GraphedStep if graphed else lambda step: step
     monkeypatch.setattr(fitting, "best_step", lambda step, device, capturable: make_step(step))
     states: list = []
@@ -70,3 +70,10 @@ def test_graphed_training_goes_on_from_a_checkpoint(monkeypatch):
     resumed = fitted(monkeypatch, graphed=True, network=network, resume_after=0)
     for name, value in whole.items():
         torch.testing.assert_close(resumed[name], value, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_graphed_training_with_muon_equals_eager_training(monkeypatch):
+    options = {"network": NetworkConfig(), "optimizer": "muon", "start": "scratch"}
+    eager, graphed = (fitted(monkeypatch, graphed=graphed, **options) for graphed in (False, True))
+    for name, value in eager.items():
+        torch.testing.assert_close(graphed[name], value, rtol=1e-4, atol=1e-5, msg=name)

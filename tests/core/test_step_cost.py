@@ -38,6 +38,7 @@ CHOICES = [
     {"batch_use": "all"},
     {"averaging": 0.99},
     {"loss_form": "released"},
+    {"optimizer": "muon", "start": "scratch"},
 ]
 
 

@@ -32,6 +32,7 @@ OBJECTIVES = {
         epochs=2, batch_size=24, lr=0.01, gamma=0.7, batch_use="all", mixup="vanilla"
     ),
     "released form": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, loss_form="released"),
+    "muon": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, optimizer="muon", start="scratch"),
     "cross-entropy": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, objective="cross_entropy"),
 }
 

@@ -37,6 +37,7 @@ BAD_FIELDS = [
     (FinetuneConfig, "finetune", "batch_size", 0, "at least 2"),
     (FinetuneConfig, "finetune", "epochs", 0, "at least 1"),
     (FinetuneConfig, "finetune", "lr", 0.0, "above 0"),
+    (FinetuneConfig, "finetune", "optimizer", "muon", "sgd with finetune.start pretrained"),
     (PretrainConfig, "pretrain", "lr", math.nan, "finite"),
     (PretrainConfig, "pretrain", "momentum", 1.0, "below 1"),
     (PretrainConfig, "pretrain", "weight_decay", -1e-4, "at least 0"),
