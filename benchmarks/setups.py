@@ -8,17 +8,19 @@ from torch import nn
 
 from benchmarks.released import ReleasedStep
 from benchmarks.settings import Settings
-from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
+from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig, OptimizerConfig
 from proser_core.data.batches import BatchDraw, BatchSlice, TrainingBatches, half_slices
 from proser_core.data.sources import load_images
 from proser_core.data.tasks import Labelled
 from proser_core.learning.averaging import WeightAverage
 from proser_core.learning.mixup import MixDraw
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.learning.optimizers import make_optimizer
 from proser_core.learning.step import Arithmetic, GraphedStep, StepInputs, TrainingStep
 from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_closed_set_net
 
 NUM_KNOWN, NUM_DUMMIES = 15, 5
+PAPER = FinetuneConfig()
 NORMALISATION = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
@@ -101,15 +103,13 @@ class OurStep:
         objective: ProserObjective | CrossEntropyObjective,
         arithmetic: Arithmetic,
         wrap: Callable[[nn.Module], nn.Module] = unwrapped,
+        config: OptimizerConfig = PAPER,
     ) -> None:
         self.objective, self._device = objective.train(), arithmetic.device
-        config = FinetuneConfig()
         self._lr = torch.tensor(config.lr, device=self._device)
-        self._optimizer = torch.optim.SGD(
-            objective.parameters(), self._lr.clone(), config.momentum, weight_decay=config.weight_decay, fused=True
-        )
-        self._given, average = _Given(), WeightAverage(objective, 0.0)
-        self._step = TrainingStep(wrap(objective), self._given, self._optimizer, average, arithmetic)
+        optimizer = make_optimizer(objective.parameters(), config, arithmetic)
+        self._given, average = _Given(), WeightAverage(objective, config.averaging)
+        self._step = TrainingStep(wrap(objective), self._given, optimizer, average, arithmetic)
         self.take: Callable[[StepInputs], None] = self._step
         self._steps = 0
 

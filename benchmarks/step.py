@@ -1,14 +1,22 @@
-"""One fine-tune step: ours against the released form, at the same precision and memory layout."""
+"""One fine-tune step: ours against the released form, at the same precision and memory layout.
+
+Beside it one pretraining step, by the optimizer.
+"""
 
 import torch
 
 from benchmarks.kernels import OperationCount, count_kernels
 from benchmarks.settings import Settings
-from benchmarks.setups import one_batch, our_step, released_step
+from benchmarks.setups import NUM_KNOWN, OurStep, arithmetic, one_batch, our_step, released_step
 from benchmarks.tables import Report, Table, Target, comparison
-from benchmarks.timing import Samples, alternate, ratios, spread
+from benchmarks.timing import Samples, Variants, alternate, ratios, spread
+from pipelines.recipes import fast, short
+from proser_core.config import NetworkConfig
+from proser_core.learning.objectives import CrossEntropyObjective
+from proser_core.networks.nets import make_closed_set_net
 
 OURS, RELEASED = "ours", "released form"
+SGD, MUON = "SGD, as schedule short", "Muon, as schedule fast"
 MOST_KERNELS = 350
 
 
@@ -17,11 +25,14 @@ def run(settings: Settings) -> Report:
     tables, targets = [], []
     for bf16 in (True, False):
         for threads in settings.thread_counts:
-            where = f"{'bf16' if bf16 else 'fp32'}, {_threads(settings, threads)}"
+            where = f"{_precision(bf16)}, {_threads(settings, threads)}"
             samples = _measure(settings, bf16, threads)
             tables.append(comparison(f"Step of {settings.batch_size} images, {where}", samples, RELEASED))
             ratio = spread(ratios(samples, RELEASED, OURS))[0]
             targets.append(Target(f"step against the released form, {where}", ratio, 1.5))
+    for bf16 in (True, False):
+        title = f"Pretraining step of {settings.batch_size // 2} images, {_precision(bf16)}, {_threads(settings, 1)}"
+        tables.append(comparison(title, _measure_optimizers(settings, bf16), SGD))
     counts = operation_counts(settings)
     tables += [_count_table(counts), _kinds_table(counts[OURS])]
     targets.append(
@@ -31,16 +42,35 @@ def run(settings: Settings) -> Report:
     return Report(tables, targets)
 
 
+def _precision(bf16: bool) -> str:
+    return "bf16" if bf16 else "fp32"
+
+
 def _threads(settings: Settings, threads: int) -> str:
     return f"{threads} thread{'s' if threads > 1 else ''}" if settings.device == "cpu" else settings.device
 
 
 def _measure(settings: Settings, bf16: bool, threads: int) -> Samples:
+    batch, ours, released = one_batch(settings), our_step(settings, bf16), released_step(settings, bf16)
+    variants = {OURS: lambda: ours(batch), RELEASED: lambda: released(batch.images, batch.targets)}
+    return _alternate_on(threads, variants, settings)
+
+
+def _measure_optimizers(settings: Settings, bf16: bool) -> Samples:
+    batch, variants = one_batch(settings, batch_size=settings.batch_size // 2), {}
+    for name, config in {SGD: short(), MUON: fast()}.items():
+        net = make_closed_set_net(NetworkConfig(), NUM_KNOWN, settings.image_size, seed=0)
+        net = net.to(settings.torch_device, memory_format=torch.channels_last)
+        step = OurStep(CrossEntropyObjective(net), arithmetic(settings, bf16), config=config)
+        variants[name] = lambda step=step: step(batch)
+    return _alternate_on(1, variants, settings)
+
+
+def _alternate_on(threads: int, variants: Variants, settings: Settings) -> Samples:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    batch, ours, released = one_batch(settings), our_step(settings, bf16), released_step(settings, bf16)
     try:
-        return alternate({OURS: lambda: ours(batch), RELEASED: lambda: released(batch.images, batch.targets)}, settings)
+        return alternate(variants, settings)
     finally:
         torch.set_num_threads(before)
 
