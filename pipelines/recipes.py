@@ -59,6 +59,7 @@ def cifar100_cpu() -> Recipe:
     return replace(
         cifar100_cpu_paper(),
         name="cifar100-cpu",
+        pretrain=fast(),
         finetune=OPEN_SET,
         calibration=CalibrationConfig(dummy_weight=0.0),
     )
@@ -120,7 +121,7 @@ def folder() -> Recipe:
         name="folder",
         space="own_images",
         data=DataConfig(name="folder", num_known=0, unknown_settings=(), development="none"),
-        pretrain=PretrainConfig(epochs=60, batch_size=32, lr=0.05, schedule="one_cycle"),
+        pretrain=replace(fast(), epochs=30, batch_size=32),
         finetune=replace(OPEN_SET, batch_size=32),
         calibration=CalibrationConfig(dummy_weight=0.0),
     )

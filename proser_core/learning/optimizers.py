@@ -59,7 +59,8 @@ class Muon(torch.optim.Optimizer):
         assert closure is None
         (group,) = self.param_groups
         moved = [weight for weight in group["params"] if weight.grad is not None]
-        self._orthogonal_step([weight for weight in moved if weight.ndim == 4], group["lr"])
+        if convolutions := [weight for weight in moved if weight.ndim == 4]:
+            self._orthogonal_step(convolutions, group["lr"])
         self._plain_step([weight for weight in moved if weight.ndim != 4], group["lr"] * OTHERS_RATE)
 
     def _orthogonal_step(self, weights: list[Tensor], lr: Tensor) -> None:

@@ -85,10 +85,11 @@ def test_convolutions_move_as_torchs_muon_moves_matrices_of_a_given_norm(nestero
         torch.testing.assert_close(weight.flatten(1), matrix, rtol=0, atol=0.02 * lr)  # bf16 rounds in another order
 
 
+@pytest.mark.parametrize("layers", [slice(None), slice(5, None)], ids=["beside convolutions", "alone"])
 @pytest.mark.parametrize("nesterov", [False, True])
-def test_all_else_moves_as_torchs_sgd_at_a_multiple_of_the_rate(nesterov):
+def test_all_else_moves_as_torchs_sgd_at_a_multiple_of_the_rate(nesterov, layers):
     options = {"momentum": 0.8, "weight_decay": 0.01, "nesterov": nesterov}
-    module, twin = module_of(0), module_of(0)
+    module, twin = module_of(0)[layers], module_of(0)[layers]
     optimizer = make_optimizer(module.parameters(), PretrainConfig(optimizer="muon", lr=0.02, **options), FP32)
     others = torch.optim.SGD(
         [weight for weight in twin.parameters() if weight.ndim != 4], 0.02 * OTHERS_RATE, **options
