@@ -21,7 +21,7 @@ MOST_KERNELS = 350
 
 
 def run(settings: Settings) -> Report:
-    """Ratios by precision and number of threads, and what each form asks of the device."""
+    """Ratios by precision and number of threads, by optimizer, and what each form asks of the device."""
     tables, targets = [], []
     for bf16 in (True, False):
         for threads in settings.thread_counts:
@@ -30,9 +30,10 @@ def run(settings: Settings) -> Report:
             tables.append(comparison(f"Step of {settings.batch_size} images, {where}", samples, RELEASED))
             ratio = spread(ratios(samples, RELEASED, OURS))[0]
             targets.append(Target(f"step against the released form, {where}", ratio, 1.5))
+    size = settings.batch_size // 2  # the schedules' 64
     for bf16 in (True, False):
-        title = f"Pretraining step of {settings.batch_size // 2} images, {_precision(bf16)}, {_threads(settings, 1)}"
-        tables.append(comparison(title, _measure_optimizers(settings, bf16), SGD))
+        title = f"Pretraining step of {size} images, {_precision(bf16)}, {_threads(settings, 1)}"
+        tables.append(comparison(title, _measure_optimizers(settings, bf16, size), SGD))
     counts = operation_counts(settings)
     tables += [_count_table(counts), _kinds_table(counts[OURS])]
     targets.append(
@@ -56,8 +57,8 @@ def _measure(settings: Settings, bf16: bool, threads: int) -> Samples:
     return _alternate_on(threads, variants, settings)
 
 
-def _measure_optimizers(settings: Settings, bf16: bool) -> Samples:
-    batch, variants = one_batch(settings, batch_size=settings.batch_size // 2), {}
+def _measure_optimizers(settings: Settings, bf16: bool, size: int) -> Samples:
+    batch, variants = one_batch(settings, batch_size=size), {}
     for name, config in {SGD: short(), MUON: fast()}.items():
         net = make_closed_set_net(NetworkConfig(), NUM_KNOWN, settings.image_size, seed=0)
         net = net.to(settings.torch_device, memory_format=torch.channels_last)

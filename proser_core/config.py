@@ -215,7 +215,8 @@ class OptimizerConfig:
     """Images in one global batch, over all workers. Source: method notes."""
     optimizer: OptimizerName = "sgd"
     """sgd, or muon (Jordan 2024): the momentum of each convolution is made orthogonal and the scale of its
-    weight is fixed; all else has SGD at 5 times `lr`. Source: method notes."""
+    weight is fixed; all else has SGD at 5 times `lr`. Each needs a rate of its own: --pretraining fast sets
+    muon and its rate, short sets those of sgd. Source: method notes."""
     lr: float = 0.1
     """Peak learning rate; 0.02 suits muon. Source: method notes."""
     schedule: Schedule = "one_cycle"
@@ -312,7 +313,7 @@ class FinetuneConfig(OptimizerConfig):
             self.optimizer == "sgd" or self.start == "scratch",
             "finetune.optimizer",
             self.optimizer,
-            "sgd with finetune.start pretrained: muon would change the scale of trained convolutions",
+            "sgd with finetune.start pretrained: muon gives each convolution a scale of its own choice",
         )
         _require_choice("finetune.batch_use", self.batch_use, BatchUse)
         _require_choice("finetune.mixup", self.mixup, MixupPlace)

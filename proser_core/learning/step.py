@@ -14,7 +14,7 @@ from proser_core.data.batches import BatchDraw, TrainingBatches
 from proser_core.learning.averaging import WeightAverage
 from proser_core.learning.mixup import MixDraw
 
-WARM_UP_STEPS = 3  # eager steps before the capture: they make the momentum buffers and choose algorithms
+WARM_UP_STEPS = 3  # eager steps before the capture: they make SGD's momentum buffers and choose algorithms
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,15 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 SIZE, BATCH = 16, 8
 
 
-def fitted(monkeypatch, *, graphed: bool, network: NetworkConfig, resume_after: int | None = None, **options) -> dict:
+def fitted(
+    monkeypatch,
+    *,
+    graphed: bool,
+    network: NetworkConfig,
+    bf16: bool = False,
+    resume_after: int | None = None,
+    **options,
+) -> dict:
     """The network's values after three epochs of four steps, the second and third from a checkpoint if asked."""
     cuda = torch.device("cuda", 0)
     config = FinetuneConfig(epochs=3, batch_size=BATCH, lr=0.01, batch_use="all", averaging=0.9, **options)
@@ -40,7 +48,7 @@ def fitted(monkeypatch, *, graphed: bool, network: NetworkConfig, resume_after: 
         def keep(epoch, metrics, state):
             states.append({key: _copied(value) for key, value in state.items()})
 
-        fitting.fit(objective, batches, config, Arithmetic(cuda, bf16=False), seed=0, report=keep, resume=resume)
+        fitting.fit(objective, batches, config, Arithmetic(cuda, bf16), seed=0, report=keep, resume=resume)
         return {name: value.cpu() for name, value in objective.state_dict().items()}
 
     values = run(None)
@@ -72,8 +80,9 @@ def test_graphed_training_goes_on_from_a_checkpoint(monkeypatch):
         torch.testing.assert_close(resumed[name], value, rtol=1e-4, atol=1e-5, msg=name)
 
 
-def test_graphed_training_with_muon_equals_eager_training(monkeypatch):
-    options = {"network": NetworkConfig(), "optimizer": "muon", "start": "scratch"}
+@pytest.mark.parametrize(("bf16", "tolerance"), [(False, 1e-4), (True, 2e-2)])
+def test_graphed_training_with_muon_equals_eager_training(monkeypatch, bf16, tolerance):
+    options = {"network": NetworkConfig(), "bf16": bf16, "optimizer": "muon", "start": "scratch"}
     eager, graphed = (fitted(monkeypatch, graphed=graphed, **options) for graphed in (False, True))
     for name, value in eager.items():
-        torch.testing.assert_close(graphed[name], value, rtol=1e-4, atol=1e-5, msg=name)
+        torch.testing.assert_close(graphed[name], value, rtol=tolerance, atol=tolerance, msg=name)
