@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from mlflow import MlflowClient
 
 from pipelines.tracking.server import EXPERIMENT
@@ -13,6 +14,7 @@ from pipelines.tracking.server import EXPERIMENT
 COMMAND = [sys.executable, "-m", "pipelines.cli", "run", "digits", "--pretrain.epochs", "1", "--finetune.epochs", "500"]
 
 
+@pytest.mark.slow
 def test_an_interrupt_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(tmp_path: Path) -> None:
     database = f"sqlite:///{tmp_path / 'mlflow.db'}"
     process = subprocess.Popen(

@@ -180,6 +180,7 @@ class TestProxy:
         made = refit_of(folder(), 7, folder().finetune)
         assert (made.data.num_known, made.space, made.data.has_development) == (7, "", False)
 
+    @pytest.mark.slow
     def test_two_classes_of_few_images_are_trained_on_without_a_proxy_in_smaller_batches(
         self, run_folder: RunFolder, my_images: Path, tmp_path: Path
     ) -> None:

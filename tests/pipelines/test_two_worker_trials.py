@@ -79,6 +79,7 @@ def test_a_trial_whose_process_never_began_leaves_that_as_its_reason(
     assert (folder / spec.FAILURE).read_text()
 
 
+@pytest.mark.slow
 def test_an_error_that_only_the_rank_that_scores_meets_ends_every_rank(
     cluster: Cluster, task: Artefact, tmp_path: Path
 ) -> None:
