@@ -47,7 +47,7 @@ def digits() -> Recipe:
 
 
 def cifar100_cpu() -> Recipe:
-    """CIFAR100 with 15 known classes and five openness settings, short schedule, for 2 CPU cores.
+    """CIFAR100 with 15 known classes and five openness settings, schedule fast, for 2 CPU cores.
 
     proser run cifar100-cpu --data-dir DATA
 
