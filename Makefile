@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 .PHONY: run ui test test-slow test-faults benchmark check format clean
 
@@ -12,10 +13,10 @@ ui: $(INSTALLED)
 	$(BIN)/proser ui
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: $(INSTALLED)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m slow
+	$(PYTEST) -m slow
 
 test-faults: $(INSTALLED)
 	$(BIN)/python tests/faults

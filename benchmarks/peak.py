@@ -8,12 +8,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.convolutions import Convolution, Shape, batch_sizes, best_seconds, shapes
 from benchmarks.settings import Settings
-from benchmarks.setups import NUM_KNOWN, OurStep, arithmetic, one_batch, our_step
+from benchmarks.setups import closed_set_step, one_batch, our_step
 from benchmarks.tables import Report, Table, Target
 from benchmarks.timing import alternate, spread
-from proser_core.config import NetworkConfig
-from proser_core.learning.objectives import CrossEntropyObjective
-from proser_core.networks.nets import make_closed_set_net
 
 CE, PROSER = "cross-entropy step", "PROSER step"
 
@@ -69,10 +66,7 @@ def run(settings: Settings) -> Report:
 
 
 def _steps(settings: Settings) -> dict[str, Callable[[], None]]:
-    batch, proser = one_batch(settings), our_step(settings, bf16=True)
-    net = make_closed_set_net(NetworkConfig(), NUM_KNOWN, settings.image_size, seed=0)
-    net = net.to(settings.torch_device, memory_format=torch.channels_last)
-    plain = OurStep(CrossEntropyObjective(net), arithmetic(settings, bf16=True))
+    batch, proser, plain = one_batch(settings), our_step(settings, bf16=True), closed_set_step(settings, bf16=True)
     return {CE: lambda: plain(batch), PROSER: lambda: proser(batch)}
 
 

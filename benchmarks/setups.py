@@ -134,6 +134,13 @@ def our_step(settings: Settings, bf16: bool, wrap: Callable[[nn.Module], nn.Modu
     return OurStep(objective, arithmetic(settings, bf16), wrap)
 
 
+def closed_set_step(settings: Settings, bf16: bool, config: OptimizerConfig = PAPER) -> OurStep:
+    """A cross-entropy step on a fresh classifier32, with the optimizer that the configuration names."""
+    net = make_closed_set_net(NetworkConfig(), NUM_KNOWN, settings.image_size, seed=0)
+    net = net.to(settings.torch_device, memory_format=torch.channels_last)
+    return OurStep(CrossEntropyObjective(net), arithmetic(settings, bf16), config=config)
+
+
 def released_step(settings: Settings, bf16: bool) -> ReleasedStep:
     """The released form on the same network, in the same memory layout."""
     return ReleasedStep(placeholder_net(settings), arithmetic(settings, bf16))

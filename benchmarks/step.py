@@ -7,13 +7,10 @@ import torch
 
 from benchmarks.kernels import OperationCount, count_kernels
 from benchmarks.settings import Settings
-from benchmarks.setups import NUM_KNOWN, OurStep, arithmetic, one_batch, our_step, released_step
+from benchmarks.setups import closed_set_step, one_batch, our_step, released_step
 from benchmarks.tables import Report, Table, Target, comparison
 from benchmarks.timing import Samples, Variants, alternate, ratios, spread
 from pipelines.recipes import fast, short
-from proser_core.config import NetworkConfig
-from proser_core.learning.objectives import CrossEntropyObjective
-from proser_core.networks.nets import make_closed_set_net
 
 OURS, RELEASED = "ours", "released form"
 SGD, MUON = "SGD, as schedule short", "Muon, as schedule fast"
@@ -60,9 +57,7 @@ def _measure(settings: Settings, bf16: bool, threads: int) -> Samples:
 def _measure_optimizers(settings: Settings, bf16: bool, size: int) -> Samples:
     batch, variants = one_batch(settings, batch_size=size), {}
     for name, config in {SGD: short(), MUON: fast()}.items():
-        net = make_closed_set_net(NetworkConfig(), NUM_KNOWN, settings.image_size, seed=0)
-        net = net.to(settings.torch_device, memory_format=torch.channels_last)
-        step = OurStep(CrossEntropyObjective(net), arithmetic(settings, bf16), config=config)
+        step = closed_set_step(settings, bf16, config)
         variants[name] = lambda step=step: step(batch)
     return _alternate_on(1, variants, settings)
 

@@ -114,8 +114,8 @@ def folder() -> Recipe:
     proser run folder --data-dir MY_IMAGES
 
     For a CPU: 32 pixels and a small network. For detail, --data.image-size 224 --network.backbone resnet18_224
-    --network.weights-file FILE begins from torchvision's weights; such large networks that know something already train
-    faster with --pretrain.optimizer sgd --pretrain.lr 0.01. Batches are smaller where images are few.
+    --network.weights-file FILE begins from torchvision's weights. Muon's part of a step is large in such networks;
+    --pretrain.optimizer sgd --pretrain.lr 0.01 does without. Batches are smaller where images are few.
     """
     return Recipe(
         name="folder",
