@@ -66,8 +66,9 @@ class DataConfig:
     """Unknowns that choose hyperparameters: the name of another data set, `held-out-N` for N further
     classes of the same one, or `none`. Disjoint from every test unknown. Source: method notes."""
     split_family: str = ""
-    """Published class lists: neal, arpl, proser, gcm, cssr or cac. Known are those of the trial `split_index`, unknown
-    all the others. Empty permutes the class ids. Source: proser_core/data/split_families.py."""
+    """Published class lists, by the name of their family. Known are those of the trial `split_index`, unknown all the
+    others, or the family's own of `unknown`. Empty permutes the class ids. Source:
+    proser_core/data/split_families.py."""
     split_index: int = 0
     """Which class split: the seed of the permutation of the class ids, or the trial of a family.
     Source: method notes."""

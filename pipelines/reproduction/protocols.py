@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from proser_core.config import DataConfig
-from proser_core.data.split_families import FAMILIES
+from proser_core.data.split_families import FAMILIES, Against
 from proser_core.errors import ConfigError
 
 PERMUTED = "permuted"
@@ -30,7 +30,12 @@ class Study:
 
     def data_of(self, family: str, split_index: int) -> DataConfig:
         """The images of one class split."""
-        return replace(self.data, split_family="" if family == PERMUTED else family, split_index=split_index)
+        return replace(
+            self.data,
+            split_family="" if family == PERMUTED else family,
+            split_index=split_index,
+            unknown_settings=self._settings(family),
+        )
 
     def splits_of(self, family: str) -> tuple[int, ...]:
         """Class splits by default: those that a family has."""
@@ -42,11 +47,19 @@ class Study:
 
     def _trials(self, family: str) -> int:
         """How many lists a published family has for it."""
-        found = FAMILIES[family]
         if not self.data.unknown:
-            return len(found.known.get(self.data.name, ()))
-        against = found.against.get((self.data.name, self.data.unknown))
+            return len(FAMILIES[family].known.get(self.data.name, ()))
+        against = self._against(family)
         return 0 if against is None else len(against.known)
+
+    def _against(self, family: str) -> Against | None:
+        """A family's lists of unknown classes of the other data set."""
+        return FAMILIES[family].against.get((self.data.name, self.data.unknown)) if family in FAMILIES else None
+
+    def _settings(self, family: str) -> tuple[int, ...]:
+        """Numbers of unknown classes, those that a family has lists for."""
+        against = self._against(family)
+        return tuple(n for n in self.data.unknown_settings if against is None or n in against.settings)
 
     def check_family(self, family: str) -> None:
         """Raises ConfigError for a family that has no lists for it."""
@@ -54,6 +67,18 @@ class Study:
         if family and family not in has:
             need = f"one of {', '.join(has)}" if has else "nothing: it has no class splits that were published"
             raise ConfigError(f"--split-family got {family!r}, and {self.title} takes {need}")
+
+    def check_column(self, column: "Column", family: str) -> None:
+        """Raises ConfigError for a family that has lists for it, and none for the number of unknown classes that a
+        column reads."""
+        lacks = set(self.data.unknown_settings) - set(self._settings(family))
+        if any(column.metric.startswith(f"test/unknown_{number}/") for number in lacks):
+            against = self._against(family)
+            raise ConfigError(
+                f"--split-family {family} has no lists for {column.title}"
+                + (f", only for {against.called}" if against else "")
+                + "; leave that protocol away, or choose another family (proser list)"
+            )
 
 
 @dataclass(frozen=True)

@@ -181,6 +181,8 @@ def _finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
                 f"--split-indices gives {len(request.split_indices)} class splits, and {name} knows every class: there "
                 "is one. Give other seeds with --seed, each with its own --storage"
             )
+    for column in (column for name in request.names for column in PROTOCOLS[name].columns):
+        STUDIES[column.study].check_column(column, request.family_of(STUDIES[column.study]))
     return finetunes_of_methods(own, methods)
 
 

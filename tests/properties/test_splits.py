@@ -1,3 +1,4 @@
+import itertools
 import random
 from collections.abc import Iterable
 from dataclasses import replace
@@ -184,6 +185,30 @@ class TestPublishedFamilies:
             random.Random(seed).sample(range(10), 6) for seed in seeds
         ]
 
+    def test_gcms_unknown_classes_are_drawn_likewise_with_a_house_among_its_animals(self) -> None:
+        """The same seeds, random.sample(animal_classes, 10 or 50), where its 51 animals have class 37 (house)."""
+        lists = FAMILIES["gcm"].against["cifar10", "cifar100"]
+        pool = sorted([*FAMILIES["neal"].against["cifar10", "cifar100"].unknown[0], 37])
+        for number, seed in enumerate((777, 1234, 2731, 3925, 5432)):
+            for count in (10, 50):
+                assert list(lists.unknown[number][:count]) == random.Random(seed).sample(pool, count)
+        with_house = [number for number, unknown in enumerate(lists.unknown) if 37 in unknown]
+        assert with_house == [0, 1, 3, 4]
+        assert not any(37 in unknown[:10] for unknown in lists.unknown)
+
+    def test_neals_own_ten_are_the_first_animals_by_name(self) -> None:
+        """download_cifar100.py of counterfactual-open-set, which takes them in the order of the alphabet."""
+        (unknown,) = FAMILIES["osrci"].against["cifar10", "cifar100"].unknown
+        assert unknown[:10] == (1, 2, 3, 4, 6, 7, 11, 14, 15, 18)
+        assert set(unknown) == set(FAMILIES["neal"].against["cifar10", "cifar100"].unknown[0])
+
+    def test_the_fifty_of_cvaecap_are_half_animals_and_lack_the_ten_that_go_with_them(self) -> None:
+        neal = FAMILIES["neal"].against["cifar10", "cifar100"].unknown
+        fifty = FAMILIES["cvaecap"].against["cifar10", "cifar100"].unknown
+        assert [len(set(unknown) & set(neal[0])) for unknown in fifty] == [28, 26, 27, 25, 25]
+        assert not any(set(ten[:10]) <= set(unknown) for ten, unknown in zip(neal, fifty, strict=True))
+        assert "22 to 25 of the 50" in defect_of("cvaecap", "cifar10", "cifar100")
+
     def test_the_released_run_of_proser_knows_what_its_seed_draws(self) -> None:
         """np.random.seed(9), np.random.shuffle of the ten ids, in cifar10_relabel.py."""
         assert list(FAMILIES["proser"].known["cifar10"][0]) == np.random.RandomState(9).permutation(10)[:6].tolist()
@@ -204,8 +229,10 @@ class TestPublishedFamilies:
         assert split.unknown == (0, 3, 5, 8)
         assert (split.settings, split.development) == ((4,), ())
 
-    @pytest.mark.parametrize("family", ["neal", "arpl"])
-    @pytest.mark.parametrize("trial", range(5))
+    @pytest.mark.parametrize(
+        ("family", "trial"),
+        [*itertools.product(("neal", "arpl", "gcm", "cvaecap"), range(5)), ("osrci", 0)],
+    )
     def test_of_another_data_set_ten_are_among_the_fifty_and_six_are_left_to_choose_by(
         self, family: str, trial: int
     ) -> None:
