@@ -14,7 +14,7 @@ from pipelines.stages.prepare import prepare_key
 from pipelines.stages.pretrain import plan_pretraining
 from pipelines.stages.sweep import Base
 from proser_core.config import FinetuneConfig, Recipe, to_json
-from proser_core.data.sources import count_classes, count_images
+from proser_core.data.sources import count_classes, count_images, has_own_validation
 from proser_core.errors import ClusterError, ConfigError
 from proser_core.jobs.files import read_json
 from proser_core.jobs.probe import StepCost, measure_step
@@ -97,12 +97,21 @@ def plan_split(
 
 def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
     """Images by role, as if classes had equally many."""
-    name = recipe.data.name
-    known = count_images(name, "train", data_dir) * recipe.data.num_known // count_classes(name, data_dir)
-    val = round(recipe.data.val_fraction * known)
-    test = sum(count_images(each, "test", data_dir) for each in (name, recipe.data.unknown) if each)
-    test *= 1 + len(recipe.data.outliers)
-    return {"train": known - val, "val": val, "development": val, "test": test}
+    data = recipe.data
+    classes = count_classes(data.name, data_dir)
+    train = count_images(data.name, "train", data_dir) * data.num_known // classes
+    if has_own_validation(data.name, data_dir):
+        val = count_images(data.name, "val", data_dir) * data.num_known // classes
+    else:
+        val = round(data.val_fraction * train)
+        train -= val
+    test = sum(count_images(each, "test", data_dir) for each in (data.name, data.unknown) if each)
+    return {
+        "train": train,
+        "val": val,
+        "development": val if data.has_development else 0,
+        "test": test * (1 + len(data.outliers)),
+    }
 
 
 def costs_of(plans: Sequence[SplitPlan], cluster: Cluster, store: Store, bf16: bool) -> Costs:
