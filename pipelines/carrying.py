@@ -15,10 +15,11 @@ from rich.console import Console
 
 from pipelines.cluster import Cluster
 from pipelines.context import RunContext
-from pipelines.run import finish, open_parent, opened
+from pipelines.run import finish, open_parent
 from pipelines.stages.prepare import task_at
 from pipelines.stages.sweep import finetunes_of, points_of
 from pipelines.tracking.server import outages_named, shown_uri
+from pipelines.workflow import opened
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.cluster import RAY_FOLDER
-from pipelines.run import opened
+from pipelines.workflow import opened
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipelines.context import RunContext
-from pipelines.run import exit_code, finish, marked, print_results, run_stages, say_what_went_wrong
+from pipelines.run import finish, print_results, run_stages
 from pipelines.stages.evaluate import CLASSIFIER, finetune_of, read_evaluation
 from pipelines.stages.prepare import made_task
 from pipelines.stages.sweep import finetunes_of, points_of
+from pipelines.workflow import exit_code, marked, say_what_went_wrong
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.splits import draw_split
 from proser_core.data.tasks import OpenSetTask

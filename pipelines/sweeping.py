@@ -13,7 +13,9 @@ from rich.table import Table
 from pipelines.cluster import Cluster
 from pipelines.context import RunContext, Search
 from pipelines.remote.mirror import mirror_of, shown
-from pipelines.run import (
+from pipelines.scaling import largest_cluster
+from pipelines.tracking.server import connect, outages_named, shown_uri, tracking_uri
+from pipelines.workflow import (
     check_apart,
     check_storage,
     close,
@@ -25,8 +27,6 @@ from pipelines.run import (
     say_defects,
     with_absolute_path,
 )
-from pipelines.scaling import largest_cluster
-from pipelines.tracking.server import connect, outages_named, shown_uri, tracking_uri
 from proser_core.config import FinetuneConfig, Recipe, decisive_fields, digest_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.code_version import code_version

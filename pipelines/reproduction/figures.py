@@ -7,7 +7,8 @@ from rich.console import Console
 
 from pipelines.reproduction.page import HTML
 from pipelines.reproduction.protocols import STUDIES
-from pipelines.run import begun, close, execute, exit_code, with_absolute_path
+from pipelines.run import begun
+from pipelines.workflow import close, execute, exit_code, with_absolute_path
 from proser_core.config import Recipe
 
 LAST_STAGE = "paged"

@@ -17,7 +17,12 @@ from pipelines.reproduction.carried import take_outcomes, write_jobs
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import Asked, ReproduceRequest, facts
 from pipelines.reproduction.results import Result, block
-from pipelines.run import (
+from pipelines.scaling import largest_cluster
+from pipelines.storage_argument import DEFAULT_STORAGE
+from pipelines.sweep_table import mean
+from pipelines.sweeping import data_of
+from pipelines.tracking.server import connect, outages_named, shown_uri
+from pipelines.workflow import (
     check_storage,
     close,
     common_params,
@@ -29,11 +34,6 @@ from pipelines.run import (
     say_what_went_wrong,
     with_absolute_path,
 )
-from pipelines.scaling import largest_cluster
-from pipelines.storage_argument import DEFAULT_STORAGE
-from pipelines.sweep_table import mean
-from pipelines.sweeping import data_of
-from pipelines.tracking.server import connect, outages_named, shown_uri
 from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe, decisive_fields, digest_of, to_json
 from proser_core.errors import ConfigError, ProserError, TrainingError
 from proser_core.finetunes import STATED

@@ -13,7 +13,6 @@ from pipeline_runs import tiny_recipe
 from rich.console import Console
 
 import pipelines.dag
-import pipelines.run
 import pipelines.stages.paper_figures as stage
 from pipelines.context import RunContext
 from pipelines.paper_figures import dag
@@ -23,6 +22,7 @@ from pipelines.paper_figures.training_times import seconds_of
 from pipelines.recipes import figures_mnist
 from pipelines.reproduction.figures import reproduce_figures
 from pipelines.stages.sweep import ROWS, Base, points_of
+from pipelines.workflow import driver_of
 from proser_core.baselines import METHODS
 from proser_core.config import NetworkConfig, Recipe
 from proser_core.data.splits import draw_split
@@ -205,7 +205,7 @@ def test_the_stage_is_found_again_and_says_what_it_could_not_draw(stored: Stored
         outliers = {"digits": ("noise",), "mnist": ("omniglot", "noise")}
         inputs = {"recipe": stored.recipe, "context": stored.context, "outliers": outliers}
         before = {"prepared": stored.task, "pretrained": stored.pretrained, "swept": stored.swept}
-        return pipelines.run._driver(pipelines.dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
+        return driver_of(pipelines.dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
 
     first = drawn()
     assert (first.path / "outlier_examples_digits.png").is_file()
