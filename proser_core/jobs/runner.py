@@ -116,14 +116,15 @@ def _pretrained(
     recipe = job.recipe
     inputs = spec.job_inputs("pretrain", recipe, task, "", bf16, job.code.train)
 
-    def build(folder: Path) -> None:
+    folder = store.folder(spec.PRETRAIN, inputs)
+    if find(folder) is None:
         progress.expect("pretrain", recipe.pretrain.epochs)
         training = pretrain_job(recipe, task, folder, bf16, inputs=inputs)
         _train(training, "pretraining", recipe.pretrain.epochs, progress, outcome)
-        if outcome.failures:
-            raise TrainingError(f"pretraining: {next(iter(outcome.failures.values()))}")
-
-    return store.run(spec.PRETRAIN, inputs, build)
+    found = find(folder)
+    if found is None:
+        raise TrainingError(f"pretraining: {next(iter(outcome.failures.values()), 'its outcome was changed')}")
+    return found
 
 
 def _train(job: spec.Job, name: str, epochs: int, progress: EpochProgress, outcome: Outcome) -> None:

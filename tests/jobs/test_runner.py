@@ -22,13 +22,14 @@ from proser_core.config import Recipe, from_json
 from proser_core.errors import CalibrationError, ConfigError
 from proser_core.job import main, table
 from proser_core.jobs import runner, spec
-from proser_core.jobs.files import sha256_of
+from proser_core.jobs.files import read_json, sha256_of
 from proser_core.jobs.job_file import read_job_file
 from proser_core.jobs.lock import alone_in
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.store import Artefact, Store, find
 from proser_core.jobs.trials import plan_trials
 from proser_core.jobs.worker import run_job
+from proser_core.processor import hardware
 
 LONG = {"recipe": {**RECIPE, "finetune": {**RECIPE["finetune"], "epochs": 12}}, "finetunes": [CONTROL, {"beta": 2}]}
 
@@ -75,6 +76,16 @@ def test_every_training_has_weights_logits_a_curve_and_a_manifest(done: tuple) -
         assert files.keys() == {spec.WEIGHTS, spec.LOGITS, spec.EPOCHS}
 
 
+def test_every_training_knows_the_seconds_of_its_epochs_and_on_what_it_ran(done: tuple) -> None:
+    """Those of the workers, not of a run that scores and waits beside them."""
+    _, out, _ = done
+    for stage in ("pretrain", "trials"):
+        manifests = [read_json(path) for path in (out / stage).rglob("manifest.json")]
+        assert manifests
+        assert {manifest["made_on"] for manifest in manifests} == {hardware(uses_gpu=False)}
+        assert all(manifest["seconds"] > 0 for manifest in manifests)
+
+
 def test_results_have_the_metrics_of_every_training_by_name_and_method(done: tuple) -> None:
     _, out, _ = done
     trainings = results_of(out)["trainings"]
@@ -88,7 +99,9 @@ def test_results_have_the_metrics_of_every_training_by_name_and_method(done: tup
 
 def test_a_second_run_trains_nothing_and_changes_no_file(done: tuple) -> None:
     job, out, _ = done
-    before = {path: path.stat().st_mtime_ns for stage in ("prepare", "pretrain", "trials") for path in out.rglob(stage)}
+    stages = [path for stage in ("prepare", "pretrain", "trials") for path in (out / stage).rglob("*")]
+    before = {path: path.stat().st_mtime_ns for path in stages}
+    assert {path.name for path in before} >= {"manifest.json", "logits.npz", "task.json"}
     again = run_apart(job, out)
     assert again.returncode == 0
     assert "Trained now: 0." in again.stdout
