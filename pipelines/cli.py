@@ -13,7 +13,7 @@ import tyro
 
 from pipelines import cli_models, cli_reproduce
 from pipelines.console import console
-from pipelines.recipes import RECIPES, headline, with_schedule
+from pipelines.recipes import RECIPES, headline, schedule_named, with_schedule
 from pipelines.storage_argument import DEFAULT_STORAGE, folder, place
 from proser_core.config import Recipe
 from proser_core.errors import GOES_ON, ConfigError, exit_code_of
@@ -229,7 +229,8 @@ def import_command(arguments: list[str]) -> int:
 
 
 def _with_schedule(recipe: Recipe, arguments: list[str]) -> Recipe:
-    return replace(recipe, pretrain=with_schedule(recipe.pretrain, arguments))
+    name = schedule_named(arguments)
+    return with_schedule(recipe, name) if name else recipe
 
 
 def list_command(arguments: list[str]) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from pipelines.console import console
-from pipelines.recipes import PRETRAINING, RECIPES, with_schedule
+from pipelines.recipes import RECIPES, schedule, schedule_named
 from pipelines.reproduction.protocols import FIGURES, headlines
 from pipelines.storage_argument import DEFAULT_STORAGE, place
 from proser_core.config import (
@@ -100,7 +100,7 @@ def reproduce_command(arguments: list[str]) -> int:
             raise ConfigError(unknown_name("protocol", name, headlines()))
     if FIGURES in names:
         return _figures(names, options, shlex.join(["proser", "reproduce", *arguments]))
-    default = ReproduceArguments(pretrain=with_schedule(PRETRAINING["long"](), options))
+    default = ReproduceArguments(pretrain=schedule(schedule_named(options) or "long"))
     parsed = tyro.cli(ReproduceArguments, prog=f"proser reproduce {' '.join(names)}", default=default, args=options)
     from pipelines.reproduction.reproducing import reproduce
     from pipelines.reproduction.request import ReproduceRequest

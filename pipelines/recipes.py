@@ -211,6 +211,8 @@ PRETRAINING: dict[str, Callable[[], PretrainConfig]] = {
     "fast": fast,
 }
 """Schedules that `proser run RECIPE --pretraining NAME` puts in the place of the recipe's own."""
+WITHOUT_DROPOUT = ("short", "fast")
+"""Schedules whose few epochs dropout, that of the input first, would slow down badly."""
 
 
 def headline(make: Callable[[], object]) -> str:
@@ -218,12 +220,19 @@ def headline(make: Callable[[], object]) -> str:
     return (make.__doc__ or "").splitlines()[0]
 
 
-def with_schedule(own: PretrainConfig, arguments: list[str]) -> PretrainConfig:
-    """The schedule that --pretraining names among the arguments, else `own`; all of them are parsed after it, on its
-    top."""
+def schedule_named(arguments: list[str]) -> str:
+    """The schedule that --pretraining names among the arguments, or nothing; they are parsed later, on its top."""
     peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     peek.add_argument("--pretraining", nargs="?")
-    name = peek.parse_known_args(arguments)[0].pretraining
-    if not name:  # one that is missing is the parser's own to refuse
-        return own
+    return peek.parse_known_args(arguments)[0].pretraining or ""  # one that is missing is the parser's own to refuse
+
+
+def schedule(name: str) -> PretrainConfig:
+    """A schedule by its name. Raises ConfigError for one that is none."""
     return look_up("pretraining schedule", name, PRETRAINING)()
+
+
+def with_schedule(recipe: Recipe, name: str) -> Recipe:
+    """The recipe with a schedule in the place of its own, and without dropout where the schedule is a short one."""
+    dropout = 0.0 if name in WITHOUT_DROPOUT else recipe.network.dropout
+    return replace(recipe, pretrain=schedule(name), network=replace(recipe.network, dropout=dropout))

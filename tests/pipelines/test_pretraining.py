@@ -7,7 +7,7 @@ import pytest
 
 import pipelines.run
 from pipelines.cli import main
-from pipelines.recipes import PRETRAINING, RECIPES, cifar100, digits
+from pipelines.recipes import PRETRAINING, RECIPES, cifar100_cpu, digits
 from proser_core.config import Recipe
 
 
@@ -36,8 +36,15 @@ def proser(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
 @pytest.mark.parametrize("form", [["--pretraining", "{}"], ["--pretraining={}"]])
 @pytest.mark.parametrize("name", PRETRAINING)
 def test_a_schedule_takes_the_place_of_the_recipes_own_and_of_nothing_else(name, form, parsed, monkeypatch):
-    assert proser(["run", "cifar100", *(part.format(name) for part in form)], monkeypatch) == 0
-    assert parsed == [replace(cifar100(), pretrain=PRETRAINING[name]())]
+    assert proser(["run", "cifar100-cpu", *(part.format(name) for part in form)], monkeypatch) == 0
+    assert parsed == [replace(cifar100_cpu(), pretrain=PRETRAINING[name]())]
+
+
+@pytest.mark.parametrize(("name", "dropout"), [("short", 0.0), ("fast", 0.0), ("long", 0.2), ("strong", 0.2)])
+def test_a_short_schedule_is_without_dropout_unless_it_is_given(name, dropout, parsed, monkeypatch):
+    for arguments in ([], ["--network.dropout", "0.1"]):
+        assert proser(["run", "cifar100", "--pretraining", name, *arguments], monkeypatch) == 0
+    assert [recipe.network.dropout for recipe in parsed] == [dropout, 0.1]
 
 
 def test_without_a_schedule_the_recipe_keeps_its_own(parsed, monkeypatch):
