@@ -18,7 +18,10 @@ MEASURED, PUBLISHED, OTHER = COLOURS[1], COLOURS[2], COLOURS[3]
 
 
 def figures_of(name: str, blocks: Sequence[Block]) -> dict[str, Figure]:
-    """The figures of a protocol by name: dots for its columns, and a curve where they are one metric over openness."""
+    """The figures of a protocol by name: dots for its columns, and a curve where they are one metric over openness. None
+    where nothing was measured."""
+    if not any(block.splits for block in blocks):
+        return {}
     if any(block.column.is_time for block in blocks):
         return {"running_time": _times(blocks[0])}
     drawn = {"methods": dots(blocks)}

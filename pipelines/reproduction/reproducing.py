@@ -1,7 +1,7 @@
 """`proser reproduce`: the trainings of one or more protocols over their class splits, then the report."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,9 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
             _print_plans(request, studies, finetunes, cluster, store, bf16, console)
         if request.dry_run:
             return 0
-        done, results, failed = [], [], []
+        done: list[tuple[_Ready, RunContext]] = []
+        results: list[Result] = []
+        failed: dict[str, TrainingError] = {}
         for study in studies:
             parent = _open_parent(request, study, bf16)
             context = RunContext(
@@ -115,13 +117,13 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
             try:
                 results += _compared(request, study, context)
             except TrainingError as error:
-                failed.append(error)
+                failed[study.name] = error
                 say(console, f"failed: {study.name}: {error}")
                 continue
             done.append((study, context))
         if not done:
-            raise failed[0]
-        code = _report(request, done, results, spared, started)
+            raise next(iter(failed.values()))
+        code = _report(request, done, results, spared, failed, started)
         return 1 if failed else code
 
 
@@ -267,6 +269,7 @@ def _report(
     done: list[tuple[_Ready, RunContext]],
     results: list[Result],
     spared: Iterable[str],
+    failed: Mapping[str, TrainingError],
     started: float,
 ) -> int:
     from pipelines.reproduction.page import HTML, Made, template_digests
@@ -275,7 +278,7 @@ def _report(
     contexts = [context for _, context in done]
     store, families = contexts[0].store, {name: request.family_of(STUDIES[name]) for name in request.studies}
     asked = [study.asked for study, _ in done]
-    made = Made(request.command, facts(request, asked, results, spared, contexts[0].bf16))
+    made = Made(request.command, facts(request, asked, results, spared, failed, contexts[0].bf16))
     recipes = {study.name: to_json(study.recipes[0]) for study, _ in done}
     inputs = {
         "names": request.names,

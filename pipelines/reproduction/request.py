@@ -1,6 +1,6 @@
 """What a reproduction is asked for, and the facts that its numbers belong to."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -91,9 +91,15 @@ class ReproduceRequest:
 
 
 def facts(
-    request: ReproduceRequest, asked: Sequence[Asked], results: Sequence[Result], spared: Iterable[str], bf16: bool
+    request: ReproduceRequest,
+    asked: Sequence[Asked],
+    results: Sequence[Result],
+    spared: Iterable[str],
+    failed: Mapping[str, Exception],
+    bf16: bool,
 ) -> dict[str, str]:
-    """What the numbers belong to; nothing of it changes where all is found finished."""
+    """What the numbers belong to, and studies that `failed`, with why; nothing of it changes where all is found
+    finished."""
     recipe = request.recipe
     schedule = f"{recipe.pretrain.epochs} epochs of pretraining, {recipe.finetune.epochs} of fine-tuning"
     sizes = " and ".join(sorted({str(each.data.image_size) for study in asked for each in study.recipes}))
@@ -104,6 +110,7 @@ def facts(
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),
     }
+    told |= {name: f"failed: {reason}" for name, reason in failed.items()}
     left_out = [STUDIES[name].title for name in spared]
     for each in asked:
         told |= each.notes

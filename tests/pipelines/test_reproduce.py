@@ -236,7 +236,7 @@ def test_outlier_sets_that_are_not_there_are_left_out_and_told(folder: RunFolder
     assert asked.recipes[0].data.outliers == ("noise",)
     assert list(asked.left_out) == ["omniglot", "mnist-noise"]
     assert "omniglot was not found: no data directory was given; need omniglot/test-*" in asked.left_out["omniglot"]
-    assert facts(wanted, [asked], [], {}, bf16=False)["omniglot"] == "not measured: its images were not there"
+    assert facts(wanted, [asked], [], {}, {}, bf16=False)["omniglot"] == "not measured: its images were not there"
 
 
 class TestAMachineWithoutRay:

@@ -1,0 +1,62 @@
+"""A reproduction of several studies, one of which fails: the others are reported, and the page says which failed."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from pipeline_runs import tiny_recipe
+from rich.console import Console
+
+from pipelines.reproduction import protocols, reproducing
+from pipelines.reproduction.protocols import Column, Protocol, Study
+from pipelines.reproduction.report import HTML, MARKDOWN
+from pipelines.reproduction.request import ReproduceRequest
+from pipelines.reproduction.results import Result
+from proser_core.config import FinetuneConfig
+from proser_core.errors import TrainingError
+
+DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
+METRIC = "test/closed_set_accuracy"
+
+
+@pytest.fixture
+def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReproduceRequest:
+    """Three protocols of two studies; training, planning and tracking stand aside, and every training of the study
+    `second` fails."""
+    for name in ("first", "second"):
+        monkeypatch.setitem(protocols.STUDIES, name, Study(name.title(), DATA, (0,)))
+        columns = (Column(name.title(), name, METRIC),)
+        monkeypatch.setitem(protocols.PROTOCOLS, f"{name}-accuracy", Protocol("Accuracy", "here", columns))
+    times = Protocol("Times", "here", (Column("Second", "second", "seconds"),))
+    monkeypatch.setitem(protocols.PROTOCOLS, "times", times)
+
+    def compared(request: ReproduceRequest, study: reproducing._Ready, context: object) -> list[Result]:
+        if study.name == "second":
+            raise TrainingError("class split 0 failed: the loss is nan")
+        return [Result(study.name, 0, "Softmax", {METRIC: 0.5}, 60.0, ("2 cores",))]
+
+    monkeypatch.setattr(reproducing, "_compared", compared)
+    for name in ("_print_plans", "_open_parent", "connect"):
+        monkeypatch.setattr(reproducing, name, Mock())
+    recipe = replace(tiny_recipe(), finetune=FinetuneConfig(epochs=2))
+    names = ("first-accuracy", "second-accuracy", "times")
+    return ReproduceRequest(names, recipe, None, tmp_path / "storage", methods=("Softmax",), image_size=8)
+
+
+def test_the_others_are_reported_and_the_page_says_which_failed_and_why(wanted: ReproduceRequest) -> None:
+    out = io.StringIO()
+    assert reproducing.reproduce(wanted, Console(file=out, width=200)) == 1
+    assert "failed: second: class split 0 failed: the loss is nan" in out.getvalue()
+    report = next(line for line in out.getvalue().splitlines() if line.startswith("Report: "))
+    page = Path(report.removeprefix("Report: "))
+    assert "| Softmax | 50.0 |" in (page.parent / MARKDOWN).read_text()
+    for name in (HTML, MARKDOWN):
+        assert "failed: class split 0 failed: the loss is nan" in (page.parent / name).read_text()
+    assert {path.stem for path in (page.parent / "figures").iterdir()} == {"first-accuracy_methods"}
+
+
+def test_where_all_fail_it_is_an_error(wanted: ReproduceRequest) -> None:
+    with pytest.raises(TrainingError, match="the loss is nan"):
+        reproducing.reproduce(replace(wanted, names=("second-accuracy", "times")), Console(file=io.StringIO()))
