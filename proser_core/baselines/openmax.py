@@ -74,10 +74,15 @@ def fit_open_max(training: LogitTable, targets: np.ndarray, tail_size: int = TAI
     activations, num_known = training.known.astype(np.float64), training.known.shape[1]
     correct = training.known_predictions() == targets
     counts = np.bincount(targets, minlength=num_known)
-    if not counts.all() or not np.isfinite(activations).all():
+    if not counts.all():
         raise CalibrationError(
-            "OpenMax needs finite logits of at least one training image of each known class; there are "
-            f"{counts.min()} of class {counts.argmin()}"
+            f"OpenMax needs a training image of each known class; there are 0 of class {counts.argmin()}"
+        )
+    broken = int((~np.isfinite(activations).all(axis=1)).sum())
+    if broken:
+        raise CalibrationError(
+            f"OpenMax needs finite logits; those of {broken} of {len(activations)} training images are not: the "
+            "network has diverged. Train it with a smaller learning rate"
         )
     rows = [np.flatnonzero((targets == k) & correct) for k in range(num_known)]
     means = np.stack(

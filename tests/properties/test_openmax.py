@@ -148,8 +148,10 @@ def test_a_class_without_training_images_and_logits_that_are_not_finite_are_refu
     training, targets = training_of(0, 3)
     with pytest.raises(CalibrationError, match="there are 0 of class 1"):
         fit_open_max(training, np.where(targets == 1, 0, targets))
-    with pytest.raises(CalibrationError, match="finite"):
-        fit_open_max(logits_of(np.where(training.known > 0, np.nan, 0)), targets)
+    known = training.known.copy()
+    known[:2, 1], known[5] = np.nan, np.inf
+    with pytest.raises(CalibrationError, match="needs finite logits; those of 3 of 45 training images are not"):
+        fit_open_max(logits_of(known), targets)
 
 
 def test_large_logits_keep_their_order_and_are_finite():
