@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 
 from proser_core.data import parquet
 from proser_core.data.image_sets import decode_square, to_rgb_square
-from proser_core.data.places import Fingerprints, Place, decoded, files_fingerprint, image_paths
+from proser_core.data.places import Encoded, Place, decoded, fingerprints_below, fingerprints_of, in_files, in_rows
 from proser_core.data.sources import SOURCES, find_layout, fingerprints, load_images
 from proser_core.errors import DataError
 from proser_core.rng import keyed_generator
@@ -32,10 +32,12 @@ def find_omniglot(data_dir: Path | None) -> Place | None:
         return None
     shards = parquet.find_shards(data_dir / "omniglot", "test")
     if shards:
-        return Place("parquet", partial(_omniglot_rows, shards), lambda: _of_files(shards), NUM_OMNIGLOT)
+        read = partial(_omniglot, partial(in_rows, shards), data_dir / "omniglot")
+        return Place("parquet", read, partial(fingerprints_of, shards), NUM_OMNIGLOT)
     folder = data_dir / OMNIGLOT_FOLDER
     if folder.is_dir():
-        return Place("torchvision", partial(_omniglot_files, folder), lambda: _of_folder(folder), NUM_OMNIGLOT)
+        read = partial(_omniglot, partial(in_files, folder), folder)
+        return Place("torchvision", read, partial(fingerprints_below, folder), NUM_OMNIGLOT)
     return None
 
 
@@ -72,40 +74,18 @@ def _squares(grey: np.ndarray, size: int) -> np.ndarray:
     return decoded(lambda row: to_rgb_square(Image.fromarray(grey[row]), size), len(grey), size)
 
 
-def _omniglot_rows(shards: list[Path], rows: np.ndarray, size: int) -> np.ndarray:
-    encoded = [content for shard in shards for content in parquet.encoded_rows(shard)]
-    _check_count(len(encoded), shards[0].parent)
-    return _omniglot(lambda row: (encoded[row], f"{shards[0].parent}, test row {row}"), rows, size)
-
-
-def _omniglot_files(folder: Path, rows: np.ndarray, size: int) -> np.ndarray:
-    paths = image_paths(folder)
-    _check_count(len(paths), folder)
-    return _omniglot(lambda row: (Path(paths[row]).read_bytes(), paths[row]), rows, size)
-
-
-def _omniglot(content: Callable[[int], tuple[bytes | None, str]], rows: np.ndarray, size: int) -> np.ndarray:
+def _omniglot(read: Callable[[], Encoded], where: Path, rows: np.ndarray, size: int) -> np.ndarray:
     """Inverted, because Omniglot is black on white and MNIST white on black."""
+    encoded = read()
+    if encoded.count != NUM_OMNIGLOT:
+        raise DataError(
+            f"{where} has {encoded.count} images; the evaluation part of Omniglot has {NUM_OMNIGLOT}. Fetch it again"
+        )
 
     def decode(position: int) -> np.ndarray:
-        encoded, name = content(int(rows[position]))
-        grey = Image.fromarray(decode_square(encoded, OMNIGLOT_SIZE, name)).convert("L")
+        content, name = encoded.content(int(rows[position]))
+        grey = Image.fromarray(decode_square(content, OMNIGLOT_SIZE, name)).convert("L")
         small = ImageOps.invert(grey).resize((MNIST_SIZE, MNIST_SIZE), Image.Resampling.BICUBIC)
         return to_rgb_square(small, size)
 
     return decoded(decode, len(rows), size)
-
-
-def _check_count(count: int, where: Path) -> None:
-    if count != NUM_OMNIGLOT:
-        raise DataError(
-            f"{where} has {count} images; the evaluation part of Omniglot has {NUM_OMNIGLOT}. Fetch it again"
-        )
-
-
-def _of_files(files: list[Path]) -> Fingerprints:
-    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-
-
-def _of_folder(folder: Path) -> Fingerprints:
-    return [files_fingerprint(folder.name, image_paths(folder), folder)]

@@ -1,7 +1,8 @@
 """ODIN's outlier sets for CIFAR10 (Liang et al. 2018): test images of Tiny-ImageNet and LSUN, cropped or resized to 32.
 
-Its released folders hold 10,000 images each, below `test/` or wherever in them. Those of the crops have 36 pixels
-(as its code notes); the field takes their middle 32 (`CenterCrop(32)`), and so do we.
+Its released folders hold 10,000 images each, below `test/` or wherever in them, or in Parquet files as on the Hugging
+Face Hub. Those of the crops have 36 pixels (as its code notes); the field takes their middle 32 (`CenterCrop(32)`), and
+so do we.
 
 Where a folder is missing, the set is made again from what ODIN made it of: unlabelled test images of Tiny-ImageNet, or
 those of LSUN, which have any size. ODIN's own crops and its way of resizing are not published, so this is another draw:
@@ -17,10 +18,19 @@ import numpy as np
 from PIL import Image
 
 from proser_core.data.image_sets import opened_image, to_rgb_square
-from proser_core.data.places import Find, Fingerprints, Place, decoded, files_fingerprint, image_paths
+from proser_core.data.parquet import find_shards
+from proser_core.data.places import (
+    Find,
+    Fingerprints,
+    Place,
+    decoded,
+    fingerprints_below,
+    fingerprints_of,
+    in_files,
+    in_rows,
+)
 from proser_core.data.sources import SOURCES
 from proser_core.data.tiny_imagenet import FOLDER as TINY
-from proser_core.data.tiny_imagenet import content
 from proser_core.errors import DataError
 from proser_core.rng import keyed_generator
 
@@ -57,7 +67,7 @@ RAW = {
 
 def needs(folder: str, raw: Raw) -> str:
     """What a set is read from, for people."""
-    return f"ODIN's {folder}/ with {COUNT:,} images, or {raw.folder}/ with as many raw ones"
+    return f"ODIN's {folder}/ with {COUNT:,} images, loose or in *.parquet, or {raw.folder}/ with as many raw ones"
 
 
 def origin(way: str, raw: Raw) -> str:
@@ -89,19 +99,21 @@ def _find(name: str, folder: str, way: str, raw: Raw, data_dir: Path | None) -> 
 
 
 def _fingerprints(folder: Path) -> Fingerprints:
-    return [files_fingerprint(folder.name, image_paths(folder), folder)]
+    shards = find_shards(folder, "")
+    return fingerprints_of(shards) if shards else fingerprints_below(folder)
 
 
 def _read(folder: Path, cut: Cut, rows: np.ndarray, size: int) -> np.ndarray:
-    paths = image_paths(folder)
-    if len(paths) != COUNT:
-        raise DataError(f"{folder} holds {len(paths)} images; need {COUNT:,}. Unpack or export them again")
+    shards = find_shards(folder, "")
+    encoded = in_rows(shards) if shards else in_files(folder)
+    if encoded.count != COUNT:
+        raise DataError(f"{folder} holds {encoded.count} images; need {COUNT:,}. Unpack or export them again")
 
     def decode(position: int) -> np.ndarray:
-        path = paths[rows[position]]
-        with opened_image(content(path), path) as image:
+        content, name = encoded.content(int(rows[position]))
+        with opened_image(content, name) as image:
             if min(image.size) < SIZE:
-                raise DataError(f"{path} has {image.width} x {image.height} pixels; need {SIZE} or more")
+                raise DataError(f"{name} has {image.width} x {image.height} pixels; need {SIZE} or more")
             return to_rgb_square(cut(image, int(rows[position])), size)
 
     return decoded(decode, len(rows), size)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from proser_core.data import parquet
 from proser_core.data.image_folders import ENDINGS, files_below
+from proser_core.errors import DataError
 
 Fingerprints = list[tuple[str, int, int | str]]
 Decode = Callable[[int], np.ndarray]
@@ -46,10 +48,48 @@ def decoded(decode: Decode, count: int, size: int) -> np.ndarray:
     return images
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """Images that lie there as files or rows: how many, and of each its content, with its name for errors."""
+
+    count: int
+    content: Callable[[int], tuple[bytes | None, str]]
+
+
+def in_files(folder: Path) -> Encoded:
+    """All images below a folder, in the order of their paths. Raises DataError for a folder that cannot be read."""
+    paths = image_paths(folder)
+    return Encoded(len(paths), lambda row: (file_content(paths[row]), paths[row]))
+
+
+def in_rows(shards: Sequence[Path]) -> Encoded:
+    """The images of Parquet files, all held in memory, still encoded. Raises DataError for a damaged file."""
+    encoded = [content for shard in shards for content in parquet.encoded_rows(shard)]
+    return Encoded(len(encoded), lambda row: (encoded[row], f"{shards[0].parent}, row {row}"))
+
+
+def file_content(path: str) -> bytes:
+    """A file of a data set. Raises DataError where it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); unpack the data set again") from error
+
+
 def image_paths(folder: Path) -> list[str]:
     """All images below a folder, in the order of their paths. Raises DataError for a folder that cannot be read."""
     found = files_below(os.path.abspath(folder))
     return [entry.path for entry in found if entry.name.lower().endswith(ENDINGS)]
+
+
+def fingerprints_of(files: Sequence[Path]) -> Fingerprints:
+    """Name, bytes and time of change of each file."""
+    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+
+
+def fingerprints_below(folder: Path) -> Fingerprints:
+    """One of all images below a folder."""
+    return [files_fingerprint(folder.name, image_paths(folder), folder)]
 
 
 def files_fingerprint(name: str, paths: Sequence[str], root: Path) -> tuple[str, int, str]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from proser_core.data import digits, image_folders, parquet, tiny_imagenet, torchvision_roots
 from proser_core.data.image_sets import ImageSet
-from proser_core.data.places import Fingerprints
+from proser_core.data.places import Fingerprints, fingerprints_of
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
 
@@ -184,8 +184,7 @@ def fingerprints(name: str, data_dir: Path | None, *, download: bool = False) ->
         assert source.published is not None
         assert data_dir is not None
         return source.published.fingerprints(data_dir)
-    files = source_files(name, data_dir, download=download)
-    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return fingerprints_of(source_files(name, data_dir, download=download))
 
 
 def source_files(name: str, data_dir: Path | None, *, download: bool = False) -> list[Path]:

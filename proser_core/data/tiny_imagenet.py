@@ -15,7 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.data.image_sets import ImageSet, decode_square
-from proser_core.data.places import Fingerprints, decoded, files_fingerprint, folders_fingerprint, image_paths
+from proser_core.data.places import (
+    Fingerprints,
+    decoded,
+    file_content,
+    files_fingerprint,
+    folders_fingerprint,
+    image_paths,
+)
 from proser_core.errors import DataError
 
 FOLDER = "tiny-imagenet-200"
@@ -59,7 +66,7 @@ def read(
 
 def decoded_files(paths: list[str], size: int) -> np.ndarray:
     """uint8[n, size, size, 3] of image files. Raises DataError, with the file, for one that cannot be decoded."""
-    return decoded(lambda row: decode_square(content(paths[row]), size, paths[row]), len(paths), size)
+    return decoded(lambda row: decode_square(file_content(paths[row]), size, paths[row]), len(paths), size)
 
 
 def fingerprints(root: Path) -> Fingerprints:
@@ -115,11 +122,3 @@ def _text(path: Path) -> str:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read ({error}); Tiny-ImageNet needs it. Unpack it again") from error
-
-
-def content(path: str) -> bytes:
-    """A file of the data set. Raises DataError where it cannot be read."""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); unpack the data set again") from error

@@ -105,6 +105,9 @@ def test_where_both_folders_are_missing_it_says_where_to_get_them(tmp_path, name
     with pytest.raises(DataError) as caught:
         load_outliers(name, tmp_path, size=32, count=6)
     message = str(caught.value)
-    assert f"need ODIN's {folder} with 10,000 images, or lsun-test/ with as many raw ones in it" in message
+    assert (
+        f"need ODIN's {folder} with 10,000 images, loose or in *.parquet, or lsun-test/ with as many raw ones in it"
+        in message
+    )
     for fact in ("github.com/facebookresearch/odin", size, "dl.yf.io/lsun/scenes", "172 MB", "no licence stated"):
         assert fact in message

@@ -1,11 +1,15 @@
-"""SVHN's .mat files as torchvision keeps them in its root."""
+"""SVHN's .mat files as torchvision keeps them in its root, and its Parquet files as on the Hugging Face Hub."""
 
 import hashlib
+import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torchvision
+from PIL import Image
 from scipy.io import savemat
 
 from proser_core.data import sources
@@ -13,6 +17,7 @@ from proser_core.data.sources import SOURCES, find_layout, load_images, source_f
 from proser_core.errors import DataError
 
 from .helpers import random_images
+from .test_parquet import encode
 
 PUBLISHED = np.array([10, 1, 2, 9, 10, 5], np.uint8)  # 10 is the digit 0
 
@@ -40,6 +45,23 @@ def test_images_and_digits_are_those_of_the_file_and_ten_is_zero(root, part):
     some = load_images("svhn", part, root, size=32, classes=[0, 9])
     np.testing.assert_array_equal(some.images, found.images[[0, 3, 4]])
     assert some.labels.tolist() == [0, 9, 0]
+
+
+def test_the_hubs_parquet_is_read_and_its_zeros_are_zeros(root):
+    """Beside train and test it has `extra`, which is not a part here."""
+    features = {"image": {"_type": "Image"}, "label": {"names": list("0123456789"), "_type": "ClassLabel"}}
+    about = {"huggingface": json.dumps({"info": {"features": features}})}
+    (root / "svhn").mkdir()
+    for part in ("train", "test", "extra"):
+        column = [{"bytes": encode(Image.fromarray(image)), "path": None} for image in random_images(6, 32, len(part))]
+        table = pa.table({"image": column, "label": (PUBLISHED % 10).astype(np.int64)})
+        pq.write_table(table.replace_schema_metadata(about), root / "svhn" / f"{part}-00000-of-00001.parquet")
+    assert find_layout(SOURCES["svhn"], root) == "parquet"
+    for part in ("train", "test"):
+        found = load_images("svhn", part, root, size=32)
+        np.testing.assert_array_equal(found.images, random_images(6, 32, seed=len(part)))
+        assert found.labels.tolist() == [0, 1, 2, 9, 0, 5]
+        assert found.class_names == tuple("0123456789")
 
 
 def test_images_are_resampled_to_the_asked_size(root):

@@ -19,7 +19,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 
 from .helpers import random_images
-from .test_parquet import encode
+from .test_parquet import encode, write
 
 WNIDS = ("n03", "n01", "n02", "n04")  # in no order, as in wnids.txt
 WORDS = {"n01": "goldfish, Carassius auratus", "n02": "crane", "n03": "crane, machine", "n04": "bee"}
@@ -203,6 +203,24 @@ def test_odins_resized_images_are_taken_as_they_are(tmp_path, few_outliers, name
     np.testing.assert_array_equal(images, np.stack(numbered(6, 32)))
     assert outlier_fingerprints(name, tmp_path)[0][0] == folder
     assert outlier_notes((name,), tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "size"), [("lsun-crop", "LSUN", 36), ("imagenet-resize", "Imagenet_resize", 32)]
+)
+def test_odins_images_are_read_from_the_hubs_parquet_too(tmp_path, few_outliers, name, folder, size):
+    encoded = [encode(Image.fromarray(image)) for image in numbered(6, size)]
+    for shard, part in enumerate((encoded[:4], encoded[4:])):
+        write(tmp_path / folder / f"test-{shard:05}-of-00002.parquet", part, [0] * len(part), column="image")
+    images = load_outliers(name, tmp_path, size=32, count=6)
+    edge = (size - 32) // 2
+    expected = [image[edge : edge + 32, edge : edge + 32] for image in numbered(6, size)]
+    np.testing.assert_array_equal(images, np.stack(expected))
+    names = [f"test-0000{shard}-of-00002.parquet" for shard in (0, 1)]
+    assert [name for name, _, _ in outlier_fingerprints(name, tmp_path)] == names
+    (tmp_path / folder / names[1]).unlink()
+    with pytest.raises(DataError, match=f"{folder} holds 4 images; need 6"):
+        load_outliers(name, tmp_path, size=32, count=6)
 
 
 def test_without_odins_folder_the_imagenet_sets_are_made_again_and_say_so(tmp_path, few_outliers, monkeypatch):
