@@ -53,6 +53,9 @@ MADE_AGAIN = _columns("svhn", "cifar10", "cifar+50")
 PLUS, TINY = _columns("cifar+10", "cifar+50"), _columns("tiny-imagenet")
 CVAECAP = "Guo et al. 2021 (CVAECapOSR), as later papers quote it"
 DIAS = "Moon et al. 2022 (DIAS), as an index of benchmarks quotes it"
+DIAS_README = "README of the code of DIAS (Moon et al. 2022), 800 epochs"
+ARPL_CS = "Chen et al. 2021 (ARPL with confusing samples), as later papers agree on it"
+CSSR = "Huang et al. 2022 (CSSR), WRN-40-4, as later papers quote it"
 
 _TABLES = (
     _rows(
@@ -98,6 +101,16 @@ _TABLES = (
         "Vaze et al. 2022, strong training, as later papers quote it",
         ("MaxLogit", (97.1, 93.6, 97.9, 96.5, 83.0)),
     ),
+    _rows(DETECTION, "arpl", ARPL_CS, ("ARPL+CS", (None, 91.0, 97.1, 95.1, 78.2))),  # of SVHN they print two
+    _rows(TINY, "neal", DIAS_README, ("DIAS, 800 epochs", (75.6,)), ("ARPL+CS, 800 epochs", (71.9,))),
+    _rows(
+        _columns("svhn", "cifar10", "tiny-imagenet"),
+        "cssr",
+        CSSR,
+        ("CSSR", (97.9, 91.3, 82.3)),
+        ("RCSSR", (97.8, 91.5, 81.9)),
+    ),
+    _rows(PLUS, UNKNOWN, CSSR, ("CSSR", (96.3, 96.2)), ("RCSSR", (96.0, 96.3))),
     _rows(_columns("cifar10"), "arpl", "log of the authors' code of ARPL, five trials", ("Softmax", (86.1,))),
     _rows(
         _columns("closed-set"),

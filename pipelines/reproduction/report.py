@@ -47,13 +47,14 @@ def write_report(
 
 
 def write_numbers(results: Sequence[Result], families: Mapping[str, str], path: Path) -> None:
-    """Every metric of every method on every class split, a row each with the family of the class lists; fractions."""
+    """Every metric of every method on every class split, a row each with the family of the class lists; fractions, and
+    the seconds of its trainings where they are known."""
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["study", "family", "split_index", "method", "metric", "value"])
         for each in results:
             about = [each.study, families[each.study], each.split_index, each.method]
-            rows.writerows([*about, *metric] for metric in each.metrics.items())
+            rows.writerows([*about, *metric] for metric in each.numbers().items())
 
 
 def _block(found: Block) -> dict[str, Any]:

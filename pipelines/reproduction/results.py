@@ -29,6 +29,10 @@ class Result:
     trained_on: tuple[str, ...] = ()
     """The hardware of its trainings, in words."""
 
+    def numbers(self) -> dict[str, float]:
+        """The metrics, and `seconds` where somebody took the time."""
+        return {**self.metrics, **({"seconds": self.seconds} if self.seconds else {})}
+
 
 @dataclass(frozen=True)
 class Line:
