@@ -11,6 +11,7 @@ from pipelines.cli import main
 from pipelines.cluster import Cluster
 from pipelines.recipes import digits
 from proser_core.config import NetworkConfig
+from proser_core.data.split_families import FAMILIES, Family
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import save_weights
 
@@ -139,6 +140,30 @@ def test_bad_input_is_one_line_and_exit_code_2(
     code, error = proser(arguments, monkeypatch, capsys)
     assert code == 2
     assert error.startswith("proser: ")
+    assert part in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("known", "part"),
+    [
+        ((0, 1, 2, 3, 4, 4), "split family faulty, trial 0: class 4 of cifar10 is known twice"),
+        ((0, 1, 2, 3, 4, 10), "split family faulty, trial 0: class 10 is known, and cifar10 has the classes 0 to 9"),
+    ],
+)
+def test_a_faulty_class_list_is_one_line_and_exit_code_2(
+    known: tuple[int, ...],
+    part: str,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (place / "empty").mkdir()
+    monkeypatch.setitem(FAMILIES, "faulty", Family("faulty", "here", {"cifar10": (known,)}))
+    code, error = proser(
+        ["reproduce", "cifar10", "--split-family", "faulty", "--data-dir", "empty"], monkeypatch, capsys
+    )
+    assert code == 2
     assert part in error
     assert len(error.splitlines()) == 1
 
