@@ -179,8 +179,7 @@ def long() -> PretrainConfig:
 def strong() -> PretrainConfig:
     """600 epochs, three cosines from 0.1, RandAugment: Vaze et al. 2022, for CIFAR.
 
-    Theirs for other data: RandAugment 8 for MNIST, 18 for SVHN, 9 for Tiny-ImageNet with label
-    smoothing 0.9, Adam and learning rate 0.01. Their classifier32 has dropout 0.2.
+    `STRONG_ELSEWHERE` has theirs for other data. Their classifier32 has dropout 0.2.
     """
     return PretrainConfig(
         epochs=600,
@@ -213,6 +212,29 @@ PRETRAINING: dict[str, Callable[[], PretrainConfig]] = {
 """Schedules that `proser run RECIPE --pretraining NAME` puts in the place of the recipe's own."""
 WITHOUT_DROPOUT = ("short", "fast")
 """Schedules whose few epochs dropout, that of the input first, would slow down badly."""
+STRONG_ELSEWHERE = {
+    "mnist": "RandAugment 8",
+    "svhn": "RandAugment 18",
+    "tiny-imagenet": "RandAugment 9, label smoothing 0.9, and Adam with learning rate 0.01",
+}
+"""What Vaze et al. have in the place of the schedule `strong` for other data sets than CIFAR."""
+OF_CIFAR = ("optimizer", "lr", "rand_augment", "label_smoothing")
+
+
+def schedule_note(pretrain: PretrainConfig, data_set: str) -> str:
+    """What a reader of results must know where `strong` trains another data set than CIFAR; else empty."""
+    if data_set not in STRONG_ELSEWHERE or any(getattr(pretrain, name) != getattr(strong(), name) for name in OF_CIFAR):
+        return ""
+    return (
+        f"--pretraining strong is Vaze et al.'s for CIFAR; theirs for {data_set} has {STRONG_ELSEWHERE[data_set]}, and "
+        "numbers that are published for it are of that"
+    )
+
+
+def schedule_in_words(pretrain: PretrainConfig) -> str:
+    """A schedule in a report, so that two of the same length are told apart."""
+    how = f"{pretrain.optimizer}, {pretrain.schedule} at {pretrain.lr:g}, batches of {pretrain.batch_size}"
+    return f"{pretrain.epochs} epochs of pretraining ({how})"
 
 
 def headline(make: Callable[[], object]) -> str:

@@ -9,8 +9,8 @@ import torch
 from pipelines.context import RunContext
 from pipelines.stages.sweep import Base
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.tables import method_reports
-from proser_core.config import FinetuneConfig, decisive_fields
+from proser_core.baselines.tables import method_report
+from proser_core.config import decisive_fields
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
 from proser_core.jobs.code_version import code_version
@@ -18,8 +18,7 @@ from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.spec import LOGITS
 from proser_core.jobs.store import MANIFEST, Artefact, Built, find
 from proser_core.processor import hardware
-from proser_core.recognition.evaluation import EvaluationReport
-from proser_core.recognition.logits import LogitTable, load_logits
+from proser_core.recognition.logits import load_logits
 
 COMPARED = "compared.json"
 Row = dict[str, Any]
@@ -28,8 +27,8 @@ Row = dict[str, Any]
 def compare(bases: Sequence[Base], methods: Sequence[str], context: RunContext, folder: Path) -> Built:
     """Write a row a method and class split: its metrics, and how long and on what its trainings ran.
 
-    A method whose fine-tune failed on a split has no row there, nor one whose logits cannot be calibrated, which
-    leaves the comparison incomplete: it is told again by the next run.
+    A method whose fine-tune failed on a split has no row there, nor one whose own network cannot be trained or whose
+    logits cannot be calibrated, which leaves the comparison incomplete: it is tried and told again by the next run.
     """
     failures: list[str] = []
     write_json(folder / COMPARED, [row for base in bases for row in _rows(base, methods, context, failures)])
@@ -43,48 +42,39 @@ def read_compared(compared: Artefact) -> list[Row]:
 
 
 def _rows(base: Base, names: Sequence[str], context: RunContext, failures: list[str]) -> list[Row]:
-    task = OpenSetTask.load(base.task.path)
-
-    def folder_of(method: Method) -> Path:
-        if method.train is not None:
-            return _trained(method, task, base, context)
-        if method.finetune is None:
-            return base.pretrained.path
-        return _fine_tune(method.finetune(base.recipe.finetune), base, context)
-
-    found = [METHODS[name] for name in names]
-    found = [method for method in found if method.finetune is None or find(folder_of(method)) is not None]
-    pretrained, rows = load_logits(base.pretrained.path / LOGITS), []
-    for method in found:
-        folder = folder_of(method)
-        logits = pretrained if folder == base.pretrained.path else load_logits(folder / LOGITS)
+    task, rows = OpenSetTask.load(base.task.path), []
+    for method in (METHODS[name] for name in names):
         try:
-            report = _report(method, base, task, logits)
+            folder = _folder_of(method, task, base, context)
+            if folder is not None:
+                rows.append(_row(method, folder, task, base))
         except ProserError as error:  # a network that has diverged
             failures.append(f"{method.name}, class split {base.recipe.data.split_index}: {error}")
-            continue
-        folders = [folder] if method.train is not None else list(dict.fromkeys([base.pretrained.path, folder]))
-        manifests = [read_json(each / MANIFEST) for each in folders]
-        rows.append(
-            {
-                "split_index": base.recipe.data.split_index,
-                "method": method.name,
-                "metrics": report.flat(),
-                "seconds": sum(float(manifest["seconds"]) for manifest in manifests),
-                "trained_on": sorted({manifest["made_on"] for manifest in manifests}),
-            }
-        )
     return rows
 
 
-def _report(method: Method, base: Base, task: OpenSetTask, logits: dict[str, LogitTable]) -> EvaluationReport:
-    """From the logits of the network that the method scores."""
-    reports = method_reports([method], base.recipe, task, logits, lambda tuned: logits, lambda own: logits)
-    return reports[method.name]
+def _folder_of(method: Method, task: OpenSetTask, base: Base, context: RunContext) -> Path | None:
+    """Of the network that the method scores; one of its own is trained now where it is not found. None where its
+    fine-tune failed, which the sweep has told."""
+    if method.train is not None:
+        return _trained(method, task, base, context)
+    if method.finetune is None:
+        return base.pretrained.path
+    folder = base.trials([method.finetune(base.recipe.finetune)], context.store, context.bf16)[0].folder
+    return folder if find(folder) is not None else None
 
 
-def _fine_tune(tuned: FinetuneConfig, base: Base, context: RunContext) -> Path:
-    return base.trials([tuned], context.store, context.bf16)[0].folder
+def _row(method: Method, folder: Path, task: OpenSetTask, base: Base) -> Row:
+    report = method_report(method, load_logits(folder / LOGITS), task, base.recipe.calibration.target_rate)
+    folders = [folder] if method.train is not None else list(dict.fromkeys([base.pretrained.path, folder]))
+    manifests = [read_json(each / MANIFEST) for each in folders]
+    return {
+        "split_index": base.recipe.data.split_index,
+        "method": method.name,
+        "metrics": report.flat(),
+        "seconds": sum(float(manifest["seconds"]) for manifest in manifests),
+        "trained_on": sorted({manifest["made_on"] for manifest in manifests}),
+    }
 
 
 def _trained(method: Method, task: OpenSetTask, base: Base, context: RunContext) -> Path:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from pipelines.figures import COLOURS, MARKERS
 from pipelines.paper_figures.running_time import running_time
-from pipelines.paper_figures.training_times import NOT_BUILT
+from pipelines.paper_figures.training_times import GENERATIVE
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.published import UNKNOWN
 from pipelines.reproduction.results import Block
@@ -18,8 +18,8 @@ MEASURED, PUBLISHED, OTHER = COLOURS[1], COLOURS[2], COLOURS[3]
 
 
 def figures_of(name: str, blocks: Sequence[Block]) -> dict[str, Figure]:
-    """The figures of a protocol by name: dots for its columns, and a curve where they are one metric over openness. None
-    where nothing was measured."""
+    """The figures of a protocol by name: dots for its columns, and a curve where they are one metric over openness;
+    none where nothing was measured."""
     if not any(block.splits for block in blocks):
         return {}
     if any(block.column.is_time for block in blocks):
@@ -33,7 +33,7 @@ def figures_of(name: str, blocks: Sequence[Block]) -> dict[str, Figure]:
 def _times(block: Block) -> Figure:
     seconds = {line.method: line.mean for line in block.lines if line.values}
     about = f"{block.column.title}, the pretraining among it"
-    return running_time(seconds, about, not_measured=NOT_BUILT)
+    return running_time(seconds, about, not_measured=GENERATIVE)
 
 
 def dots(blocks: Sequence[Block]) -> Figure:

@@ -12,6 +12,7 @@ from pipelines.carrying import one_process
 from pipelines.cluster import Cluster
 from pipelines.console import say
 from pipelines.context import RunContext
+from pipelines.recipes import schedule_note
 from pipelines.remote.mirror import mirror_of
 from pipelines.reproduction.carried import take_outcomes, write_jobs
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
@@ -71,7 +72,8 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     request = replace(request, recipe=with_absolute_path(request.recipe))
     _check_carrying(request)
     if request.jobs is not None or request.import_from:
-        request = replace(request, recipe=one_process(request.recipe, console))
+        recipe = one_process(request.recipe, console)
+        request = replace(request, recipe=recipe, methods=_carried_methods(request, console))
     finetunes = _finetunes(request)
     where = f"storage {request.storage}, tracking {shown_uri()}"
     console.print(f"{', '.join(request.names)}: {where}", highlight=False, soft_wrap=True)
@@ -152,6 +154,24 @@ def _check_carrying(request: ReproduceRequest) -> None:
         )
 
 
+def _carried_methods(request: ReproduceRequest, console: Console) -> tuple[str, ...]:
+    """The methods that are asked for, without those that a job file cannot train, which are said. Raises ConfigError
+    where one of these was named."""
+    from proser_core.baselines import METHODS
+
+    apart = [name for name in request.method_names() if METHODS[name].train is not None]
+    if not apart:
+        return request.methods
+    why = (
+        f"--jobs and --import-from carry a pretraining and its fine-tunes, and {', '.join(apart)} trains a network of "
+        "its own"
+    )
+    if request.methods:
+        raise ConfigError(f"{why}; leave it away from --methods")
+    say(console, f"left out: {why}")
+    return tuple(name for name in METHODS if name not in apart)
+
+
 def _finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
     """The fine-tunes that the methods ask for. Raises ConfigError for what cannot be reproduced so."""
     from proser_core.baselines import METHODS
@@ -169,12 +189,6 @@ def _finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
                     f"{part}.{name} is {getattr(given, name)!r}, and every method has its own; leave it away. "
                     "A sweep compares other values"
                 )
-    apart = [method.name for method in methods if method.train is not None]
-    if apart and (request.jobs is not None or request.import_from):
-        raise ConfigError(
-            f"--jobs and --import-from carry a pretraining and its fine-tunes, and {', '.join(apart)} trains a network "
-            "of its own; name the other methods with --methods"
-        )
     for name in request.studies:
         study = STUDIES[name]
         study.check_family(request.family)
@@ -196,6 +210,9 @@ def _checked(request: ReproduceRequest, name: str, console: Console) -> _Ready:
     first = asked.recipes[0]
     check_recipe(first)
     check_storage(first, request.storage)
+    note = schedule_note(first.pretrain, first.data.name)
+    if note:
+        say(console, f"{name}: {note}")
     try:
         say_defects(first, request.data_dir, console)
         for reason in asked.left_out.values():
@@ -316,9 +333,9 @@ def _report(
 
 
 def mean_metrics(results: Sequence[Result]) -> dict[str, float]:
-    """Of one study, each metric of each method as its mean over class splits, by `METHOD/metric`."""
+    """Of one study, each metric of each method, and its seconds, as a mean over class splits, by `METHOD/metric`."""
     values: dict[str, list[float]] = {}
     for result in results:
-        for metric, value in result.metrics.items():
+        for metric, value in result.numbers().items():
             values.setdefault(f"{result.method}/{metric}", []).append(value)
     return {name: mean(found) for name, found in values.items()}

@@ -4,18 +4,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pipelines.recipes import schedule_in_words, schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES, Study
 from pipelines.reproduction.results import Result
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe
 from proser_core.data.outlier_sets import missing_outliers, outlier_notes
+from proser_core.errors import first_line
 from proser_core.jobs.preparing import missing_images
 
 
 @dataclass(frozen=True)
 class Asked:
     """A study with a recipe for each class split, without the outlier sets `left_out`, which are told by name why they
-    cannot be read; `notes` tell what a reader must know of the others."""
+    cannot be read; `notes` tell by name what a reader must know of the others, and of the schedule."""
 
     name: str
     recipes: list[Recipe]
@@ -74,7 +76,9 @@ class ReproduceRequest:
             )
             recipes.append(replace(self.recipe, name=name, space="", data=data))
         left_out = {each: reason for each, reason in absent.items() if there and reason}
-        return Asked(name, recipes, left_out, outlier_notes(there, self.data_dir))
+        note = schedule_note(self.recipe.pretrain, study.data.name)
+        notes = {**({f"schedule on {study.title}": note} if note else {}), **outlier_notes(there, self.data_dir)}
+        return Asked(name, recipes, left_out, notes)
 
     def spared(self) -> dict[str, str]:
         """Studies whose images are not there, by name why, and that no protocol needs: each that reads one has another
@@ -101,7 +105,7 @@ def facts(
     """What the numbers belong to, and studies that `failed`, with why; nothing of it changes where all is found
     finished."""
     recipe = request.recipe
-    schedule = f"{recipe.pretrain.epochs} epochs of pretraining, {recipe.finetune.epochs} of fine-tuning"
+    schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} of fine-tuning"
     sizes = " and ".join(sorted({str(each.data.image_size) for study in asked for each in study.recipes}))
     told = {
         "schedule": f"{schedule}, backbone {recipe.network.backbone}, images of {sizes} pixels, "
@@ -110,7 +114,7 @@ def facts(
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),
     }
-    told |= {name: f"failed: {reason}" for name, reason in failed.items()}
+    told |= {name: f"failed: {first_line(error)}" for name, error in failed.items()}
     left_out = [STUDIES[name].title for name in spared]
     for each in asked:
         told |= each.notes

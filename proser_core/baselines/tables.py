@@ -1,11 +1,11 @@
 """Methods side by side on one task, or several scores of one network."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from proser_core.baselines import METHODS, Method
-from proser_core.config import FinetuneConfig, Recipe
+from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
@@ -22,26 +22,13 @@ def finetunes_of_methods(own: FinetuneConfig, methods: Iterable[Method] = METHOD
     return list(dict.fromkeys(method.finetune(own) for method in methods if method.finetune is not None))
 
 
-def method_reports(
-    methods: Iterable[Method],
-    recipe: Recipe,
-    task: OpenSetTask,
-    pretrained: Tables,
-    finetuned: Callable[[FinetuneConfig], Tables],
-    trained: Callable[[Method], Tables] | None = None,
-) -> dict[str, EvaluationReport]:
-    """Each method by name, calibrated by the same rule at the recipe's target rate.
+def method_report(method: Method, logits: Tables, task: OpenSetTask, target_rate: float) -> EvaluationReport:
+    """A method on the logits of the network that it scores, calibrated to keep `target_rate` of validation images.
 
-    `pretrained` are the logits of the pretrained net, `finetuned` finds those of a fine-tune, and `trained` those of
-    a method that trains a network of its own. Raises ConfigError for logits that a method needs and that are not
-    there, CalibrationError for a network that has diverged.
+    Raises ConfigError for logits that it needs and that are not there, CalibrationError for a network that has
+    diverged.
     """
-    reports = {}
-    for method in methods:
-        logits = _logits_of(method, recipe, pretrained, finetuned, trained)
-        margin = fit_margin(method, logits, task.train.targets)
-        reports[method.name] = evaluate(dict(logits), margin, task, recipe.calibration.target_rate)
-    return reports
+    return evaluate(dict(logits), fit_margin(method, logits, task.train.targets), task, target_rate)
 
 
 def margins_of(logits: Tables, targets: np.ndarray) -> dict[str, Margin]:
@@ -65,17 +52,3 @@ def fit_margin(method: Method, logits: Tables, targets: np.ndarray) -> Margin:
             "only those of a pretraining are"
         )
     return method.fit(logits[TRAIN], np.asarray(targets))
-
-
-def _logits_of(
-    method: Method,
-    recipe: Recipe,
-    pretrained: Tables,
-    finetuned: Callable[[FinetuneConfig], Tables],
-    trained: Callable[[Method], Tables] | None,
-) -> Tables:
-    if method.train is not None:
-        if trained is None:
-            raise ConfigError(f"{method.name} trains a network of its own, and there is no folder for it here")
-        return trained(method)
-    return pretrained if method.finetune is None else finetuned(method.finetune(recipe.finetune))

@@ -1,4 +1,4 @@
-"""Methods side by side: which networks they score, by one rule, and how one with a network of its own joins them."""
+"""Methods side by side: which fine-tunes they score, and one rule for all."""
 
 from dataclasses import replace
 
@@ -7,9 +7,8 @@ import pytest
 
 from proser_core import finetunes
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.method import always
-from proser_core.baselines.tables import finetunes_of_methods, margins_of, method_reports
-from proser_core.config import FinetuneConfig, Recipe
+from proser_core.baselines.tables import finetunes_of_methods, margins_of, method_report
+from proser_core.config import FinetuneConfig
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, load_logits, save_logits
@@ -55,38 +54,18 @@ def test_fine_tunes_of_methods_are_each_there_once():
     assert finetunes_of_methods(OWN, twice) == [finetunes.paper(OWN)]
 
 
-def test_every_method_is_evaluated_on_its_own_network_by_one_rule():
-    task, recipe = small_task(), Recipe(finetune=OWN)
-    nets = {tuned: tables(seed, tuned.num_dummies) for seed, tuned in enumerate(finetunes_of_methods(OWN), start=1)}
-    methods = [METHODS[name] for name in ("MaxLogit", "PROSER", "PROSER, tuned", "Mixup")]
-    pretrained = tables(0)
-    reports = method_reports(methods, recipe, task, pretrained, nets.__getitem__)
-    assert list(reports) == [method.name for method in methods]
-    rate = recipe.calibration.target_rate
-    assert reports["MaxLogit"] == evaluate(pretrained, PlaceholderMargin(0.0), task, rate)
-    assert reports["PROSER"] == evaluate(nets[finetunes.paper(OWN)], placeholder_gap, task, rate)
-    assert reports["PROSER, tuned"] == evaluate(nets[finetunes.tuned(OWN)], PlaceholderMargin(0.0), task, rate)
-    assert reports["Mixup"] == evaluate(nets[finetunes.mixup_only(OWN)], placeholder_gap, task, rate)
-
-
-def own_network(task, recipe, folder):
-    """Stands for a generative method: known logits, and in one column what speaks for unknown."""
-    save_logits(tables(recipe.seed, 1), folder / "logits.npz")
-
-
-def test_a_method_with_a_network_of_its_own_is_one_more_method(tmp_path):
-    task, recipe = small_task(), Recipe(seed=7)
-    method = Method("OWN", "no paper", always(placeholder_gap), train=own_network)
-
-    def trained(one):
-        one.train(task, recipe, tmp_path)
-        return load_logits(tmp_path / "logits.npz")
-
-    assert finetunes_of_methods(OWN, [method]) == []
-    reports = method_reports([method], recipe, task, tables(0), pytest.fail, trained)
-    assert reports == {"OWN": evaluate(tables(7, 1), placeholder_gap, task, recipe.calibration.target_rate)}
-    with pytest.raises(ConfigError, match="OWN trains a network of its own"):
-        method_reports([method], recipe, task, tables(0), pytest.fail)
+@pytest.mark.parametrize(
+    ("name", "margin"),
+    [
+        ("MaxLogit", PlaceholderMargin(0.0)),
+        ("PROSER", placeholder_gap),
+        ("PROSER, tuned", PlaceholderMargin(0.0)),
+        ("Mixup", placeholder_gap),
+    ],
+)
+def test_every_method_is_evaluated_by_one_rule(name, margin):
+    task, logits = small_task(), tables(1, num_dummies=2)
+    assert method_report(METHODS[name], logits, task, 0.8) == evaluate(logits, margin, task, 0.8)
 
 
 def first_training_logit(training, targets):
@@ -103,7 +82,7 @@ def test_a_score_that_reads_training_logits_is_fitted_to_them_and_left_out_witho
     np.testing.assert_allclose(margin(logits["val"]), logits["val"].known[:, 0] - 4, rtol=1e-6)
     assert set(margins_of(without, targets)) == set(margins_of(logits, targets)) - {"shift", "OpenMax"}
     with pytest.raises(ConfigError, match="SHIFT is fitted to the logits of training images"):
-        method_reports([method], Recipe(), small_task(), without, pytest.fail)
+        method_report(method, without, small_task(), 0.95)
 
 
 def test_logits_of_training_images_are_a_part_that_may_be_missing(tmp_path):

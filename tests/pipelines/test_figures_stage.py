@@ -187,8 +187,8 @@ def test_the_page_holds_every_figure_and_what_stands_in_it(stored: Stored, tmp_p
     for line in (
         "- vanilla mixup: ",
         "Figure: `running_time.svg`",
-        "- Softmax: 0:0",
-        "1 epochs of pretraining, 1 more",
+        "- Softmax: ",
+        "1 epochs of pretraining (sgd, one_cycle at 0.05, batches of 32), 1 more",
     ):
         assert line in told
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from own_networks import NEAREST, nearest_means
 from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
 
+from pipelines.recipes import PRETRAINING
 from pipelines.reproduction import protocols
 from pipelines.reproduction.page import HTML
 from pipelines.reproduction.protocols import Column, Protocol, Study
@@ -22,15 +24,12 @@ from pipelines.reproduction.request import ReproduceRequest, facts
 from pipelines.reproduction.results import Result
 from proser_core import job as runner
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.max_logit import max_logit
-from proser_core.baselines.method import always
-from proser_core.config import FinetuneConfig, Recipe
-from proser_core.data.tasks import OpenSetTask
+from proser_core.config import FinetuneConfig
 from proser_core.errors import ConfigError, DataError, TrainingError
 from proser_core.jobs.files import read_json
 from proser_core.jobs.runner import RESULTS
-from proser_core.jobs.spec import FAILURE, LOGITS, PRETRAIN, TRIALS
-from proser_core.recognition.logits import PARTS, LogitTable, save_logits
+from proser_core.jobs.spec import FAILURE, PRETRAIN, TRIALS
+from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scoring import Margin
 
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
@@ -139,35 +138,32 @@ def test_methods_that_fine_tune_nothing_are_compared_by_themselves(folder: RunFo
     assert {row["method"] for row in numbers(text)} == {"Softmax", "MaxLogit"}
 
 
-def nearest_means(task: OpenSetTask, recipe: Recipe, folder: Path) -> None:
-    """Minus the distance of an image's pixels to the mean of each class, as logits."""
-    images, targets = np.asarray(task.train.images, np.float32), np.asarray(task.train.targets)
-    means = np.stack([images[targets == k].mean(axis=0).ravel() for k in range(task.num_known)])
-
-    def table(part: str) -> LogitTable:
-        pixels = np.asarray(getattr(task, part).images, np.float32).reshape(-1, means.shape[1])
-        distances = np.linalg.norm(pixels[:, None] - means, axis=2)
-        return LogitTable(-distances / 100, np.zeros((len(pixels), 0), np.float32))
-
-    save_logits({part: table(part) for part in PARTS}, folder / LOGITS)
-
-
 def test_a_method_with_a_network_of_its_own_stands_beside_the_others(
     folder: RunFolder, widened: tuple[int, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nearest = Method("Nearest mean", "here", always(max_logit), train=nearest_means)
-    monkeypatch.setitem(METHODS, nearest.name, nearest)
-    wanted = request(folder, "few", methods=("MaxLogit", nearest.name))
+    monkeypatch.setitem(METHODS, NEAREST.name, NEAREST)
+    wanted = request(folder, "few", methods=("MaxLogit", NEAREST.name))
     text = carry_out(wanted)[1]
-    aucs = [float(row["value"]) for row in numbers(text) if (row["method"], row["metric"]) == (nearest.name, AUROC)]
+    aucs = [float(row["value"]) for row in numbers(text) if (row["method"], row["metric"]) == (NEAREST.name, AUROC)]
     assert len(aucs) == 2
     assert min(aucs) > 0.5
     monkeypatch.setattr(nearest_means, "__code__", (lambda task, recipe, folder: 1 / 0).__code__)  # if it is called
-    assert carry_out(request(folder, "few", methods=("Softmax", nearest.name)))[0] == 0
+    assert carry_out(request(folder, "few", methods=("Softmax", NEAREST.name)))[0] == 0
     rows = [row for path in (folder.storage / "compare").glob("*/compared.json") for row in read_json(path)]
-    assert all("torch" in row["trained_on"][0] for row in rows if row["method"] == nearest.name)
-    with pytest.raises(ConfigError, match="Nearest mean trains a network of its own"):
-        reproduce(replace(wanted, jobs=folder.root / "none"), Console(file=io.StringIO()))
+    assert all("torch" in row["trained_on"][0] for row in rows if row["method"] == NEAREST.name)
+
+
+def test_job_files_leave_a_method_with_a_network_of_its_own_out_and_say_so(
+    folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(METHODS, NEAREST.name, NEAREST)
+    code, text = carry_out(request(folder, "few", methods=(), jobs=tmp_path / "jobs"))
+    assert code == 0
+    assert "left out: --jobs and --import-from carry a pretraining and its fine-tunes, and Nearest mean trains" in text
+    assert len(list((tmp_path / "jobs").glob("*/JOB.json"))) == 2
+    named = request(folder, "few", methods=("MaxLogit", NEAREST.name), jobs=tmp_path / "none")
+    with pytest.raises(ConfigError, match="Nearest mean trains a network of its own; leave it away"):
+        reproduce(named, Console(file=io.StringIO()))
 
 
 def test_a_method_that_cannot_be_calibrated_is_told_by_every_run(
@@ -186,8 +182,9 @@ def test_a_method_that_cannot_be_calibrated_is_told_by_every_run(
 
 
 def test_means_are_over_class_splits() -> None:
-    results = [Result("digits", split, "PROSER", {"auroc": value}, 1.0) for split, value in enumerate((0.5, 0.7))]
-    assert mean_metrics(results) == {"PROSER/auroc": pytest.approx(0.6)}
+    measured = ((0.5, 60.0), (0.7, 80.0), (0.6, 0.0))  # of the last nobody took the time
+    results = [Result("digits", split, "PROSER", {"auroc": auc}, time) for split, (auc, time) in enumerate(measured)]
+    assert mean_metrics(results) == {"PROSER/auroc": pytest.approx(0.6), "PROSER/seconds": 70}
 
 
 @pytest.mark.parametrize(
@@ -237,6 +234,18 @@ def test_outlier_sets_that_are_not_there_are_left_out_and_told(folder: RunFolder
     assert list(asked.left_out) == ["omniglot", "mnist-noise"]
     assert "omniglot was not found: no data directory was given; need omniglot/test-*" in asked.left_out["omniglot"]
     assert facts(wanted, [asked], [], {}, {}, bf16=False)["omniglot"] == "not measured: its images were not there"
+
+
+def test_a_report_names_the_schedule_and_that_strong_is_another_one_for_mnist(folder: RunFolder) -> None:
+    recipe = replace(tiny_recipe(), pretrain=PRETRAINING["strong"](), finetune=FinetuneConfig(epochs=2))
+    wanted = request(folder, "mnist-outliers", recipe=recipe)
+    told = facts(wanted, [wanted.asked("mnist-outliers")], [], {}, {}, bf16=False)
+    assert "600 epochs of pretraining (sgd, cosine_restarts at 0.1, batches of 128), 2 of fine" in told["schedule"]
+    assert "theirs for mnist has RandAugment 8" in told["schedule on MNIST"]
+    out = io.StringIO()
+    with pytest.raises(DataError, match="mnist was not found"):
+        reproduce(wanted, Console(file=out, width=400))
+    assert "mnist-outliers: --pretraining strong is Vaze et al.'s for CIFAR; theirs for mnist has" in out.getvalue()
 
 
 class TestAMachineWithoutRay:
