@@ -6,14 +6,14 @@ import torch
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
 from proser_core.data.batches import TrainingBatches
 from proser_core.learning import fit as fitting
-from proser_core.learning.objectives import ProserObjective
+from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
 from proser_core.learning.step import Arithmetic, GraphedStep
 from proser_core.networks.nets import BACKBONES, add_placeholders, make_closed_set_net
 
-from .helpers import NORMALISATION, labelled
+from .helpers import NORMALISATION, SIZE, labelled
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-SIZE, BATCH = 16, 8
+BATCH = 8
 
 
 def fitted(
@@ -21,20 +21,25 @@ def fitted(
     *,
     graphed: bool,
     network: NetworkConfig,
+    pretrain: bool = False,
     bf16: bool = False,
     resume_after: int | None = None,
     **options,
 ) -> dict:
     """The network's values after three epochs of four steps, the second and third from a checkpoint if asked."""
     cuda = torch.device("cuda", 0)
-    config = FinetuneConfig(epochs=3, batch_size=BATCH, lr=0.01, batch_use="all", averaging=0.9, **options)
+    config = FinetuneConfig(**{"epochs": 3, "batch_size": BATCH, "lr": 0.01, "averaging": 0.9, **options})
     make_step = GraphedStep if graphed else lambda step: step
     monkeypatch.setattr(fitting, "best_step", lambda step, device, capturable: make_step(step))
     states: list = []
 
     def run(resume):
         closed_set = make_closed_set_net(network, 3, SIZE, seed=0)
-        objective = ProserObjective(add_placeholders(closed_set, 5, seed=0), config, seed=0)
+        objective = (
+            CrossEntropyObjective(closed_set, label_smoothing=0.1)
+            if pretrain
+            else ProserObjective(add_placeholders(closed_set, 5, seed=0), config, seed=0)
+        )
         batches = TrainingBatches(
             labelled(4 * BATCH),
             DataConfig(image_size=SIZE, padding=2),
@@ -64,25 +69,30 @@ def _copied(value):
 
 
 @pytest.mark.parametrize("backbone", [name for name in BACKBONES if not name.endswith("_224")])
-def test_graphed_training_equals_eager_training(monkeypatch, backbone):
-    network = NetworkConfig(backbone=backbone)
-    eager = fitted(monkeypatch, graphed=False, network=network)
-    graphed = fitted(monkeypatch, graphed=True, network=network)
+@pytest.mark.parametrize(
+    "kind", [{"batch_use": "half"}, {"batch_use": "all"}, {"pretrain": True}], ids=["half", "all", "pretraining"]
+)
+def test_graphed_training_equals_eager_training(monkeypatch, kind, backbone):
+    eager, graphed = (
+        fitted(monkeypatch, graphed=graphed, network=NetworkConfig(backbone=backbone), **kind)
+        for graphed in (False, True)
+    )
     for name, value in eager.items():
         torch.testing.assert_close(graphed[name], value, rtol=1e-4, atol=1e-5, msg=name)
 
 
 def test_graphed_training_goes_on_from_a_checkpoint(monkeypatch):
-    network = NetworkConfig(dropout=0.2)
-    whole = fitted(monkeypatch, graphed=True, network=network)
-    resumed = fitted(monkeypatch, graphed=True, network=network, resume_after=0)
+    options = {"network": NetworkConfig(dropout=0.2), "batch_use": "all"}
+    whole = fitted(monkeypatch, graphed=True, **options)
+    resumed = fitted(monkeypatch, graphed=True, **options, resume_after=0)
     for name, value in whole.items():
         torch.testing.assert_close(resumed[name], value, rtol=1e-4, atol=1e-5, msg=name)
 
 
 @pytest.mark.parametrize(("bf16", "tolerance"), [(False, 1e-4), (True, 2e-2)])
 def test_graphed_training_with_muon_equals_eager_training(monkeypatch, bf16, tolerance):
-    options = {"network": NetworkConfig(), "bf16": bf16, "optimizer": "muon", "start": "scratch"}
+    network = NetworkConfig()
+    options = {"network": network, "batch_use": "all", "bf16": bf16, "optimizer": "muon", "start": "scratch"}
     eager, graphed = (fitted(monkeypatch, graphed=graphed, **options) for graphed in (False, True))
     for name, value in eager.items():
         torch.testing.assert_close(graphed[name], value, rtol=tolerance, atol=tolerance, msg=name)
