@@ -5,13 +5,15 @@
 
 Each OUT is a folder that `python -m proser_core.job` filled, for one split and seed. Without
 `--with`, every training is compared with the control of its own folder; with it, each training
-with the one of the same name in the partner folder.
+with the one of the same name in the partner folder, which must have the same prepared images. A
+training that is not on every side is left out, by name.
 """
 
 import argparse
 import json
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t
@@ -29,6 +31,13 @@ CONTROL = "cross-entropy control: MaxLogit"
 Rows = dict[str, dict[str, float]]
 
 
+class Results(NamedTuple):
+    """A folder's results.json: the key of its prepared images, and metrics by `training: method`."""
+
+    task: str
+    rows: Rows
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__.splitlines()[0])
@@ -37,7 +46,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--against", default=CONTROL, metavar="NAME", help=f"row to compare with ({CONTROL})")
     parser.add_argument("--test", action="store_true", help="test metrics, of a configuration that is frozen")
     options = parser.parse_args(arguments)
-    ours = _read_all(parser, options.folders)
+    found = _read_all(parser, options.folders)
+    ours = [results.rows for results in found]
     if options.partners is None:
         if any(options.against not in rows for rows in ours):
             parser.error(f"--against {options.against!r} is not in every folder; there are {', '.join(ours[0])}")
@@ -45,34 +55,59 @@ def main(arguments: list[str] | None = None) -> None:
     elif len(options.partners) != len(ours):
         parser.error(f"got {len(ours)} folders and {len(options.partners)} partners; each folder needs one")
     else:
-        theirs = _read_all(parser, options.partners)
+        partners = _read_all(parser, options.partners)
+        _refuse_other_images(parser, options, found, partners)
+        theirs = [results.rows for results in partners]
     metrics = TEST_METRICS if options.test else METRICS
     missing = [name for name in metrics if any(name not in row for rows in (*ours, *theirs) for row in rows.values())]
     if missing:
         parser.error(f"{missing[0]} is not among the metrics of every training; leave --test away, or give others")
+    if not in_all(ours, theirs):
+        parser.error("no training has a result in every folder and its partner; there are " + ", ".join(ours[0]))
     print(comparison(ours, theirs, metrics).markdown())
 
 
-def _read_all(parser: argparse.ArgumentParser, folders: list[Path]) -> list[Rows]:
+def _read_all(parser: argparse.ArgumentParser, folders: list[Path]) -> list[Results]:
+    found = []
     for folder in folders:
         try:
-            read_rows(folder)
+            found.append(read_results(folder))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             parser.error(f"{folder} has no readable results.json; need folders that `python -m proser_core.job` filled")
-    return [read_rows(folder) for folder in folders]
+    return found
 
 
-def read_rows(folder: Path) -> Rows:
-    """Metrics by `training: method` from a folder's results.json."""
-    trainings = json.loads((folder / "results.json").read_text())["trainings"]
-    return {
-        f"{name}: {method}": metrics for name, one in trainings.items() for method, metrics in one["methods"].items()
+def _refuse_other_images(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, ours: list[Results], theirs: list[Results]
+) -> None:
+    """Exit where a pair is not of one split: their difference would be the splits'."""
+    for folder, mine, partner, other in zip(options.folders, ours, options.partners, theirs, strict=True):
+        if mine.task != other.task:
+            parser.error(
+                f"{folder} has the prepared images {mine.task} and {partner} has {other.task}: another class split, "
+                "seed, copy of the data or code; give each folder the partner of its own split"
+            )
+
+
+def read_results(folder: Path) -> Results:
+    """What a folder's results.json says."""
+    results = json.loads((folder / "results.json").read_text())
+    rows = {
+        f"{name}: {method}": metrics
+        for name, one in results["trainings"].items()
+        for method, metrics in one["methods"].items()
     }
+    return Results(results["task"], rows)
+
+
+def in_all(ours: list[Rows], theirs: list[Rows]) -> list[str]:
+    """Names that every folder and every partner has, in the order of the first."""
+    return [name for name in ours[0] if all(name in rows for rows in (*ours, *theirs))]
 
 
 def comparison(ours: list[Rows], theirs: list[Rows], metrics: tuple[str, ...]) -> Table:
     """Mean of each metric in percent, and the mean paired difference with its 95 % interval in points."""
-    names = [name for name in ours[0] if all(name in rows for rows in (*ours, *theirs))]
+    names = in_all(ours, theirs)
     rows = []
     for name in names:
         cells: list[str] = []
@@ -82,7 +117,9 @@ def comparison(ours: list[Rows], theirs: list[Rows], metrics: tuple[str, ...]) -
             cells += [f"{values.mean():.1f}", difference_text(values - others)]
         rows.append((name, *cells))
     columns = [text for metric in metrics for text in (metric, "difference")]
-    return Table(f"{len(ours)} pairs", ("training: method", *columns), rows)
+    left_out = dict.fromkeys(name for rows_of in (*ours, *theirs) for name in rows_of if name not in names)
+    notes = (f"Left out, because not every folder has a result: {', '.join(left_out)}.",) if left_out else ()
+    return Table(f"{len(ours)} pairs", ("training: method", *columns), rows, notes)
 
 
 def difference_text(differences: np.ndarray) -> str:

@@ -12,18 +12,17 @@ from benchmarks.compare import CONTROL, METRICS, difference_text, main
 VALUES = {"cross-entropy control": [0.80, 0.82, 0.79], "dummies": [0.81, 0.84, 0.79]}
 
 
+def written(folder: Path, split: int, names: tuple[str, ...] = tuple(VALUES), failed: tuple[str, ...] = ()) -> str:
+    methods = {name: {"MaxLogit": dict.fromkeys(METRICS, VALUES[name][split])} for name in names}
+    trainings = {name: {"methods": {} if name in failed else methods[name]} for name in names}
+    folder.mkdir()
+    (folder / "results.json").write_text(json.dumps({"task": f"split {split}", "trainings": trainings}))
+    return str(folder)
+
+
 @pytest.fixture
 def folders(tmp_path: Path) -> list[str]:
-    names = []
-    for split in range(3):
-        trainings = {
-            name: {"methods": {"MaxLogit": dict.fromkeys(METRICS, values[split])}} for name, values in VALUES.items()
-        }
-        folder = tmp_path / f"out{split}"
-        folder.mkdir()
-        (folder / "results.json").write_text(json.dumps({"trainings": trainings}))
-        names.append(str(folder))
-    return names
+    return [written(tmp_path / f"out{split}", split) for split in range(3)]
 
 
 def test_every_training_stands_beside_the_control_of_its_own_split(
@@ -38,9 +37,41 @@ def test_every_training_stands_beside_the_control_of_its_own_split(
     assert rows["dummies: MaxLogit"][:2] == ["81.3", f"+1.0 ± {(high - low) / 2:.1f}"]
 
 
-def test_partners_are_compared_by_name(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    main([folders[0], "--with", folders[1]])
+def test_partners_are_compared_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = written(tmp_path / "ours", 0)
+    monkeypatch.setitem(VALUES, "dummies", [0.84])
+    main([ours, "--with", written(tmp_path / "theirs", 0)])
     assert "| dummies: MaxLogit | 81.0 | -3.0 |" in capsys.readouterr().out
+
+
+def test_partners_of_another_split_are_refused(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([folders[0], folders[1], "--with", folders[0], folders[2]])
+    assert stopped.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert f"{folders[1]} has the prepared images split 1 and {folders[2]} has split 2" in last
+
+
+@pytest.mark.parametrize("partnered", [True, False])
+def test_a_training_that_failed_in_one_folder_is_named(
+    tmp_path: Path, partnered: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, part = written(tmp_path / "whole", 0), written(tmp_path / "part", 0, failed=("dummies",))
+    main([whole, "--with", part] if partnered else [whole, part])
+    printed = capsys.readouterr().out
+    assert "| dummies: MaxLogit" not in printed
+    assert "Left out, because not every folder has a result: dummies: MaxLogit." in printed
+
+
+def test_what_has_nothing_in_common_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours = written(tmp_path / "ours", 0, names=("dummies",))
+    theirs = written(tmp_path / "theirs", 0, names=("cross-entropy control",))
+    with pytest.raises(SystemExit) as stopped:
+        main([ours, "--with", theirs])
+    assert stopped.value.code == 2
+    assert "no training has a result in every folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
