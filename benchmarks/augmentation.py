@@ -7,7 +7,7 @@ import torch
 from benchmarks.settings import Settings
 from benchmarks.setups import images, training_batches
 from benchmarks.tables import Report, Table, Target, comparison
-from benchmarks.timing import alternate, ratios, spread
+from benchmarks.timing import alternate, on_threads, ratios, spread
 from benchmarks.torchvision_loader import TransformedImages, loader
 from proser_core.data.tasks import Labelled
 
@@ -17,6 +17,11 @@ WORKER_COUNTS = (0, 1, 2)
 
 def run(settings: Settings) -> Report:
     """Seconds of one epoch of each data path; the DataLoader with its best number of workers."""
+    with on_threads(max(settings.thread_counts)):
+        return _run(settings)
+
+
+def _run(settings: Settings) -> Report:
     labelled, what = images(settings, 64 if settings.quick else 6400)
     seconds = {workers: _trial(labelled, settings, workers) for workers in WORKER_COUNTS}
     best = min(seconds, key=lambda workers: seconds[workers])
@@ -30,7 +35,9 @@ def run(settings: Settings) -> Report:
     }
     samples = alternate(variants, settings)
     ratio = spread(ratios(samples, PER_IMAGE, OURS))[0]
-    note = f"{what}; {PER_IMAGE} with {best} workers, the fastest of {WORKER_COUNTS}."
+    note = (
+        f"{what}; {PER_IMAGE} with {best} workers, the fastest of {WORKER_COUNTS}; {torch.get_num_threads()} threads."
+    )
     rates = Table(
         "Images a second",
         ("variant", "median", "q1", "q3"),

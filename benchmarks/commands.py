@@ -17,15 +17,23 @@ class Cost(NamedTuple):
     wall: float
 
 
-def cost_of(*arguments: str, folder: Path | None = None) -> Cost:
-    """Run `proser` with arguments in a folder; CPU seconds are its own and its children's."""
+def child_environment(**more: str) -> dict[str, str]:
+    """What a process of its own gets: this environment, this project to import from, and `more`."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    return {**os.environ, "PYTHONPATH": path, **more}
+
+
+def cost_of(*arguments: str, folder: Path | None = None, **environment: str) -> Cost:
+    """Run `proser` with arguments in a folder; CPU seconds are its own and its children's.
+
+    `environment` is set for it alone. Raises RuntimeError where it fails.
+    """
     code = "import sys; from pipelines.cli import main; sys.argv[0] = 'proser'; sys.exit(main())"
     start = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
+        env=child_environment(**environment),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

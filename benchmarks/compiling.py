@@ -7,15 +7,15 @@ import torch
 from benchmarks.settings import Settings
 from benchmarks.setups import one_batch, our_step
 from benchmarks.tables import Report, Table, comparison
-from benchmarks.timing import alternate
+from benchmarks.timing import alternate, on_threads
 
 EAGER, COMPILED = "eager", "torch.compile"
 
 
 def run(settings: Settings) -> Report:
     """Ratios in both precisions, and how long the first compiled step took."""
-    torch.set_num_threads(max(settings.thread_counts))
-    return Report([_compare(settings, bf16) for bf16 in (True, False)])
+    with on_threads(max(settings.thread_counts)):
+        return Report([_compare(settings, bf16) for bf16 in (True, False)])
 
 
 def _compare(settings: Settings, bf16: bool) -> Table:

@@ -1,6 +1,5 @@
 """The convolutions of classifier32 one by one: how fast the machine multiplies at best, in bf16."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from torch import nn
 
 from benchmarks.settings import Settings
 from benchmarks.setups import placeholder_net
+from benchmarks.timing import seconds_of
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,7 @@ class Convolution:
 
 def best_seconds(convolution: Convolution, settings: Settings) -> float:
     """The fastest of some calls: a peak is what the machine can do when nothing disturbs it."""
-    return min(_timed(convolution) for _ in range(3 if settings.quick else 20))
-
-
-def _timed(convolution: Convolution) -> float:
-    start = time.perf_counter()
-    convolution()
-    return time.perf_counter() - start
+    return min(seconds_of(convolution) for _ in range(3 if settings.quick else 20))
 
 
 def batch_sizes(settings: Settings) -> Iterator[int]:

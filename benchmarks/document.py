@@ -20,9 +20,11 @@ def filled(document: str, results: dict[str, Any]) -> str:
 
 
 def measured(results: dict[str, Any]) -> str:
-    """Environment, targets and every table as Markdown."""
-    about = "\n".join(f"- {name}: {value}" for name, value in results["environment"].items())
-    parts, targets = [about], []
+    """Environment, seconds that it took, targets and every table as Markdown."""
+    about = [f"- {name}: {value}" for name, value in results["environment"].items()]
+    seconds = {name: report["seconds"] for name, report in results["benchmarks"].items()}
+    each = ", ".join(f"{name} {value:.0f}" for name, value in seconds.items())
+    parts, targets = ["\n".join([*about, f"- seconds of all benchmarks: {sum(seconds.values()):.0f} ({each})"])], []
     for name, report in results["benchmarks"].items():
         parts.append(f"### {name}")
         parts += [Table(**table).markdown().rstrip() for table in report["tables"]]

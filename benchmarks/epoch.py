@@ -11,7 +11,7 @@ from benchmarks.released import ReleasedStep
 from benchmarks.settings import Settings
 from benchmarks.setups import arithmetic, images, placeholder_net, training_batches
 from benchmarks.tables import Report, Target, comparison
-from benchmarks.timing import alternate, ratios, spread
+from benchmarks.timing import alternate, on_threads, ratios, spread
 from benchmarks.torchvision_loader import loader
 from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import Labelled
@@ -25,7 +25,11 @@ WORKER_COUNTS = (0, 1, 2)
 
 def run(settings: Settings) -> Report:
     """Ratio of whole epochs, data and statistics included."""
-    torch.set_num_threads(max(settings.thread_counts))
+    with on_threads(max(settings.thread_counts)):
+        return _run(settings)
+
+
+def _run(settings: Settings) -> Report:
     labelled, what = images(settings, 48 if settings.quick else 2560)
     workers = _best_workers(labelled, settings)
     config = FinetuneConfig(epochs=1, batch_size=settings.batch_size)

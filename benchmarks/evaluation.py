@@ -1,19 +1,18 @@
-"""Metrics of all settings and thresholds at once against scikit-learn's, one after another."""
-
-from collections.abc import Callable
+"""Metrics of all settings and thresholds at once against scikit-learn's, one after another, and plain NumPy's."""
 
 import numpy as np
 from sklearn.metrics import f1_score, roc_auc_score
 
 from benchmarks.settings import Settings
 from benchmarks.setups import NUM_KNOWN
-from benchmarks.tables import Report, Table, Target, comparison
-from benchmarks.timing import alternate, ratios, spread
+from benchmarks.tables import Cell, Report, Table, Target, comparison
+from benchmarks.timing import Variants, alternate, ratios, spread
 from proser_core.data.splits import ClassSplit
 from proser_core.recognition.metrics import KnownRanks, macro_f1_curve
 from proser_core.recognition.scoring import OpenSetScores
 
-OURS, SCIKIT_LEARN = "at once", "scikit-learn"
+OURS, SCIKIT_LEARN, NUMPY = "at once", "scikit-learn", "NumPy, vectorised"
+SORT, HISTOGRAMS, WHOLE = "sort of the margins", "two histograms over thresholds and classes", "the whole"
 NUM_CLASSES, UNKNOWN_SETTINGS, NUM_THRESHOLDS = 100, (15, 30, 45, 60, 85), 101
 
 
@@ -48,6 +47,18 @@ class ScoredTestSet:
             aucs.append(float(roc_auc_score(unknown[rows], -margins[rows])))
         return aucs
 
+    def aucs_by_numpy(self) -> list[float]:
+        """The Mann-Whitney statistic of each setting, from the mean ranks of all of its images."""
+        margins, aucs = self.scores.margins, []
+        for unknown in self.unknown_rows:
+            rows = self.is_known | unknown
+            _, places, counts = np.unique(margins[rows], return_inverse=True, return_counts=True)
+            ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+            known = self.is_known[rows]
+            above = ranks[known].sum() - known.sum() * (known.sum() + 1) / 2
+            aucs.append(float(above / (known.sum() * unknown.sum())))
+        return aucs
+
     def curve_at_once(self) -> np.ndarray:
         """Macro-F1 at all thresholds."""
         scores = self.scores
@@ -62,20 +73,55 @@ class ScoredTestSet:
             curve.append(f1_score(self.targets, predictions, labels=labels, average="macro", zero_division=0))
         return np.array(curve)
 
+    def curve_by_numpy(self) -> np.ndarray:
+        """Predictions at all thresholds as one array [T, N], and all confusion tables from one histogram of it."""
+        scores, size = self.scores, NUM_KNOWN + 1
+        accepted = scores.margins >= self.thresholds[:, None]
+        predictions = np.where(accepted, scores.known_predictions, NUM_KNOWN)
+        cells = (np.arange(NUM_THRESHOLDS)[:, None] * size + self.targets) * size + predictions
+        tables = np.bincount(cells.ravel(), minlength=NUM_THRESHOLDS * size**2).reshape(-1, size, size)
+        hits, sizes = np.diagonal(tables, axis1=1, axis2=2), tables.sum(axis=1) + tables.sum(axis=2)
+        return np.divide(2 * hits, sizes, out=np.zeros(hits.shape), where=sizes > 0).mean(axis=1)
+
+    def parts_of_the_curve(self) -> Variants:
+        """What `curve_at_once` does with arrays as long as the images, by itself, and all of it."""
+        margins, width = self.scores.margins, NUM_KNOWN + 2
+        order = np.argsort(margins)
+        accepting = np.searchsorted(self.thresholds, margins[order], side="right") * width
+        guesses, targets = self.scores.known_predictions[order], self.targets[order]
+        cells = (NUM_THRESHOLDS + 1) * width
+        return {
+            SORT: lambda: np.argsort(margins),
+            HISTOGRAMS: lambda: [np.bincount(accepting + labels, minlength=cells) for labels in (guesses, targets)],
+            WHOLE: self.curve_at_once,
+        }
+
 
 def run(settings: Settings) -> Report:
     """Times, ratios and the largest difference of the results."""
     test = ScoredTestSet(settings)
-    auc_table, auc_target = _compare("AUC of five settings", test.aucs_at_once, test.aucs_by_scikit_learn, 10, settings)
+    aucs = {OURS: test.aucs_at_once, SCIKIT_LEARN: test.aucs_by_scikit_learn, NUMPY: test.aucs_by_numpy}
+    curves = {OURS: test.curve_at_once, SCIKIT_LEARN: test.curve_by_scikit_learn, NUMPY: test.curve_by_numpy}
+    auc_table, auc_target = _compare("AUC of five settings", aucs, 10, settings)
     title = f"Macro-F1 at {NUM_THRESHOLDS} thresholds"
-    f1_table, f1_target = _compare(title, test.curve_at_once, test.curve_by_scikit_learn, 1000, settings)
-    return Report([auc_table, f1_table], [auc_target, f1_target])
+    f1_table, f1_target = _compare(title, curves, 1000, settings)
+    return Report([auc_table, f1_table, _parts(title, test, settings)], [auc_target, f1_target])
 
 
-def _compare(
-    what: str, ours: Callable[[], object], theirs: Callable[[], object], bound: float, settings: Settings
-) -> tuple[Table, Target]:
-    difference = np.abs(np.asarray(ours()) - np.asarray(theirs())).max()
-    samples = alternate({OURS: ours, SCIKIT_LEARN: theirs}, settings)
+def _compare(what: str, variants: Variants, bound: float, settings: Settings) -> tuple[Table, Target]:
+    results = {name: np.asarray(call()) for name, call in variants.items()}
+    difference = max(np.abs(results[OURS] - result).max() for result in results.values())
+    samples = alternate(variants, settings)
     table = comparison(what, samples, SCIKIT_LEARN, (f"Largest absolute difference of the results: {difference:.1e}.",))
     return table, Target(f"{what} against scikit-learn", spread(ratios(samples, SCIKIT_LEARN, OURS))[0], bound)
+
+
+def _parts(what: str, test: ScoredTestSet, settings: Settings) -> Table:
+    samples = alternate(test.parts_of_the_curve(), settings)
+    rows: list[tuple[Cell, ...]] = [
+        (name, *spread([1000 * value for value in values]), 100 * spread(ratios(samples, name, WHOLE))[0])
+        for name, values in samples.items()
+    ]
+    columns = ("part", "median ms", "q1", "q3", "% of the whole")
+    note = "The rest: each image's place among the thresholds, arrays brought into the order of the margins, sums."
+    return Table(f"{what}, {OURS}: its parts", columns, rows, (note,))

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from benchmarks.settings import Settings
-from benchmarks.setups import NORMALISATION, training_batches
+from benchmarks.setups import training_batches
 from benchmarks.sweeps import MEGABYTE, mapped, memory
 from benchmarks.tables import Cell, Table, Target
 from proser_core.data.splits import ClassSplit
 from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
+from proser_core.jobs.probe import NORMALISATION
 
 WORKERS = (1, 2, 4)
 

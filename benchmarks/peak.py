@@ -3,49 +3,33 @@
 from collections.abc import Callable
 
 import torch
+from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.convolutions import Convolution, Shape, batch_sizes, best_seconds, shapes
 from benchmarks.settings import Settings
 from benchmarks.setups import closed_set_step, one_batch, our_step
-from benchmarks.tables import Report, Table, Target
-from benchmarks.timing import alternate, spread
+from benchmarks.tables import Cell, Report, Table, Target
+from benchmarks.timing import alternate, on_threads, seconds_of, spread
 
 CE, PROSER = "cross-entropy step", "PROSER step"
 
 
 def run(settings: Settings) -> Report:
     """Peak and share of it by number of threads, then a breakdown with the last of them."""
-    rows, targets, tables = [], [], []
+    rows: list[tuple[Cell, ...]] = []
+    targets, tables = [], []
     for threads in settings.thread_counts:
-        torch.set_num_threads(threads)
-        layers = _layers(settings)
-        peak, cached = (max(rates[size] for rates in layers.values()) for size in (0, 1))
-        steps = _steps(settings)
-        samples = alternate(steps, settings)
-        for name, step in steps.items():
-            flops = _flops(step)
-            rates = [flops / seconds / 1e9 for seconds in samples[name]]
-            median, low, high = spread(rates)
-            images = settings.batch_size / spread(samples[name])[0]
-            rows.append(
-                (
-                    name,
-                    threads,
-                    flops / 1e9,
-                    images,
-                    median,
-                    low,
-                    high,
-                    peak,
-                    100 * median / peak,
-                    100 * median / cached,
-                )
-            )
-            what = f"share of the measured convolution peak, {name}, {threads} thread{'s' if threads > 1 else ''}"
-            targets.append(Target(what, 100 * median / peak, 70, unit="%"))
-        tables.append(_layer_table(layers, peak, settings, threads))
+        with on_threads(threads):
+            layers = _layers(settings)
+            tables.append(_layer_table(layers, settings, threads))
+            for name, measured in _shares(settings, layers).items():
+                rows.append((name, threads, *measured))
+                what = f"share of the measured convolution peak, {name}, {threads} thread{'s' if threads > 1 else ''}"
+                targets.append(Target(what, measured[-2], 70, unit="%"))
+    with on_threads(settings.thread_counts[-1]):
+        tables += [_profile_table(name, step, settings) for name, step in _steps(settings).items()]
     columns = (
         "step",
         "threads",
@@ -60,9 +44,22 @@ def run(settings: Settings) -> Report:
     )
     note = "Peak: the best of the network's convolutions at the step's batch; cached: at a quarter of it."
     achieved = Table("bf16 training steps against the convolution peak", columns, rows, (note,))
-    return Report(
-        [achieved, *tables, *(_profile_table(name, step) for name, step in _steps(settings).items())], targets
-    )
+    return Report([achieved, *tables], targets)
+
+
+def _shares(settings: Settings, layers: dict[Shape, list[float]]) -> dict[str, tuple[float, ...]]:
+    """GFLOP, images a second, GFLOP/s with its quartiles, the peak, and the shares of it and of the cached one."""
+    steps, shares = _steps(settings), {}
+    for name, seconds in alternate(steps, settings).items():
+        flops, peak, cached = _flops(steps[name]), _peak(layers, 0), _peak(layers, 1)
+        median, low, high = spread([flops / each / 1e9 for each in seconds])
+        images = settings.batch_size / spread(seconds)[0]
+        shares[name] = (flops / 1e9, images, median, low, high, peak, 100 * median / peak, 100 * median / cached)
+    return shares
+
+
+def _peak(layers: dict[Shape, list[float]], size: int) -> float:
+    return max(rates[size] for rates in layers.values())
 
 
 def _steps(settings: Settings) -> dict[str, Callable[[], None]]:
@@ -88,7 +85,8 @@ def _layers(settings: Settings) -> dict[Shape, list[float]]:
     return rates
 
 
-def _layer_table(layers: dict[Shape, list[float]], peak: float, settings: Settings, threads: int) -> Table:
+def _layer_table(layers: dict[Shape, list[float]], settings: Settings, threads: int) -> Table:
+    peak = _peak(layers, 0)
     counts = {shape: shapes(settings).count(shape) for shape in layers}
     work = sum(shape.flops * count for shape, count in counts.items())
     rows = [
@@ -104,16 +102,20 @@ def _layer_table(layers: dict[Shape, list[float]], peak: float, settings: Settin
     return Table(f"Convolutions alone, forward and backward, {threads} thread(s)", columns, rows, (note,))
 
 
-def _profile_table(name: str, step: Callable[[], None], most: int = 14) -> Table:
-    """Share of self time by operation in one profiled step."""
+def _profile_table(name: str, step: Callable[[], None], settings: Settings, most: int = 14) -> Table:
+    """Share of self time by operation in one profiled step: the device's own, where it is a GPU."""
     step()
-    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+    on_gpu = settings.device == "cuda"
+    with profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]) as profiled:
         step()
-    events = sorted(profiled.key_averages(), key=lambda event: -event.self_cpu_time_total)
-    total = sum(event.self_cpu_time_total for event in events)
-    rows = [
-        (event.key, event.count, event.self_cpu_time_total / 1000, 100 * event.self_cpu_time_total / total)
-        for event in events[:most]
+        seconds_of(lambda: None)  # waits for the GPU
+    # a GPU's kernels are events of their own beside the operations that launched them; they would count twice
+    events = [event for event in profiled.key_averages() if event.device_type == DeviceType.CPU]
+    times = [event.self_device_time_total if on_gpu else event.self_cpu_time_total for event in events]
+    longest = sorted(zip(times, events, strict=True), key=lambda pair: -pair[0])[:most]
+    rows: list[tuple[Cell, ...]] = [
+        (event.key, event.count, microseconds / 1000, 100 * microseconds / sum(times))
+        for microseconds, event in longest
     ]
-    threads = torch.get_num_threads()
-    return Table(f"Where a {name} spends its time, {threads} thread(s)", ("operation", "calls", "ms", "%"), rows)
+    where = settings.device if on_gpu else f"{torch.get_num_threads()} thread(s)"
+    return Table(f"Where a {name} spends its time, {where}", ("operation", "calls", "ms", "%"), rows)

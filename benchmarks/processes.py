@@ -25,7 +25,7 @@ class Group(AbstractContextManager["Group"]):
         self._orders = [context.SimpleQueue() for _ in range(size)]
         self._answers = context.Queue()
         self.images_per_step = settings.batch_size * (1 if ddp else size)
-        world = (size, _free_port()) if ddp else (1, 0)
+        world = (size, free_port()) if ddp else (1, 0)
         before = os.environ.get("OMP_WAIT_POLICY")
         _set("OMP_WAIT_POLICY", wait_policy)  # a child reads it when it loads torch
         self._processes = [
@@ -73,7 +73,8 @@ def _serve(rank: int, world: tuple[int, int], threads: int, settings: Settings, 
     os._exit(0)  # taking a gloo group down can hang; all answers have been read
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nothing listens on."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

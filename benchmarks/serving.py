@@ -4,7 +4,6 @@ import asyncio
 import base64
 import io
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,12 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unittest import mock
 
 import aiohttp
 import numpy as np
 import psutil
 from PIL import Image
 
+from benchmarks.processes import free_port
 from benchmarks.settings import Settings
 from benchmarks.tables import Cell, Report, Table, Target
 from benchmarks.timing import spread
@@ -28,6 +29,7 @@ from pipelines.tracking.registry import CHAMPION, register, run_of_its_own
 from pipelines.tracking.server import connect
 from proser_core.config import to_json
 from proser_core.data.splits import ClassSplit
+from proser_core.jobs.probe import NORMALISATION
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -75,24 +77,29 @@ class Load:
 
 
 def run(settings: Settings) -> Report:
-    """Both servers up, the same load on each in turn."""
-    requests, rounds = (40, 1) if settings.quick else (800, 3)
+    """Both servers up, the same load on each in turn; the tracking server is as before afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder}/mlflow.db"
-        second = _register(Path(folder), settings)
-        files = _files(settings)
-        ours, others = _ours(files), [_theirs(files, workers) for workers in WORKERS]
-        servers = [ours, *others]
-        with ExitStack() as stack:
-            for server in servers:
-                stack.enter_context(_running(server, Path(folder)))
-                _load(server, 8, requests // 4)  # warm
-            found: dict[tuple[str, int], list[Load]] = {(s.name, n): [] for n in CLIENTS for s in servers}
-            for clients in CLIENTS:
-                for _ in range(rounds):
-                    for server in servers:
-                        found[server.name, clients].append(_load(server, clients, requests))
-            moved = _load(ours, MOVED_WITH, 2 * requests, lambda: _move(second))
+        place = Path(folder)
+        with mock.patch.dict(os.environ, MLFLOW_TRACKING_URI=f"sqlite:///{place}/mlflow.db"):
+            return _run(settings, place)
+
+
+def _run(settings: Settings, folder: Path) -> Report:
+    requests, rounds = (40, 1) if settings.quick else (800, 3)
+    second = _register(folder, settings)
+    files = _files(settings)
+    ours, others = _ours(files), [_theirs(files, workers) for workers in WORKERS]
+    servers = [ours, *others]
+    with ExitStack() as stack:
+        for server in servers:
+            stack.enter_context(_running(server, folder))
+            _load(server, 8, requests // 4)  # warm
+        found: dict[tuple[str, int], list[Load]] = {(s.name, n): [] for n in CLIENTS for s in servers}
+        for clients in CLIENTS:
+            for _ in range(rounds):
+                for server in servers:
+                    found[server.name, clients].append(_load(server, clients, requests))
+        moved = _load(ours, MOVED_WITH, 2 * requests, lambda: _move(second))
     rows: list[tuple[Cell, ...]] = []
     for (name, clients), loads in found.items():
         rates = spread([load.rate for load in loads])
@@ -165,7 +172,7 @@ def _register(folder: Path, settings: Settings) -> str:
         image_size=settings.image_size,
         split=ClassSplit(tuple(range(NUM_CLASSES)), (), ()),
         class_names=tuple(f"class {number}" for number in range(NUM_CLASSES)),
-        normalisation=((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)),
+        normalisation=NORMALISATION,
         margin=PlaceholderMargin(0.0),
         calibration=Calibration(0.0, 0.95, 0.95, 100, (0.9, 1.0)),
         recipe=to_json(recipe),
@@ -189,13 +196,13 @@ def _files(settings: Settings) -> list[bytes]:
 
 
 def _ours(files: list[bytes]) -> Server:
-    root = f"http://{LOCAL}:{(port := _free_port())}"
+    root = f"http://{LOCAL}:{(port := free_port())}"
     command = [sys.executable, "-m", "pipelines.cli", "serve", URI, "--port", str(port), "--reload-pause", "0.5"]
     return Server("proser serve", command, f"{root}/predict", f"{root}/health", files, "image/png")
 
 
 def _theirs(files: list[bytes], workers: int) -> Server:
-    root = f"http://{LOCAL}:{(port := _free_port())}"
+    root = f"http://{LOCAL}:{(port := free_port())}"
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", URI, "--env-manager", "local"]
     command += ["--port", str(port), "--host", LOCAL, "--workers", str(workers)]
     bodies = [
@@ -239,9 +246,3 @@ def _answers(address: str) -> bool:
         urllib.request.urlopen(address, timeout=5).close()
         return True
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOCAL, 0))
-        return int(probe.getsockname()[1])

@@ -12,6 +12,7 @@ from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig, Optimi
 from proser_core.data.batches import BatchDraw, BatchSlice, TrainingBatches, half_slices
 from proser_core.data.sources import load_images
 from proser_core.data.tasks import Labelled
+from proser_core.jobs.probe import NORMALISATION
 from proser_core.learning.averaging import WeightAverage
 from proser_core.learning.mixup import MixDraw
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
@@ -21,7 +22,6 @@ from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_clo
 
 NUM_KNOWN, NUM_DUMMIES = 15, 5
 PAPER = FinetuneConfig()
-NORMALISATION = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
 def arithmetic(settings: Settings, bf16: bool) -> Arithmetic:

@@ -3,13 +3,11 @@
 Beside it one pretraining step, by the optimizer.
 """
 
-import torch
-
 from benchmarks.kernels import OperationCount, count_kernels
 from benchmarks.settings import Settings
 from benchmarks.setups import closed_set_step, one_batch, our_step, released_step
 from benchmarks.tables import Report, Table, Target, comparison
-from benchmarks.timing import Samples, Variants, alternate, ratios, spread
+from benchmarks.timing import Samples, alternate, on_threads, ratios, spread
 from pipelines.recipes import fast, short
 
 OURS, RELEASED = "ours", "released form"
@@ -51,7 +49,8 @@ def _threads(settings: Settings, threads: int) -> str:
 def _measure(settings: Settings, bf16: bool, threads: int) -> Samples:
     batch, ours, released = one_batch(settings), our_step(settings, bf16), released_step(settings, bf16)
     variants = {OURS: lambda: ours(batch), RELEASED: lambda: released(batch.images, batch.targets)}
-    return _alternate_on(threads, variants, settings)
+    with on_threads(threads):
+        return alternate(variants, settings)
 
 
 def _measure_optimizers(settings: Settings, bf16: bool, size: int) -> Samples:
@@ -59,16 +58,8 @@ def _measure_optimizers(settings: Settings, bf16: bool, size: int) -> Samples:
     for name, config in {SGD: short(), MUON: fast()}.items():
         step = closed_set_step(settings, bf16, config)
         variants[name] = lambda step=step: step(batch)
-    return _alternate_on(1, variants, settings)
-
-
-def _alternate_on(threads: int, variants: Variants, settings: Settings) -> Samples:
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with on_threads(1):
         return alternate(variants, settings)
-    finally:
-        torch.set_num_threads(before)
 
 
 def operation_counts(settings: Settings) -> dict[str, OperationCount]:

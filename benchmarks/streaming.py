@@ -7,7 +7,7 @@ import contextlib
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from PIL import Image
 
 from benchmarks.settings import Settings
 from benchmarks.setups import NUM_KNOWN, images, our_step, training_batches
+from benchmarks.sweeps import MEGABYTE
 from benchmarks.tables import Report, Table
 from pipelines.cluster import Cluster
 from pipelines.streaming import RayImages
@@ -30,7 +31,6 @@ from proser_core.data.tasks import Labelled
 
 ON_DISK, SIZE = 128, 64  # pixels of a JPEG file, and of the image that is trained on
 TRAINED_STEPS = 12
-MEGABYTE = 1 << 20
 
 
 class Rates(NamedTuple):
@@ -88,17 +88,27 @@ def _cost(place: Path, settings: Settings, streamed: bool) -> tuple[float, ...]:
     answers, begin = context.SimpleQueue(), context.Event()
     process = context.Process(target=_serve, args=(place, settings, streamed, begin, answers))
     process.start()
-    trainer, ray = 0.0, 0.0
-    while answers.empty():
-        if not process.is_alive():
-            raise RuntimeError("a benchmark process ended early; its error stands above")
-        if begin.wait(0.2):
-            time.sleep(0.2)
-            own, beside = _memory(process.pid or 0)
-            trainer, ray = max(trainer, own), max(ray, beside)
-    batches, training = answers.get(), answers.get()
+    peaks: list[tuple[float, float]] = [(0.0, 0.0)]
+
+    def look() -> None:
+        if begin.is_set():
+            peaks.append(_memory(process.pid or 0))
+
+    batches = _answer(process, answers, look)
+    training = _answer(process, answers)
     process.join()
+    trainer, ray = map(max, zip(*peaks, strict=True))
     return (trainer, ray, *Rates(*batches, training))
+
+
+def _answer(process: Any, answers: Any, look: Callable[[], None] = lambda: None) -> Any:
+    """The next answer of a process; meanwhile `look` is called. Raises RuntimeError where it ends without one."""
+    while answers.empty():
+        if not process.is_alive() and answers.empty():
+            raise RuntimeError("a benchmark process ended early; its error stands above")
+        time.sleep(0.2)
+        look()
+    return answers.get()
 
 
 def _memory(pid: int) -> tuple[float, float]:

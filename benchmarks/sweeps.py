@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 import signal
 import subprocess
@@ -12,11 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.commands import child_environment
 from benchmarks.driven import JOBS, PARTS
 from proser_core.jobs.spec import TRIALS, Job
 from proser_core.jobs.store import MANIFEST
 
-ROOT = Path(__file__).parent.parent
 MEGABYTE = 1 << 20
 Look = Callable[[int], None]
 
@@ -89,8 +88,7 @@ class SweepFolder:
         return Sweep(wall, dict(self._parts()), *peaks)
 
     def _environment(self) -> dict[str, str]:
-        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-        return {**os.environ, "PYTHONPATH": path, "MLFLOW_TRACKING_URI": f"sqlite:///{self.database}"}
+        return child_environment(MLFLOW_TRACKING_URI=f"sqlite:///{self.database}")
 
     def _parts(self) -> Iterator[tuple[str, tuple[float, float]]]:
         path = self.place / PARTS

@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -21,19 +22,31 @@ def alternate(variants: Variants, settings: Settings, warmup: int = 1) -> Sample
     for call in variants.values():
         for _ in range(warmup):
             call()
-    calls = {name: _calls_for(_seconds(call, 1), settings) for name, call in variants.items()}
+    calls = {name: _calls_for(seconds_of(call), settings) for name, call in variants.items()}
     samples: Samples = {name: [] for name in variants}
     for _ in range(settings.rounds):
         for name, call in variants.items():
-            samples[name].append(_seconds(call, calls[name]) / calls[name])
+            samples[name].append(seconds_of(call, calls[name]) / calls[name])
     return samples
+
+
+@contextmanager
+def on_threads(threads: int) -> Iterator[None]:
+    """So many threads of torch while it is open, and then as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _calls_for(seconds: float, settings: Settings) -> int:
     return max(1, math.ceil(settings.sample_seconds / max(seconds, 1e-7)))
 
 
-def _seconds(call: Callable[[], object], calls: int) -> float:
+def seconds_of(call: Callable[[], object], calls: int = 1) -> float:
+    """Seconds of so many calls, until a GPU has done its part of them."""
     _wait_for_gpu()
     start = time.perf_counter()
     for _ in range(calls):

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import v2
 
-from benchmarks.setups import NORMALISATION
 from proser_core.data.tasks import Labelled
+from proser_core.jobs.probe import NORMALISATION
 
 
 def transforms(size: int) -> v2.Compose:

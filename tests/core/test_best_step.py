@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from .helpers import CPU, finetune_config, tiny_net, training_batches
 from proser_core.data.batches import TrainingBatches
 from proser_core.learning import fit as fitting
 from proser_core.learning import step as stepping
 from proser_core.learning.objectives import ProserObjective
 from proser_core.learning.step import Arithmetic, best_step
+
+from .helpers import CPU, finetune_config, tiny_net, training_batches
 
 
 class Captured:

@@ -218,6 +218,17 @@ def test_without_a_command_the_recipes_are_named(
     assert "digits" in capsys.readouterr().out
 
 
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from pipelines.cli import main; sys.argv = ['proser', '--help']; main(); "
+        "heavy = {'torch', 'ray', 'mlflow', 'pandas', 'sklearn', 'matplotlib'}; "
+        "print('loaded:', *sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "digits" in done.stdout
+    assert done.stdout.splitlines()[-1] == "loaded:"
+
+
 def test_draw_writes_the_graph_with_the_six_stages(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,19 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import USUAL
 from benchmarks.document import filled
 from benchmarks.tables import Table, Target, comparison, targets_table
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def quick_run(tmp_path_factory) -> tuple[str, dict]:
-    path = tmp_path_factory.mktemp("benchmarks") / "benchmark.json"
-    command = [sys.executable, "-m", "benchmarks", "step", "evaluation", "--quick", "--json", str(path)]
+def quick(path: Path, *names: str) -> tuple[str, dict]:
+    """What the named benchmarks print and store, or all of the usual ones."""
+    command = [sys.executable, "-m", "benchmarks", *names, "--quick", "--json", str(path)]
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory) -> tuple[str, dict]:
+    return quick(tmp_path_factory.mktemp("benchmarks") / "benchmark.json", "step", "evaluation")
 
 
 def test_the_environment_is_printed_and_stored(quick_run):
@@ -30,8 +35,16 @@ def test_the_environment_is_printed_and_stored(quick_run):
 
 
 def test_every_row_has_a_cell_for_each_column(quick_run):
-    stored = quick_run[1]["benchmarks"]
-    assert list(stored) == ["step", "evaluation"]
+    check_cells(quick_run[1]["benchmarks"], ["step", "evaluation"])
+
+
+@pytest.mark.slow
+def test_all_that_make_benchmark_runs_runs(tmp_path):
+    check_cells(quick(tmp_path / "benchmark.json")[1]["benchmarks"], list(USUAL))
+
+
+def check_cells(stored: dict, names: list[str]) -> None:
+    assert list(stored) == names
     for report in stored.values():
         assert report["tables"]
         for table in report["tables"]:
@@ -47,7 +60,10 @@ def test_every_target_has_a_measurement_and_a_verdict(quick_run):
 
 
 def test_results_are_equal_to_scikit_learns(quick_run):
-    tables = quick_run[1]["benchmarks"]["evaluation"]["tables"]
+    tables = quick_run[1]["benchmarks"]["evaluation"]["tables"][:2]
+    assert all(
+        {"at once", "scikit-learn", "NumPy, vectorised"} == {row[0] for row in table["rows"]} for table in tables
+    )
     differences = [float(table["notes"][0].rpartition(" ")[2].rstrip(".")) for table in tables]
     assert max(differences) < 1e-12
 
@@ -59,6 +75,8 @@ def test_a_document_is_filled_between_its_marks_and_again(quick_run):
     assert once.endswith("after\n")
     assert "nothing yet" not in once
     assert "### evaluation" in once
+    seconds = {name: report["seconds"] for name, report in quick_run[1]["benchmarks"].items()}
+    assert f"- seconds of all benchmarks: {sum(seconds.values()):.0f} (step {seconds['step']:.0f}, " in once
     assert filled(once, quick_run[1]) == once
 
 
