@@ -4,33 +4,42 @@ import argparse
 import importlib
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 USUAL = ("step", "epoch", "peak", "augmentation", "evaluation", "scaling", "growth", "cuda", "startup")
-BY_NAME = ("compiling", "cached", "streaming", "sweep_overhead", "many_trials", "serving")
+BY_NAME = ("compiling", "cached", "streaming", "sweep_overhead", "many_trials", "gpu_trials", "serving")
 """Slow ones, which run only when they are named."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the named benchmarks, or all of the usual ones."""
+    """Run the named benchmarks, or all of the usual ones; exit code 2 where one cannot run here, before any does."""
     options = _parser().parse_args(arguments)
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch is loaded, below
     from benchmarks.environment import environment
     from benchmarks.settings import Settings
     from benchmarks.tables import Target, targets_table
+    from proser_core.errors import ConfigError
     from proser_core.memory import keep_freed_memory
 
     keep_freed_memory()  # as training does
     settings = Settings(options.quick, options.device, options.data_dir)
+    benchmarks = {name: importlib.import_module(f"benchmarks.{name}") for name in options.names or USUAL}
+    try:
+        for benchmark in benchmarks.values():
+            getattr(benchmark, "check", lambda settings: None)(settings)
+    except ConfigError as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        sys.exit(2)
     about: dict[str, Any] = environment() | {"quick": options.quick, "device": options.device}
     print("\n".join(f"- {name}: {value}" for name, value in about.items()), flush=True)
     results: dict[str, Any] = {}
     targets: list[Target] = []
-    for name in options.names or USUAL:
+    for name, benchmark in benchmarks.items():
         start = time.perf_counter()
-        report = importlib.import_module(f"benchmarks.{name}").run(settings)
+        report = benchmark.run(settings)
         seconds = time.perf_counter() - start
         print(f"\n## {name} ({seconds:.0f} s)\n", *(t.markdown() for t in report.tables), sep="\n", flush=True)
         results[name] = report.to_json() | {"seconds": seconds}

@@ -15,11 +15,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from benchmarks.driven import SIMULATED
 from benchmarks.settings import Settings
 from benchmarks.simulated import EPOCH_SECONDS, simulated
 from benchmarks.sweeps import MEGABYTE, Sweep, SweepFolder
 from benchmarks.tables import Cell, Report, Table, Target
+from benchmarks.timing import on_threads
 from proser_core.jobs.spec import TRIALS, Job
 from proser_core.jobs.store import MANIFEST
 from proser_core.jobs.worker import run_job
@@ -161,7 +164,7 @@ def _targets(sizes: list[Measured]) -> list[Target]:
 def _alone(jobs: list[Job], place: Path) -> float:
     """Median milliseconds of simulated trainings one after another in this process."""
     seconds = []
-    with simulated():
+    with simulated(), on_threads(torch.get_num_threads()):  # a job sets its own
         for job in jobs:
             start = time.perf_counter()
             run_job(replace(job, folder=str(place / Path(job.folder).name)), lambda metrics: None)
