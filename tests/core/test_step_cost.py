@@ -72,7 +72,7 @@ def test_rand_augment_loops_over_kinds_of_operations_and_not_over_images():
     few, many = augmented(len(kinds)), augmented(len(images))
     assert few == many
     present = sum(1 + operation.signed for operation in OPERATIONS.values())
-    assert few.num_host_reads == present
+    assert few.num_host_reads <= present
     assert few.num_kernels <= 250
 
 
