@@ -19,6 +19,8 @@ import numpy as np
 from scipy.stats import t
 
 from benchmarks.tables import Table
+from proser_core.jobs.spec import PREPARE
+from proser_core.jobs.store import find
 
 METRICS = ("dev/auroc", "dev/macro_f1", "dev/closed_set_accuracy")
 TEST_METRICS = (
@@ -32,9 +34,9 @@ Rows = dict[str, dict[str, float]]
 
 
 class Results(NamedTuple):
-    """A folder's results.json: the key of its prepared images, and metrics by `training: method`."""
+    """What a folder holds: the digest of its prepared images, and metrics by `training: method`."""
 
-    task: str
+    images: str
     rows: Rows
 
 
@@ -73,7 +75,10 @@ def _read_all(parser: argparse.ArgumentParser, folders: list[Path]) -> list[Resu
         try:
             found.append(read_results(folder))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            parser.error(f"{folder} has no readable results.json; need folders that `python -m proser_core.job` filled")
+            parser.error(
+                f"{folder} has no readable results.json or prepared images; need folders that "
+                "`python -m proser_core.job` filled"
+            )
     return found
 
 
@@ -82,22 +87,25 @@ def _refuse_other_images(
 ) -> None:
     """Exit where a pair is not of one split: their difference would be the splits'."""
     for folder, mine, partner, other in zip(options.folders, ours, options.partners, theirs, strict=True):
-        if mine.task != other.task:
+        if mine.images != other.images:
             parser.error(
-                f"{folder} has the prepared images {mine.task} and {partner} has {other.task}: another class split, "
-                "seed, copy of the data or code; give each folder the partner of its own split"
+                f"{folder} and {partner} were trained on other images: another class split, seed, size or data set; "
+                "give each folder the partner of its own split"
             )
 
 
 def read_results(folder: Path) -> Results:
-    """What a folder's results.json says."""
+    """What a folder's results.json says, and on what images. Raises FileNotFoundError where these are not there."""
     results = json.loads((folder / "results.json").read_text())
+    prepared = find(folder / PREPARE / results["task"])
+    if prepared is None:
+        raise FileNotFoundError(folder / PREPARE)
     rows = {
         f"{name}: {method}": metrics
         for name, one in results["trainings"].items()
         for method, metrics in one["methods"].items()
     }
-    return Results(results["task"], rows)
+    return Results(prepared.digest, rows)
 
 
 def in_all(ours: list[Rows], theirs: list[Rows]) -> list[str]:
@@ -118,7 +126,7 @@ def comparison(ours: list[Rows], theirs: list[Rows], metrics: tuple[str, ...]) -
         rows.append((name, *cells))
     columns = [text for metric in metrics for text in (metric, "difference")]
     left_out = dict.fromkeys(name for rows_of in (*ours, *theirs) for name in rows_of if name not in names)
-    notes = (f"Left out, because not every folder has a result: {', '.join(left_out)}.",) if left_out else ()
+    notes = (f"Left out, because not every folder has a result: {'; '.join(left_out)}.",) if left_out else ()
     return Table(f"{len(ours)} pairs", ("training: method", *columns), rows, notes)
 
 

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from benchmarks.compare import CONTROL, METRICS, difference_text, main
+from proser_core.jobs.store import seal
 
 VALUES = {"cross-entropy control": [0.80, 0.82, 0.79], "dummies": [0.81, 0.84, 0.79]}
 
@@ -15,8 +16,12 @@ VALUES = {"cross-entropy control": [0.80, 0.82, 0.79], "dummies": [0.81, 0.84, 0
 def written(folder: Path, split: int, names: tuple[str, ...] = tuple(VALUES), failed: tuple[str, ...] = ()) -> str:
     methods = {name: {"MaxLogit": dict.fromkeys(METRICS, VALUES[name][split])} for name in names}
     trainings = {name: {"methods": {} if name in failed else methods[name]} for name in names}
-    folder.mkdir()
-    (folder / "results.json").write_text(json.dumps({"task": f"split {split}", "trainings": trainings}))
+    key = f"{folder.name} {split}"  # it has the times of the data's files in it, which are no matter here
+    prepared = folder / "prepare" / key
+    prepared.mkdir(parents=True)
+    (prepared / "images").write_text(f"of split {split}")
+    seal(prepared, {})
+    (folder / "results.json").write_text(json.dumps({"task": key, "trainings": trainings}))
     return str(folder)
 
 
@@ -51,7 +56,7 @@ def test_partners_of_another_split_are_refused(folders: list[str], capsys: pytes
         main([folders[0], folders[1], "--with", folders[0], folders[2]])
     assert stopped.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert f"{folders[1]} has the prepared images split 1 and {folders[2]} has split 2" in last
+    assert f"{folders[1]} and {folders[2]} were trained on other images" in last
 
 
 @pytest.mark.parametrize("partnered", [True, False])
