@@ -44,6 +44,7 @@ def test_what_cannot_be_measured_is_refused_in_one_line(
     assert len(error.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_few_digits_go_through_the_runner_and_a_pool() -> None:
     threads = torch.get_num_threads()
     report = gpu_trials.run(Settings(quick=True))
