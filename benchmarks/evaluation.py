@@ -8,11 +8,11 @@ from benchmarks.setups import NUM_KNOWN
 from benchmarks.tables import Cell, Report, Table, Target, comparison
 from benchmarks.timing import Variants, alternate, ratios, spread
 from proser_core.data.splits import ClassSplit
-from proser_core.recognition.metrics import KnownRanks, macro_f1_curve
+from proser_core.recognition.metrics import KnownRanks, count_up_to, macro_f1_curve
 from proser_core.recognition.scoring import OpenSetScores
 
 OURS, SCIKIT_LEARN, NUMPY = "at once", "scikit-learn", "NumPy, vectorised"
-SORT, HISTOGRAMS, WHOLE = "sort of the margins", "two histograms over thresholds and classes", "the whole"
+PLACES, HISTOGRAMS, WHOLE = "places among the thresholds", "two histograms over thresholds and classes", "the whole"
 NUM_CLASSES, UNKNOWN_SETTINGS, NUM_THRESHOLDS = 100, (15, 30, 45, 60, 85), 101
 
 
@@ -85,14 +85,13 @@ class ScoredTestSet:
 
     def parts_of_the_curve(self) -> Variants:
         """What `curve_at_once` does with arrays as long as the images, by itself, and all of it."""
-        margins, width = self.scores.margins, NUM_KNOWN + 2
-        order = np.argsort(margins)
-        accepting = np.searchsorted(self.thresholds, margins[order], side="right") * width
-        guesses, targets = self.scores.known_predictions[order], self.targets[order]
+        margins, thresholds, width = self.scores.margins, np.sort(self.thresholds), NUM_KNOWN + 2
+        accepting = count_up_to(thresholds, margins) * width
         cells = (NUM_THRESHOLDS + 1) * width
+        labels = (self.scores.known_predictions, self.targets)
         return {
-            SORT: lambda: np.argsort(margins),
-            HISTOGRAMS: lambda: [np.bincount(accepting + labels, minlength=cells) for labels in (guesses, targets)],
+            PLACES: lambda: count_up_to(thresholds, margins),
+            HISTOGRAMS: lambda: [np.bincount(accepting + each, minlength=cells) for each in labels],
             WHOLE: self.curve_at_once,
         }
 
@@ -123,5 +122,5 @@ def _parts(what: str, test: ScoredTestSet, settings: Settings) -> Table:
         for name, values in samples.items()
     ]
     columns = ("part", "median ms", "q1", "q3", "% of the whole")
-    note = "The rest: each image's place among the thresholds, arrays brought into the order of the margins, sums."
+    note = "The rest: which guesses are right, sums over thresholds and classes."
     return Table(f"{what}, {OURS}: its parts", columns, rows, (note,))

@@ -11,6 +11,7 @@ import numpy as np
 from proser_core.data.splits import ClassSplit, Setting, setting_name
 from proser_core.recognition.scoring import OpenSetScores
 
+CELLS_A_THRESHOLD = 4  # so that few share one
 POSITIVE_RATE = 0.95  # share of unknown images that must be found, for FPR95
 
 
@@ -189,10 +190,7 @@ def _counts_by_threshold(
 ) -> np.ndarray:
     """int64[2, T, K+1]: hits of each class, and its true plus predicted images. Counts of disjoint images add up."""
     order = np.argsort(thresholds, kind="stable")
-    images = np.argsort(margins)
-    margins, guesses, targets = margins[images], guesses[images], targets[images]
-    first_accepted = np.searchsorted(margins, thresholds[order])  # a few thresholds among many images
-    accepting = np.bincount(first_accepted, minlength=len(margins) + 1)[:-1].cumsum()  # thresholds that accept an image
+    accepting = count_up_to(thresholds[order], margins)  # thresholds that accept an image
     width = num_known + 2  # one column more, for wrong guesses
 
     def accepted(labels: np.ndarray) -> np.ndarray:
@@ -207,6 +205,36 @@ def _counts_by_threshold(
     counts = np.empty((2, *hits.shape), np.int64)
     counts[0, order], counts[1, order] = hits, predicted + np.bincount(targets, minlength=num_known + 1)
     return counts
+
+
+def count_up_to(thresholds: np.ndarray, margins: np.ndarray) -> np.ndarray:
+    """`np.searchsorted(thresholds, margins, side="right")`, int64[N], of sorted thresholds that lie about evenly.
+
+    A binary search of each image would mostly wait for branches that were guessed wrong. Instead both are put into
+    equal cells, by a map that never turns an order round: thresholds in lower cells are below an image, those in
+    higher ones above it, and only the few in its own are compared.
+    """
+    kind = np.result_type(thresholds, margins)
+    thresholds, margins = thresholds.astype(kind), margins.astype(kind)  # one arithmetic, so that one order
+    cells = CELLS_A_THRESHOLD * len(thresholds)
+    width = float(thresholds[-1]) - float(thresholds[0]) if cells else 0.0
+    with np.errstate(over="ignore"):
+        scale = kind.type(cells / width) if 0 < width < np.inf else np.inf
+    if not np.isfinite(scale):
+        return np.searchsorted(thresholds, margins, side="right")
+
+    def cell(values: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return np.clip((values - thresholds[0]) * scale, -1, cells).astype(np.int64) + 1
+
+    held = np.bincount(cell(thresholds), minlength=cells + 2)
+    if held.max() > CELLS_A_THRESHOLD:
+        return np.searchsorted(thresholds, margins, side="right")
+    count = (held.cumsum() - held)[cell(margins)]
+    sentinel = np.append(thresholds, np.inf)
+    for _ in range(held.max()):
+        count += sentinel[count] <= margins
+    return count
 
 
 def _macro_f1_of(counts: np.ndarray) -> np.ndarray:
