@@ -30,7 +30,7 @@ def run(settings: Settings) -> Report:
 
 
 def _run(settings: Settings) -> Report:
-    labelled, what = images(settings, 48 if settings.quick else 2560)
+    labelled, what = images(settings, 48 if settings.quick else 1280)
     workers = _best_workers(labelled, settings)
     config = FinetuneConfig(epochs=1, batch_size=settings.batch_size)
     objective = ProserObjective(placeholder_net(settings), config, seed=0)
