@@ -1,5 +1,6 @@
 """Stage compare: the methods of the paper's tables on each class split, from the logits of what was trained."""
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import torch
 from pipelines.context import RunContext
 from pipelines.stages.sweep import Base
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.tables import method_report
+from proser_core.baselines.tables import Tables, method_report
 from proser_core.config import decisive_fields
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
@@ -43,11 +44,12 @@ def read_compared(compared: Artefact) -> list[Row]:
 
 def _rows(base: Base, names: Sequence[str], context: RunContext, failures: list[str]) -> list[Row]:
     task, rows = OpenSetTask.load(base.task.path), []
+    logits_in = functools.cache(load_logits)  # several methods score one network
     for method in (METHODS[name] for name in names):
         try:
             folder = _folder_of(method, task, base, context)
             if folder is not None:
-                rows.append(_row(method, folder, task, base))
+                rows.append(_row(method, folder, logits_in(folder / LOGITS), task, base))
         except ProserError as error:  # a network that has diverged
             failures.append(f"{method.name}, class split {base.recipe.data.split_index}: {error}")
     return rows
@@ -64,8 +66,8 @@ def _folder_of(method: Method, task: OpenSetTask, base: Base, context: RunContex
     return folder if find(folder) is not None else None
 
 
-def _row(method: Method, folder: Path, task: OpenSetTask, base: Base) -> Row:
-    report = method_report(method, load_logits(folder / LOGITS), task, base.recipe.calibration.target_rate)
+def _row(method: Method, folder: Path, logits: Tables, task: OpenSetTask, base: Base) -> Row:
+    report = method_report(method, logits, task, base.recipe.calibration.target_rate)
     folders = [folder] if method.train is not None else list(dict.fromkeys([base.pretrained.path, folder]))
     manifests = [read_json(each / MANIFEST) for each in folders]
     return {
