@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 USUAL = ("step", "epoch", "peak", "augmentation", "evaluation", "scaling", "growth", "cuda", "startup")
-BY_NAME = ("compiling", "cached", "streaming", "sweep_overhead", "many_trials", "gpu_trials", "serving")
+BY_NAME = ("compiling", "cached", "stacking", "streaming", "sweep_overhead", "many_trials", "gpu_trials", "serving")
 """Slow ones, which run only when they are named."""
 
 
