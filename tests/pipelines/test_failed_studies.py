@@ -9,22 +9,23 @@ import pytest
 from pipeline_runs import tiny_recipe
 from rich.console import Console
 
-from pipelines.reproduction import protocols, reproducing
+from pipelines.reproduction import checking, protocols, reproducing
 from pipelines.reproduction.protocols import Column, Protocol, Study
 from pipelines.reproduction.report import HTML, MARKDOWN
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result
 from proser_core.config import FinetuneConfig
-from proser_core.errors import TrainingError
+from proser_core.errors import DataError, TrainingError
 
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
 METRIC = "test/closed_set_accuracy"
 
 
-@pytest.fixture
-def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReproduceRequest:
-    """Three protocols of two studies; training, planning and tracking stand aside, and every training of the study
-    `second` fails."""
+@pytest.fixture(params=[TrainingError, DataError])
+def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> ReproduceRequest:
+    """Three protocols of two studies; training, planning and tracking stand aside, and the study `second` always
+    fails, in a training or for its images."""
+    error = request.param
     for name in ("first", "second"):
         monkeypatch.setitem(protocols.STUDIES, name, Study(name.title(), DATA, (0,)))
         columns = (Column(name.title(), name, METRIC),)
@@ -32,9 +33,9 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReproduceRequest:
     times = Protocol("Times", "here", (Column("Second", "second", "seconds"),))
     monkeypatch.setitem(protocols.PROTOCOLS, "times", times)
 
-    def compared(request: ReproduceRequest, study: reproducing._Ready, context: object) -> list[Result]:
+    def compared(request: ReproduceRequest, study: checking.Ready, context: object) -> list[Result]:
         if study.name == "second":
-            raise TrainingError("class split 0 failed: the loss is nan")
+            raise error("class split 0 failed: the loss is nan")
         return [Result(study.name, 0, "Softmax", {METRIC: 0.5}, 60.0, ("2 cores",))]
 
     monkeypatch.setattr(reproducing, "_compared", compared)
@@ -58,5 +59,5 @@ def test_the_others_are_reported_and_the_page_says_which_failed_and_why(wanted: 
 
 
 def test_where_all_fail_it_is_an_error(wanted: ReproduceRequest) -> None:
-    with pytest.raises(TrainingError, match="the loss is nan"):
+    with pytest.raises((TrainingError, DataError), match="the loss is nan"):
         reproducing.reproduce(replace(wanted, names=("second-accuracy", "times")), Console(file=io.StringIO()))

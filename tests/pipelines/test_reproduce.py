@@ -19,7 +19,8 @@ from pipelines.reproduction import protocols
 from pipelines.reproduction.page import HTML
 from pipelines.reproduction.protocols import Column, Protocol, Study
 from pipelines.reproduction.report import NUMBERS
-from pipelines.reproduction.reproducing import mean_metrics, reproduce
+from pipelines.reproduction.reporting import mean_metrics
+from pipelines.reproduction.reproducing import reproduce
 from pipelines.reproduction.request import ReproduceRequest, facts
 from pipelines.reproduction.results import Result
 from proser_core import job as runner
