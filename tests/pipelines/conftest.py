@@ -10,6 +10,7 @@ import ray
 from pipeline_runs import RunFolder, tiny_recipe
 from registered_models import classifier_of
 from served_models import png_files, some_pixels
+from storages import BUCKET, ENVIRONMENT, Machines, s3_server
 
 import pipelines.cluster
 import tune_spaces
@@ -118,3 +119,25 @@ def pixels() -> np.ndarray:
 def encoded(pixels: np.ndarray) -> list[bytes]:
     """The same as image files."""
     return png_files(pixels)
+
+
+@pytest.fixture(scope="module")
+def s3(patch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The query that leads to a bucket, and the keys to it in the environment."""
+    for name, value in ENVIRONMENT.items():
+        patch.setenv(name, value)
+    with s3_server() as query:
+        yield query
+
+
+@pytest.fixture(params=["file", "s3"])
+def machines(request: pytest.FixtureRequest, tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> Machines:
+    """Machines with a folder of one file system, and with a bucket, between them."""
+    uris = {"file": f"file://{tmp_path}/storage", "s3": f"s3://{BUCKET}/{tmp_path.name}?{s3}"}
+    return Machines(uris[request.param], tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def on_s3(tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> Machines:
+    """Machines with a bucket between them."""
+    return Machines(f"s3://{BUCKET}/{tmp_path.name}?{s3}", tmp_path, monkeypatch)

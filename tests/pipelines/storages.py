@@ -7,12 +7,14 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from pipelines.remote.mirror import MIRROR_VARIABLE, STORE, Mirror, mirror_folder
 from pipelines.remote.objects import Objects, checked
+from proser_core.jobs.store import seal
 
 BUCKET = "bucket"
+TASK = "prepare/task"
+"""Where a task stands on a storage."""
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "key",
     "AWS_SECRET_ACCESS_KEY": "secret",
@@ -24,6 +26,8 @@ ENVIRONMENT = {
 @contextmanager
 def s3_server(port: int = 0) -> Iterator[str]:
     """An S3 server with one bucket, on a free port unless one is given; the query that leads to it."""
+    from moto.server import ThreadedMotoServer  # a second that few tests need
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
     server.start()
     try:
@@ -54,3 +58,12 @@ class Machines:
         """A driver on that machine."""
         self.on(name)
         return Mirror(self.objects, mirror_folder(self.uri) / STORE)
+
+
+def artefact(folder: Path, **files: str) -> Path:
+    """A finished folder with these files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    seal(folder, {"made": "of nothing"})
+    return folder

@@ -1,0 +1,74 @@
+"""The lock of a storage behind a URI: one run at a time, from whichever machine."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from storages import Machines
+
+import pipelines.remote.lock
+from pipelines.remote.lock import LOCK as REMOTE_LOCK
+from pipelines.remote.lock import alone_at
+from pipelines.remote.mirror import mirrored
+from proser_core.errors import ConfigError
+
+
+class TestTheLock:
+    @pytest.fixture(autouse=True)
+    def quick(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pipelines.remote.lock, "SETTLE", 0.05)
+
+    def hold(self, machines: Machines, mirror: str, work: str = "proser run digits") -> Any:
+        return alone_at(machines.objects, mirror, work, lambda text: None)
+
+    def test_tells_a_second_run_who_is_first_and_is_given_back(self, machines: Machines) -> None:
+        with (
+            self.hold(machines, "first"),
+            pytest.raises(ConfigError, match=r"another run works in .*: proser run digits, process \d+ on .*, since"),
+            self.hold(machines, "second"),
+        ):
+            pass
+        assert machines.objects.read(REMOTE_LOCK) is None
+        with self.hold(machines, "second"):
+            pass
+
+    def test_of_a_run_that_was_killed_on_this_machine_is_taken_over_at_once(self, machines: Machines) -> None:
+        machines.objects.write(REMOTE_LOCK, json.dumps({"token": "x", "mirror": "first", "holder": "dead"}).encode())
+        with self.hold(machines, "first"):
+            pass
+
+    def test_without_a_sign_of_life_is_taken_over(self, machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+        machines.objects.write(REMOTE_LOCK, b"{damaged")
+        with pytest.raises(ConfigError, match="a run that does not name itself"), self.hold(machines, "first"):
+            pass
+        monkeypatch.setattr(pipelines.remote.lock, "STALE", 0.0)
+        with self.hold(machines, "first"):
+            pass
+
+    def test_that_another_run_took_over_interrupts_this_one(
+        self, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(pipelines.remote.lock, "BEAT", 0.05)
+        told: list[str] = []
+        taken = {"token": "x", "mirror": "other", "holder": "proser sweep digits"}
+
+        def work() -> None:
+            while not told:  # a sign of life may come in between and write over it
+                machines.objects.write(REMOTE_LOCK, json.dumps(taken).encode())
+                time.sleep(0.1)
+            time.sleep(30)
+
+        with pytest.raises(KeyboardInterrupt), alone_at(machines.objects, "first", "work", told.append):
+            work()
+        assert "another run has taken over" in told[0]
+        assert json.loads(machines.objects.read(REMOTE_LOCK) or b"") == taken
+
+    def test_keeps_two_runs_of_one_machine_apart_too(self, machines: Machines) -> None:
+        machines.on("first")
+
+        def opened() -> Any:
+            return mirrored(machines.uri, "proser run digits", announce=print, tell=print)
+
+        with opened(), pytest.raises(ConfigError, match="another run works in"), opened():
+            pass

@@ -1,0 +1,185 @@
+"""A training whose storage is behind a URI: what reaches it and when, and what another machine makes of it."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeline_runs import tiny_recipe
+from ray import tune
+from storages import TASK, Machines
+
+from pipelines.attempts import run_searched_trial, run_single_trial
+from pipelines.remote.mirror import Mirror
+from pipelines.search import read_scores
+from proser_core.config import Recipe, to_json
+from proser_core.jobs import spec
+from proser_core.jobs.files import sha256_of
+from proser_core.jobs.lock import LOCK
+from proser_core.jobs.store import Artefact, find
+from proser_core.jobs.worker import run_job
+
+
+def stop_after(epochs: int, look: Callable[[], Any]) -> tuple[Callable[[object], None], list[Any]]:
+    """A report that is a lost machine after so many epochs, and what `look` saw at each."""
+    seen: list[Any] = []
+
+    def report(metrics: object) -> None:
+        seen.append(look())
+        if len(seen) == epochs:
+            raise ConnectionError("this machine is gone")
+
+    return report, seen
+
+
+def lively_recipe(**finetune: Any) -> Recipe:
+    recipe = tiny_recipe()
+    return replace(recipe, finetune=replace(recipe.finetune, **{"epochs": 3, "schedule": "cosine", **finetune}))
+
+
+def driver_of(machines: Machines, task: Artefact, closed_set_weights: Path) -> Mirror:
+    """A driver whose task and pretraining are on the storage."""
+    mirror = machines.mirror("driver")
+    shutil.copytree(task.path, mirror.root / TASK)
+    shutil.copytree(closed_set_weights.parent, mirror.root / "pretrain/net")
+    mirror.agree([mirror.root / TASK, mirror.root / "pretrain/net"])
+    return mirror
+
+
+class TestATraining:
+    @pytest.fixture
+    def driver(self, machines: Machines, task: Artefact, closed_set_weights: Path) -> Mirror:
+        return driver_of(machines, task, closed_set_weights)
+
+    def config(self, driver: Mirror, recipe: Recipe | None = None, *, sees_driver: bool = False) -> dict[str, Any]:
+        """What a worker is handed, by a driver that has begun; its paths are of the driver's machine."""
+        job = spec.Job(
+            kind="finetune",
+            recipe=to_json(recipe or lively_recipe()),
+            task=str(driver.root / TASK),
+            folder=str(driver.root / "trials/k"),
+            weights=str(driver.root / "pretrain/net" / spec.WEIGHTS),
+        )
+        (job,) = driver.begin([job])
+        config = {"job": job.to_json(), "storage": driver.address}
+        if sees_driver:
+            return config
+        elsewhere = json.dumps(config).replace(str(driver.root), "/driver/of/another/machine")
+        return json.loads(elsewhere)
+
+    def test_that_lost_its_machine_goes_on_on_another_and_ends_the_same(
+        self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        folder = driver.root / "trials/k"
+
+        def reported() -> int:
+            driver.look([folder])
+            return len(spec.read_epochs(folder))
+
+        report, on_storage = stop_after(2, reported)
+        monkeypatch.setattr(tune, "report", report)
+        config = self.config(driver)
+        machines.on("first")
+        with pytest.raises(ConnectionError):
+            run_single_trial(config)
+        assert on_storage == [1, 2]  # durable before it was reported
+        assert machines.objects.stamp(f"trials/k/{spec.STATE}") is not None
+        shutil.rmtree(tmp_path / "first")
+        report, on_storage = stop_after(9, reported)
+        monkeypatch.setattr(tune, "report", report)
+        machines.on("second")
+        run_single_trial(config)
+        assert on_storage == [3]
+        driver.look([folder])
+        assert find(folder) is not None
+        assert machines.objects.stamp(f"trials/k/{spec.STATE}") is None
+        whole = replace(spec.Job(**self.config(driver, sees_driver=True)["job"]), folder=str(tmp_path / "undisturbed"))
+        run_job(whole, lambda metrics: None)
+        for name in (spec.WEIGHTS, spec.EPOCHS, spec.LOGITS):
+            assert sha256_of(folder / name) == sha256_of(tmp_path / "undisturbed" / name), name
+
+    def test_that_is_finished_is_not_trained_again(
+        self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        report, seen = stop_after(9, lambda: None)
+        monkeypatch.setattr(tune, "report", report)
+        config = self.config(driver)
+        for machine in ("first", "second"):
+            machines.on(machine)
+            run_single_trial(config)
+            assert len(seen) == 3
+
+    def test_of_a_search_tells_the_scheduler_of_another_machine_what_it_knew(
+        self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        rows: list[dict[str, float]] = []
+
+        def report(row: dict[str, float]) -> None:
+            rows.append(row)
+            assert json.loads((machines.objects.read(f"trials/k/{spec.SCORES}") or b"").splitlines()[-1]) in rows
+            if len(rows) == 2:
+                raise ConnectionError("this machine is gone")
+
+        monkeypatch.setattr(tune, "report", report)
+        config = self.config(driver)
+        machines.on("first")
+        with pytest.raises(ConnectionError):
+            run_searched_trial(config)
+        machines.on("second")
+        run_searched_trial(config)
+        assert [row["epochs"] for row in rows] == [1, 2, 1, 2, 3]
+        assert rows[2:4] == rows[:2]
+        driver.look([driver.root / "trials/k"])
+        assert read_scores(driver.root / "trials/k") == rows[2:]
+
+    def test_brings_its_data_to_a_machine_once_and_leaves_nothing_else_there(
+        self, on_s3: Machines, task: Artefact, closed_set_weights: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        driver = driver_of(on_s3, task, closed_set_weights)
+        monkeypatch.setattr(tune, "report", lambda metrics: None)
+        recipe = lively_recipe(epochs=1)
+        on_s3.on("first")
+        run_single_trial(self.config(driver, recipe))
+        (images,) = (tmp_path / "first").rglob("train_images.npy")
+        before = images.stat()
+        run_single_trial(self.config(driver, recipe))
+        assert images.stat() == before
+        assert [path.name for path in (tmp_path / "first").glob("*/node/trials/k/*")] == [LOCK]
+        on_s3.on("driver")
+        run_single_trial(self.config(driver, recipe, sees_driver=True))
+        assert len(list((tmp_path / "driver").rglob("train_images.npy"))) == 1
+
+    def test_that_diverges_tells_the_driver_why(
+        self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tune, "report", lambda metrics: None)
+        config = self.config(driver, lively_recipe(gamma=1e38))
+        machines.on("first")
+        run_single_trial(config)
+        folder = driver.root / "trials/k"
+        driver.look([folder])
+        assert "must stay finite" in (folder / spec.FAILURE).read_text()
+        self.config(driver)  # the next attempt begins
+        driver.look([folder])
+        assert not (folder / spec.FAILURE).exists()
+
+    def test_takes_a_users_own_file_with_it(
+        self, machines: Machines, driver: Mirror, closed_set_weights: Path, tmp_path: Path
+    ) -> None:
+        shutil.copy(closed_set_weights, tmp_path / "mine.safetensors")
+        job = spec.Job(
+            kind="pretrain",
+            recipe=to_json(tiny_recipe()),
+            task=str(driver.root / TASK),
+            folder=str(driver.root / "pretrain/own"),
+            weights=str(tmp_path / "mine.safetensors"),
+        )
+        (job,) = driver.begin([job])
+        (tmp_path / "mine.safetensors").unlink()
+        machines.on("first")
+        run_single_trial({"job": job.to_json(), "storage": driver.address})
+        driver.look([driver.root / "pretrain/own"])
+        assert find(driver.root / "pretrain/own") is not None
