@@ -1,5 +1,6 @@
 """Servers of a registered model as processes of their own, what they are asked, and what they must answer."""
 
+import base64
 import io
 import json
 import os
@@ -24,6 +25,7 @@ from proser_core.data import digits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 COUNT = 64
+JSON = "application/json"
 
 
 def environment_of(classifier: OpenSetClassifier, folder: Path, name: str, patch: pytest.MonkeyPatch) -> dict[str, str]:
@@ -88,3 +90,15 @@ def assert_as_predicted(table: pd.DataFrame, classifier: OpenSetClassifier, pixe
         assert table[name][sure].tolist() == want[name][sure].tolist()
     for name in [name for name in want.columns if name not in ("label", "unknown")]:
         np.testing.assert_allclose(table[name].astype(float), want[name], atol=1e-4)
+
+
+def as_json(files: list[bytes]) -> dict[str, list[str]]:
+    """The body of a request with several images."""
+    return {"images": [base64.b64encode(file).decode() for file in files]}
+
+
+def large_image() -> bytes:
+    """20,000 pixels, more than the servers of these tests decode."""
+    file = io.BytesIO()
+    Image.new("L", (200, 100)).save(file, "PNG")
+    return file.getvalue()

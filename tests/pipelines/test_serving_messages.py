@@ -1,0 +1,78 @@
+"""What `proser serve` reads and writes: images in bodies, and what is refused before it is decoded."""
+
+import asyncio
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fastapi import HTTPException, Request
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from served_models import JSON, as_json, large_image
+
+from pipelines.serving.limits import Limits
+from pipelines.serving.messages import decoded_images, encoded_images, read_body
+
+LIMITS = Limits(max_images=16, max_megabytes=0.2, max_megapixels=0.01)
+
+
+class TestMessages:
+    @given(st.binary(max_size=40))
+    def test_whatever_comes_as_json_is_read_or_refused(self, body: bytes) -> None:
+        status = 200
+        try:
+            assert encoded_images(JSON, body, LIMITS)
+        except HTTPException as error:
+            status = error.status_code
+        assert status in (200, 400, 413)
+
+    @given(st.lists(st.binary(min_size=1, max_size=20), min_size=1, max_size=16))
+    def test_what_was_encoded_comes_back(self, files: list[bytes]) -> None:
+        assert encoded_images("application/json; charset=utf-8", json.dumps(as_json(files)).encode(), LIMITS) == files
+
+    @pytest.mark.parametrize(
+        "body", [b"[1]", b'{"images": []}', b'{"images": [1]}', b'{"images": ["?"]}', b"[" * 100_000]
+    )
+    def test_other_json_says_what_is_needed(self, body: bytes) -> None:
+        with pytest.raises(HTTPException) as caught:
+            encoded_images(JSON, body, LIMITS)
+        assert caught.value.status_code == 400
+        assert "base64" in caught.value.detail
+
+    def test_an_empty_body_is_refused(self) -> None:
+        with pytest.raises(HTTPException, match="empty body"):
+            encoded_images("", b"", LIMITS)
+
+    def test_a_body_without_a_length_is_refused_once_too_much_has_come(self) -> None:
+        parts = iter([b"x" * 150_000, b"x" * 150_000, b"never asked for"])
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": next(parts), "more_body": True}
+
+        request = Request({"type": "http", "headers": []}, receive)
+        with pytest.raises(HTTPException) as caught:
+            asyncio.run(read_body(request, LIMITS))
+        assert caught.value.status_code == 413
+        assert next(parts) == b"never asked for"
+
+    def test_images_of_too_many_pixels_together_are_refused_before_any_is_decoded(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        two = json.dumps(as_json([large_image(), large_image()])).encode()
+        assert decoded_images(JSON, two, 8, replace(LIMITS, max_megapixels=0.04)).shape == (2, 8, 8, 3)
+        monkeypatch.setattr("pipelines.serving.messages.decode_square", None)
+        with pytest.raises(HTTPException, match=r"in 2 image\(s\); need 0\.03 or fewer") as caught:
+            decoded_images(JSON, two, 8, replace(LIMITS, max_megapixels=0.03))
+        assert caught.value.status_code == 413
+
+    @pytest.mark.parametrize("side", [9_000, 20_000])
+    def test_a_bomb_is_too_large_and_a_truncated_file_is_no_image(self, encoded: list[bytes], side: int) -> None:
+        bomb = io.BytesIO()
+        Image.new("1", (side, side)).save(bomb, "PNG")
+        for content, status in ((bomb.getvalue(), 413), (encoded[0][:60], 422), (b"no image", 422)):
+            with pytest.raises(HTTPException) as caught:
+                decoded_images("image/png", content, 8, LIMITS)
+            assert caught.value.status_code == status
