@@ -19,8 +19,6 @@ from pipelines.serving.watch import LOOK, PATIENCE, Watch
 from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
-URI = "models:/served@champion"
-
 
 class TestHeldModel:
     @pytest.fixture
