@@ -174,11 +174,13 @@ def test_too_few_images_for_one_batch_are_refused_with_the_largest_size_that_fit
 def test_the_normaliser_subtracts_the_mean_and_divides_by_the_standard_deviation():
     pixels = numbered(3).images
     mean, std = (np.array(values) for values in UNEVEN)
-    expected = ((pixels / 255.0 - mean) / std).transpose(0, 3, 1, 2)
-    result = Normaliser(UNEVEN, CPU)(torch.from_numpy(pixels))
-    assert result.dtype == torch.float32
-    assert result.is_contiguous(memory_format=torch.channels_last)
-    np.testing.assert_allclose(result, expected, atol=1e-5)
+    normalise = Normaliser(UNEVEN, CPU)
+    for part in (pixels, pixels[:, :, :5], pixels[:, 1:2, :1]):  # one normaliser for images of any width
+        expected = ((part / 255.0 - mean) / std).transpose(0, 3, 1, 2)
+        result = normalise(torch.from_numpy(part))
+        assert result.dtype == torch.float32
+        assert result.is_contiguous(memory_format=torch.channels_last)
+        np.testing.assert_allclose(result, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("count", [1, 32, 70])
