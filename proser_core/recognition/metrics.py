@@ -1,7 +1,7 @@
 """Metrics of open-set recognition. Unknown is the positive class; 0.5 is chance, never flipped.
 
-All are fractions. AUC and OSCR of every setting come from one sort of the known images: each
-unknown image is placed among them once, and a setting averages over its unknown images.
+All are fractions. AUC and OSCR of every setting share one sort of the known images: for the AUC each
+known image finds its place among a setting's unknown ones, for OSCR each unknown one among the known.
 """
 
 from dataclasses import dataclass
@@ -97,19 +97,21 @@ class KnownRanks:
 
     def auroc(self, unknown_margins: np.ndarray) -> float:
         """Probability that an unknown image has a smaller margin than a known one, ties half."""
-        left, right = self._positions(unknown_margins)
-        return float(1.0 - (left + right).mean() / (2 * len(self.sorted_margins)))
+        left, right = places(np.sort(unknown_margins), self.sorted_margins)
+        return float((left.sum() + right.sum()) / (2 * len(left) * len(unknown_margins)))
 
     def oscr(self, unknown_margins: np.ndarray) -> float:
         """Area under correct classification rate against false positive rate (Dhamija et al. 2018)."""
-        left, right = self._positions(unknown_margins)
+        left, right = places(self.sorted_margins, np.sort(unknown_margins))
         return float((self.correct_above[left] + self.correct_above[right]).mean() / 2)
 
-    def _positions(self, unknown_margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Places of the unknown images among the known, in any order: sorted ones are found three times as fast."""
-        in_order = np.sort(unknown_margins)
-        left = np.searchsorted(self.sorted_margins, in_order, side="left")
-        return left, np.searchsorted(self.sorted_margins, in_order, side="right")
+
+def places(in_order: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many of `in_order` are below each margin, and how many are not above it: int64[N] both.
+
+    Margins that are sorted too are found three times as fast.
+    """
+    return np.searchsorted(in_order, margins, side="left"), np.searchsorted(in_order, margins, side="right")
 
 
 def auroc(known_margins: np.ndarray, unknown_margins: np.ndarray) -> float:
