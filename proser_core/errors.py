@@ -1,5 +1,7 @@
 """Errors that a user can mend. Each message says what was got, what is needed and what to do."""
 
+import os
+import select
 import sys
 from collections.abc import Callable
 
@@ -54,7 +56,20 @@ def first_line(error: BaseException) -> str:
 
 def exit_code_of(command: Callable[[], int], interrupted: str = GOES_ON) -> int:
     """What a command returns; an error is one line on stderr: 1 a training failed or the disk is full, 2 bad input,
-    130 interrupted."""
+    130 interrupted. 1 also where whoever read stdout has gone, as `head` does; that is no error to speak of."""
+    try:
+        try:
+            return _with_errors_told(command, interrupted)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        if not _reader_has_gone():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
+        return 1
+
+
+def _with_errors_told(command: Callable[[], int], interrupted: str) -> int:
     try:
         return command()
     except ProserError as error:
@@ -63,3 +78,10 @@ def exit_code_of(command: Callable[[], int], interrupted: str = GOES_ON) -> int:
     except KeyboardInterrupt:
         print(f"\nproser: interrupted{interrupted}", file=sys.stderr)
         return 130
+
+
+def _reader_has_gone() -> bool:
+    """Whether stdout is a pipe that nobody reads any more."""
+    poll = select.poll()
+    poll.register(sys.stdout, 0)  # errors are told unasked
+    return bool(poll.poll(0))
