@@ -39,7 +39,9 @@ def check(settings: Settings) -> None:
             "gpu_trials measures trainings on a GPU, and torch sees none here; --quick shows that it runs"
         )
     if not settings.quick and settings.data_dir is None:
-        raise ConfigError("gpu_trials trains on CIFAR100; give --data-dir, the folder that holds it")
+        raise ConfigError(
+            "gpu_trials trains on CIFAR100, with unknowns of CIFAR10; give --data-dir, the folder that holds both"
+        )
 
 
 def run(settings: Settings) -> Report:

@@ -14,7 +14,6 @@ from proser_core.data.sources import load_images
 from proser_core.data.tasks import Labelled
 from proser_core.jobs.probe import NORMALISATION
 from proser_core.learning.averaging import WeightAverage
-from proser_core.learning.mixup import MixDraw
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
 from proser_core.learning.optimizers import make_optimizer
 from proser_core.learning.step import Arithmetic, GraphedStep, StepInputs, TrainingStep
@@ -22,6 +21,7 @@ from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_clo
 
 NUM_KNOWN, NUM_DUMMIES = 15, 5
 PAPER = FinetuneConfig()
+DRAWN_AT_ONCE = 64  # steps, about an epoch of CIFAR100's 15 classes
 
 
 def arithmetic(settings: Settings, bf16: bool) -> Arithmetic:
@@ -96,7 +96,7 @@ class _Given:
 
 
 class OurStep:
-    """`TrainingStep` on batches that are augmented already, its draws included."""
+    """`TrainingStep` on batches that are augmented already, with the draws of an epoch now and then."""
 
     def __init__(
         self,
@@ -112,6 +112,7 @@ class OurStep:
         self._step = TrainingStep(wrap(objective), self._given, optimizer, average, arithmetic)
         self.take: Callable[[StepInputs], None] = self._step
         self._steps = 0
+        self._inputs: StepInputs
 
     def graphed(self) -> "OurStep":
         """The same step captured as a CUDA graph; its batch must then stay the same tensors."""
@@ -120,11 +121,17 @@ class OurStep:
 
     def __call__(self, batch: BatchSlice) -> None:
         self._given.batch = batch
-        draws = self.objective.draws(self._steps, 1, len(batch.global_targets), self._device)
-        mix = None if draws is None else MixDraw(draws.partners[0], draws.mix_lambda[0])
-        nothing = torch.zeros(0, device=self._device)
-        self.take(StepInputs(BatchDraw(nothing, nothing, nothing), mix, self._lr))
+        number = self._steps % DRAWN_AT_ONCE
+        if number == 0:
+            self._inputs = self._drawn(len(batch.global_targets))
+        self.take(self._inputs.at(number))
         self._steps += 1
+
+    def _drawn(self, batch_size: int) -> StepInputs:
+        """Inputs of the next steps, which go to the device at once, as those of an epoch do."""
+        mix = self.objective.draws(self._steps // DRAWN_AT_ONCE, DRAWN_AT_ONCE, batch_size, self._device)
+        nothing = torch.zeros(DRAWN_AT_ONCE, 0, device=self._device)
+        return StepInputs(BatchDraw(nothing, nothing, nothing), mix, self._lr.expand(DRAWN_AT_ONCE))
 
 
 def our_step(settings: Settings, bf16: bool, wrap: Callable[[nn.Module], nn.Module] = unwrapped, **net: int) -> OurStep:

@@ -252,14 +252,23 @@ def evaluation_batches(
 ) -> Iterator[Tensor]:
     """All images in order, unaugmented, float32[b, 3, H, W]."""
     normalise = Normaliser(normalisation, device)
-    batch_size = 32 if device.type == "cpu" else 1024  # 32 images stay in a core's cache: 1.4x the rate of 256
-    for chunk in _chunks(images, batch_size):
+    for chunk in _chunks(images, _scored_at_once(device, _size(images))):
         yield normalise(torch.from_numpy(np.array(chunk)).to(device))
+
+
+def _scored_at_once(device: torch.device, size: int) -> int:
+    """32 images on a CPU, where they stay in a core's cache: 1.4x the rate of 256; on a GPU 1024, fewer where large."""
+    return 32 if device.type == "cpu" else max(32, min(1024, 1024 * 32**2 // size**2))
+
+
+def _size(images: np.ndarray | ImageSource) -> int:
+    """Height and width in pixels."""
+    return images.shape[1] if isinstance(images, np.ndarray) else images.size
 
 
 def _chunks(images: np.ndarray | ImageSource, batch_size: int) -> Iterator[np.ndarray]:
     if not len(images):  # one batch of none: its logits have their shape all the same
-        size = images.shape[1] if isinstance(images, np.ndarray) else images.size
+        size = _size(images)
         return iter([np.zeros((0, size, size, 3), np.uint8)])
     if not isinstance(images, np.ndarray):
         return images.batches(np.arange(len(images)), batch_size)

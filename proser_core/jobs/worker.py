@@ -65,10 +65,10 @@ def _trained(
     """The job's network after training, and the seconds of its epochs; a user's own pretrained weights are taken as
     they are."""
     net, objective = _build(job, recipe, task)
+    device = _device(recipe)
     if job.kind == "pretrain" and job.weights:
-        return net, 0.0
-    device, (rank, world_size) = _device(recipe), current_world()
-    torch.backends.cudnn.deterministic = True
+        return net.to(device), 0.0
+    rank, world_size = current_world()
     training = recipe.finetune if job.kind == "finetune" else recipe.pretrain
     batches = TrainingBatches(
         task.train,

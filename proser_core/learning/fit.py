@@ -48,6 +48,7 @@ def fit(
     are means over the images of all ranks. Raises TrainingError where the loss is not finite.
     """
     device = arithmetic.device
+    torch.backends.cudnn.deterministic = True  # others add gradients in any order
     module: nn.Module = objective.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     rank, world_size = current_world()
     wrapped = DistributedDataParallel(module) if world_size > 1 else module

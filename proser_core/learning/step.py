@@ -117,7 +117,7 @@ class GraphedStep:
         """Record the step; capturing runs nothing."""
         mix = None if inputs.mix is None else MixDraw(*(values.clone() for values in inputs.mix))
         self._static = StepInputs(BatchDraw(*(values.clone() for values in inputs.batch)), mix, inputs.lr.clone())
-        with torch.cuda.graph(self._graph):
+        with torch.cuda.graph(self._graph, stream=self._stream):  # whose workspaces go with the graph
             self._step(self._static)
 
 

@@ -34,14 +34,14 @@ class LogitTable:
         return self.known.argmax(axis=1)
 
 
-@torch.inference_mode()
 def compute_logits(
     net: nn.Module, images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device
 ) -> LogitTable:
     """Logits of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode, whatever training used."""
+    # outside of inference mode: nothing could be loaded into what moved in it
     net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     known, dummies = [], []
-    with _ieee_convolutions(device):
+    with torch.inference_mode(), _ieee_convolutions(device):
         for batch in evaluation_batches(images, normalisation, device):
             logits = net(batch)
             if not isinstance(logits, ClassLogits):

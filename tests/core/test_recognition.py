@@ -5,9 +5,11 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, roc_auc_score
+from torch import nn
 
 from proser_core.baselines.max_logit import max_logit
 from proser_core.baselines.msp import max_softmax_probability
@@ -133,6 +135,24 @@ def test_logits_are_those_of_the_net_in_evaluation_mode_in_the_order_of_the_imag
     alone = compute_logits(tiny_net(dropout=0.5), images[66:67], NORMALISATION, CPU)
     np.testing.assert_allclose(logits.known[66:67], alone.known, atol=1e-5)
     np.testing.assert_allclose(logits.dummies[66:67], alone.dummies, atol=1e-5)
+
+
+class Weighted(nn.Module):
+    """Its buffer takes another memory layout to be scored, as all do that go to a GPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weights", torch.ones(1, 3, 2, 2))
+
+    def forward(self, images):
+        return images.mean(dim=(2, 3)) * self.weights.mean()
+
+
+def test_a_net_that_was_moved_to_be_scored_can_be_loaded_into():
+    net, images = Weighted(), random_images(5)
+    before = compute_logits(net, images, NORMALISATION, CPU).known
+    net.load_state_dict({"weights": torch.full((1, 3, 2, 2), 2.0)})
+    np.testing.assert_array_equal(compute_logits(net, images, NORMALISATION, CPU).known, 2 * before)
 
 
 def test_a_closed_set_net_has_no_dummy_logits():
