@@ -1,5 +1,6 @@
 """One sweep: search spaces of a recipe over class splits. Checks and the plan first, then the DAG."""
 
+import math
 import re
 import time
 from collections.abc import Sequence
@@ -59,6 +60,12 @@ class SweepRequest:
     max_hours: float = 0.0
     resume: bool = False
     dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.max_hours) and self.max_hours >= 0):
+            raise ConfigError(f"--max-hours is {self.max_hours:g}; need hours, 0 for no limit")
+        if self.num_samples < 1:
+            raise ConfigError(f"--num-samples is {self.num_samples}; need at least 1 point of a search")
 
     @property
     def recipes(self) -> list[Recipe]:

@@ -1,10 +1,21 @@
 """Errors that a user can mend. Each message says what was got, what is needed and what to do."""
 
+import errno
 import os
 import select
 import sys
 from collections.abc import Callable
 
+NOT_ALLOWED = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+}
+"""What a path that a user gave can come to; another error of the system is a fault of the program."""
 GOES_ON = "; the same command goes on from the last finished epoch"
 
 
@@ -75,6 +86,12 @@ def _with_errors_told(command: Callable[[], int], interrupted: str) -> int:
     except ProserError as error:
         print(f"proser: {error}", file=sys.stderr)
         return 1 if isinstance(error, TrainingError | StorageError) else 2
+    except OSError as error:
+        if error.errno not in NOT_ALLOWED or error.filename is None:
+            raise
+        where = f"{error.filename}: {error.strerror}"
+        print(f"proser: {where}; need a path that can be read, and written to where results go", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print(f"\nproser: interrupted{interrupted}", file=sys.stderr)
         return 130

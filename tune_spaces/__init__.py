@@ -107,7 +107,7 @@ def expand(name: str) -> list[dict[str, Any]]:
             f"search space {name!r} draws values at random; a grid needs tune.grid_search for each field, "
             "and `proser sweep` searches spaces with draws"
         )
-    return _variants(space, np.random.default_rng(0))
+    return [_plain(point) for point in _variants(space, np.random.default_rng(0))]
 
 
 def draws_values(name: str) -> bool:
@@ -124,8 +124,15 @@ def sample(name: str, count: int, seed: int) -> list[dict[str, Any]]:
     space = _param_space(name)
     points: list[dict[str, Any]] = []
     while len(points) < count:
-        points += map(_rounded, _variants(space, keyed_generator(seed, "search", len(points))))
+        points += map(_rounded, map(_plain, _variants(space, keyed_generator(seed, "search", len(points)))))
     return points[:count]
+
+
+def _plain(point: Any) -> Any:
+    """The point with NumPy's numbers as Python's."""
+    if isinstance(point, dict):
+        return {name: _plain(value) for name, value in point.items()}
+    return point.item() if isinstance(point, np.generic) else point
 
 
 def _rounded(point: Any) -> Any:
@@ -143,7 +150,11 @@ def _variants(space: dict[str, Any], draw: np.random.Generator) -> list[dict[str
 
 def _param_space(name: str) -> dict[str, Any]:
     check_name(name)
-    space = _module(name).param_space()
+    function = _module(name).param_space
+    try:
+        space = function()
+    except Exception as error:  # of a user's own file
+        raise ConfigError(f"search space {name}: param_space() fails: {first_line(error)}") from error
     if not isinstance(space, dict) or not space or not _variants(space, np.random.default_rng(0)):
         raise ConfigError(f"search space {name!r} is empty; give each field at least one value")
     return space

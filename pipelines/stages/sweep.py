@@ -13,6 +13,7 @@ from pipelines.search import METRIC, read_scores
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError
+from proser_core.fields import fitting
 from proser_core.jobs import spec
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, write_json
@@ -43,14 +44,18 @@ class Base:
 def apply_point(recipe: Recipe, point: dict[str, Any], space: str) -> FinetuneConfig:
     """The recipe's fine-tune with a point's fields filled in.
 
-    Raises ConfigError for anything but fields of `finetune`: all points share data and pretraining.
+    Raises ConfigError for anything but fields of `finetune`, since all points share data and pretraining, and for
+    values that do not suit them.
     """
     names = sorted(set(FinetuneConfig.__dataclass_fields__) - {"objective"})
-    wrong = [name for name in point if name != "finetune"]
-    wrong += [f"finetune.{name}" for name in point.get("finetune", {}) if name not in names]
-    if wrong:
-        raise ConfigError(f"search space {space!r} sets {wrong[0]}; it may set finetune.* of {', '.join(names)}")
-    return replace(recipe.finetune, **point["finetune"])
+    try:
+        fields = fitting(FinetuneConfig, point.get("finetune", {}), "finetune")
+        wrong = [name for name in point if name != "finetune"] + [f"finetune.{n}" for n in fields if n not in names]
+        if wrong:
+            raise ConfigError(f"it sets {wrong[0]}; it may set finetune.* of {', '.join(names)}")
+        return replace(recipe.finetune, **fields)
+    except ConfigError as error:
+        raise ConfigError(f"search space {space!r}: {error}") from error
 
 
 def points_of(recipe: Recipe, space: str) -> list[FinetuneConfig]:

@@ -9,14 +9,13 @@ where they are relative. Weights are written beside the file, under a name from 
 they travel with it: with what `proser job` writes, and with the runner's OUT.
 """
 
-import types
-import typing
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
 from proser_core.errors import CheckpointError, ConfigError
+from proser_core.fields import fitting
 from proser_core.jobs.code_version import code_version, source_digests
 from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.travel import weights_beside
@@ -24,7 +23,6 @@ from proser_core.jobs.trials import WORKER, check_recipe, control_of
 from proser_core.naming import unknown_name
 
 PREPARING = "proser_core.jobs.preparing"
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
 @dataclass(frozen=True)
@@ -89,13 +87,13 @@ def read_job_file(path: Path) -> JobFile:
         names = ("recipe", "finetunes", "task", "data_dir", "code")
         raise ConfigError(f"{path}: {unknown_name('field', unknown[0], names)}")
     try:
-        recipe = from_json(Recipe, _fitting(Recipe, values.get("recipe", {}), "recipe"))
+        recipe = from_json(Recipe, fitting(Recipe, values.get("recipe", {}), "recipe"))
         recipe = _with_weights(path, recipe)
         check_recipe(recipe)
         finetunes = _finetunes(recipe, values.get("finetunes", []))
         code = CodeVersions.current()
         if "code" in values:
-            code = _same_sources(from_json(CodeVersions, _fitting(CodeVersions, values["code"], "code")), code)
+            code = _same_sources(from_json(CodeVersions, fitting(CodeVersions, values["code"], "code")), code)
         task, data_dir = (_place(path, values.get(name), name) for name in ("task", "data_dir"))
     except (ConfigError, CheckpointError) as error:
         raise type(error)(f"{path}: {error}") from error
@@ -123,7 +121,7 @@ def _finetunes(recipe: Recipe, values: Any) -> tuple[FinetuneConfig, ...]:
         raise ConfigError(f"finetunes is {values!r}; need a list of objects")
     made = []
     for number, entry in enumerate(values):
-        fields = _fitting(FinetuneConfig, entry, f"finetunes[{number}]")
+        fields = fitting(FinetuneConfig, entry, f"finetunes[{number}]")
         try:
             tuned = from_json(FinetuneConfig, {**to_json(recipe.finetune), **fields})
             one = replace(recipe, finetune=tuned)
@@ -160,35 +158,3 @@ def _same_sources(recorded: CodeVersions, own: CodeVersions) -> CodeVersions:
                 "or write the file again with this code"
             )
     return recorded
-
-
-def _fitting(cls: Any, values: Any, where: str) -> dict[str, Any]:
-    """`values` with whole numbers for real ones turned into them. Raises ConfigError for another kind of value."""
-    if not isinstance(values, dict):
-        raise ConfigError(f"{where} is {values!r}; need an object of its fields by name")
-    kinds = typing.get_type_hints(cls)
-    return {
-        name: _value(kinds[name], value, f"{where}.{name}") if name in kinds else value
-        for name, value in values.items()
-    }
-
-
-def _value(kind: Any, value: Any, where: str) -> Any:
-    origin = typing.get_origin(kind)
-    if is_dataclass(kind):
-        return _fitting(kind, value, where)
-    if origin is dict:
-        return {name: _value(str, entry, f"{where}.{name}") for name, entry in _fitting(object, value, where).items()}
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise ConfigError(f"{where} is {value!r}; need a list")
-        return [_value(typing.get_args(kind)[0], entry, where) for entry in value]
-    kind = str if origin in (Literal, types.UnionType) else kind
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            raise ConfigError(f"{where} is too large; need a number below 1.8e308") from None
-    if type(value) is not kind:
-        raise ConfigError(f"{where} is {value!r}; need {KINDS[kind]}")
-    return value

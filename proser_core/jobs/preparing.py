@@ -14,6 +14,7 @@ from proser_core.errors import ConfigError
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.store import Artefact, Built, Store
+from proser_core.naming import look_up
 
 AUGMENTATION_ONLY = ("flip", "padding", "download")
 ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
@@ -107,7 +108,10 @@ def refuse_streaming(recipe: Recipe) -> None:
 def check_split(recipe: Recipe, data_dir: Path | None) -> None:
     """Raises ConfigError for a data set that is none, DataError where it has too few classes."""
     from proser_core.data.preparation import split_of
+    from proser_core.data.sources import SOURCES
 
+    for name in _data_sets(recipe):
+        look_up("data set", name, SOURCES)
     split_of(recipe.data, data_dir)
 
 

@@ -51,12 +51,12 @@ class Store:
     """Told the name of each stage that is about to run."""
 
     def __post_init__(self) -> None:
-        self.root = self.root.expanduser().resolve()
         try:
+            self.root = self.root.expanduser().resolve()
             self.root.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.root):
                 pass
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # the second for the home of a user who is none
             raise ConfigError(f"the folder {self.root} cannot be written ({error}); give another one") from error
 
     def folder(self, stage: str, inputs: Mapping[str, Any]) -> Path:

@@ -1,10 +1,14 @@
-"""How a command ends when whoever reads its output has gone."""
+"""How a command ends when whoever reads its output has gone, and when a path is not to be used."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from proser_core.errors import exit_code_of
 
 PROGRAM = """
 import sys
@@ -36,3 +40,32 @@ def test_a_reader_that_has_gone_ends_a_command_in_silence(body: str) -> None:
 def test_a_broken_pipe_of_something_else_is_told() -> None:
     ended = run("raise BrokenPipeError('a socket')", subprocess.PIPE)
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (1, "BrokenPipeError: a socket")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda folder: folder.read_text(),
+        lambda folder: (folder / "file" / "below").read_text(),
+        lambda folder: (folder / ("x" * 300)).write_text(""),
+    ],
+    ids=["a folder", "below a file", "too long"],
+)
+def test_a_path_that_cannot_be_used_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], use: Callable[[Path], object]
+) -> None:
+    (tmp_path / "file").touch()
+
+    def command() -> int:
+        use(tmp_path)
+        return 0
+
+    assert exit_code_of(command) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"proser: {tmp_path}")
+    assert error.count("\n") == 1
+
+
+def test_a_file_that_the_program_misses_is_a_fault_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        exit_code_of(lambda: len((tmp_path / "missing").read_text()))

@@ -124,6 +124,16 @@ LINES = {
         [*DIGITS, "--pretrained", "seven.safetensors"],
         "classifier.weight has shape (7, 128)",
     ),
+    "hours that are no number": (["sweep", "digits", "trade_off", "--max-hours", "nan"], "--max-hours is nan"),
+    "hours below 0": (["sweep", "digits", "trade_off", "--max-hours", "-1"], "--max-hours is -1"),
+    "a search of no point": (["sweep", "digits", "continuous", "--num-samples", "0"], "--num-samples is 0"),
+    "a job with an unknown development set": (
+        ["job", "digits", "--data.development", "digist"],
+        "no data set is called 'digist'",
+    ),
+    "a storage in the home of nobody": (["sweep", "digits", "trade_off", "--storage", "~nobody-here/x"], "home"),
+    "a storage with a name that is too long": ([*DIGITS, "--storage", "x" * 300], "cannot be written"),
+    "images below a file": (["run", "folder", "--data-dir", "file/images"], "file/images"),
     "checkpoint that is none": ([*DIGITS, "--pretrained", "file"], "cannot be read"),
 }
 

@@ -52,6 +52,20 @@ def test_a_point_that_sets_what_trials_share_is_refused(point: dict) -> None:
         apply_point(digits(), point, "mine")
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (3, "'mine': finetune is 3; need an object of its fields"),
+        ({"lr": "0.1"}, r"'mine': finetune\.lr is '0\.1'; need a number"),
+        ({"num_dummies": 2.5}, r"'mine': finetune\.num_dummies is 2\.5; need a whole number"),
+        ({"epochs": 0}, r"'mine': finetune\.epochs is 0"),
+    ],
+)
+def test_a_point_with_a_value_that_does_not_suit_is_refused(fields: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        apply_point(digits(), {"finetune": fields}, "mine")
+
+
 def test_a_space_that_draws_at_random_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = 'from ray import tune\n\ndef param_space():\n    return {"finetune": {"beta": tune.uniform(0, 1)}}\n'
     (tmp_path / "drawn.py").write_text(text)
@@ -91,12 +105,24 @@ class TestAFileOfOnesOwn:
             ("x = 1\n", "no function param_space"),
             ("import none_such\n", "cannot be loaded: No module"),
             ("(", "loaded"),
+            ("def param_space():\n    return 1 / 0\n", r"param_space\(\) fails: division by zero"),
         ],
     )
     def test_one_that_is_no_space_is_refused(self, tmp_path: Path, text: str, message: str) -> None:
         (tmp_path / "mine.py").write_text(text)
         with pytest.raises(ConfigError, match=message):
             expand(str(tmp_path / "mine.py"))
+
+    def test_numbers_of_numpy_become_plain_ones(self, tmp_path: Path) -> None:
+        values = "np.arange(1, 3)", "np.linspace(0.1, 0.2, 2, dtype=np.float32)"
+        fields = ", ".join(f'"{n}": tune.grid_search(list({v}))' for n, v in zip(("epochs", "lr"), values, strict=True))
+        text = (
+            f'import numpy as np\nfrom ray import tune\n\ndef param_space():\n    return {{"finetune": {{{fields}}}}}\n'
+        )
+        (tmp_path / "mine.py").write_text(text)
+        points = points_of(digits(), str(tmp_path / "mine.py"))
+        assert {(type(point.epochs), type(point.lr)) for point in points} == {(int, float)}
+        assert [point.epochs for point in points] == [1, 2, 1, 2]
 
     def test_one_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="no such file"):
