@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.cluster import Cluster
+from pipelines.console import say
 from pipelines.context import RunContext
 from pipelines.run import finish, open_parent
 from pipelines.stages.prepare import task_at
@@ -44,14 +45,10 @@ def write_job(
     recipe = one_process(recipe, console)
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
     beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output, console)
-    console.print(
-        f"{output}: pretraining and {len(finetunes)} fine-tunes. Copy it"
-        + "".join(f", {name}" for name in beside)
-        + " and the folder proser_core; then, there:",
-        highlight=False,
-        soft_wrap=True,
-    )
-    console.print(f"python -m proser_core.job {output.name} OUT", highlight=False)
+    copied = ", ".join(["it", *beside])
+    trainings = f"pretraining and {len(finetunes)} fine-tunes"
+    say(console, f"{output}: {trainings}. Copy {copied} and the folder proser_core; then, there:")
+    say(console, f"python -m proser_core.job {output.name} OUT")
 
 
 def one_process(recipe: Recipe, console: Console) -> Recipe:
@@ -60,7 +57,7 @@ def one_process(recipe: Recipe, console: Console) -> Recipe:
     changed = [name for name in vars(cluster) if getattr(cluster, name) != getattr(recipe.cluster, name)]
     if changed:
         told = " and ".join(f"cluster.{name} {getattr(cluster, name) or 'empty'}" for name in changed)
-        console.print(f"one process trains all, here with {told}", highlight=False)
+        say(console, f"one process trains all, here with {told}")
     return replace(recipe, cluster=cluster)
 
 
@@ -119,7 +116,7 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
     started = time.monotonic()
     job, results = read_job(out), read_results(out)
     finished = check_finished(out)
-    console.print(f"{out}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
+    say(console, f"{out}: storage {storage}, tracking {shown_uri()}")
     with opened(storage, console, f"proser import {out}") as store:
         outcome = _outcome(job, results, out, adopt_finished(out, finished, store, console), store)
         with outages_named():
@@ -157,7 +154,7 @@ def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Co
     failed; the copies by folder."""
     there = sum(find(store.root / folder.parent.name / folder.name) is not None for folder in folders)
     artefacts = {folder: adopt(folder, folder.parent.name, store) for folder in folders}
-    console.print(f"{len(folders) - there} finished folders copied, {there} were there", highlight=False)
+    say(console, f"{len(folders) - there} finished folders copied, {there} were there")
     for failure in (path for stage in (PRETRAIN, TRIALS) for path in out.glob(f"{stage}/*/{spec.FAILURE}")):
         source = failure.parent
         target = store.root / source.parent.name / source.name

@@ -136,7 +136,7 @@ class ImportArguments:
 
 @dataclass(frozen=True)
 class CleanArguments:
-    """List what no run will ask for again: unfinished trainings, what Ray left, results of other code."""
+    """List what no run will ask for again: unfinished work, what Ray left, results of other code."""
 
     storage: Path = DEFAULT_STORAGE
     """Directory of the runs."""
@@ -144,6 +144,8 @@ class CleanArguments:
     """Days in which nothing was written to a folder."""
     outdated: bool = False
     """Finished work of another version of the code too: it is never found again."""
+    list_all: bool = False
+    """Name every folder, not the first 20 alone."""
     yes: bool = False
     """Remove what is listed."""
 
@@ -249,7 +251,7 @@ def clean_command(arguments: list[str]) -> int:
         raise ConfigError(f"--storage got {parsed.storage}, which is no folder; give the storage of a run")
     from pipelines.cleaning import clean
 
-    return clean(parsed.storage, parsed.older_than, parsed.outdated, parsed.yes, console())
+    return clean(parsed.storage, parsed.older_than, parsed.outdated, parsed.yes, console(), parsed.list_all)
 
 
 def ui_command(arguments: list[str]) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from pipelines.cluster import Cluster
+from pipelines.console import say
 from pipelines.context import RunContext
 from pipelines.remote.mirror import mirror_of
 from pipelines.scaling import largest_cluster
@@ -80,7 +81,7 @@ def begun(
     """
     check_storage(recipe, storage)
     check_apart(recipe, data_dir, storage)
-    console.print(f"{recipe.name}: storage {storage}, tracking {shown_uri()}", highlight=False, soft_wrap=True)
+    say(console, f"{recipe.name}: storage {storage}, tracking {shown_uri()}")
     say_defects(recipe, data_dir, console)
     with opened(storage, console, work) as store, outages_named():
         cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file), mirror=mirror_of(store))

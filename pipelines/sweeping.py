@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.cluster import Cluster
+from pipelines.console import say
 from pipelines.context import RunContext, Search
 from pipelines.remote.mirror import mirror_of, shown
 from pipelines.scaling import largest_cluster
@@ -109,8 +110,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
     request = replace(request, recipe=with_absolute_path(request.recipe))
     check_storage(request.recipe, request.storage)
     check_apart(request.recipe, request.data_dir, request.storage)
-    where = f"storage {request.storage}, tracking {shown_uri()}"
-    console.print(f"{request.title}: {where}", highlight=False, soft_wrap=True)
+    say(console, f"{request.title}: storage {request.storage}, tracking {shown_uri()}")
     say_defects(request.recipe, request.data_dir, console)
     points, data = _points(request), data_of(request.recipes, request.data_dir)
     with opened(request.storage, console, f"proser sweep {request.title}") as store, outages_named():

@@ -15,6 +15,7 @@ from pipelines.carrying import (
     save_job,
     unfinished,
 )
+from pipelines.console import say
 from pipelines.stages.prepare import task_at
 from pipelines.stages.pretrain import plan_pretraining
 from pipelines.stages.sweep import Base
@@ -47,12 +48,12 @@ def write_jobs(
         except OSError as error:
             raise ConfigError(f"--jobs got {folder}, which cannot be written ({error}); give another folder") from error
         save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, option="--jobs")
-        console.print(f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes", highlight=False)
+        say(console, f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes")
     there = folder.resolve().name
     told = f"""Copy {folder} and the folder proser_core to one place; then, there:
 for job in {there}/*/{JOB_FILE}; do python -m proser_core.job "$job" "$(dirname "$job")/{OUT}"; done
 and here again this command with --import-from {folder}/*/{OUT} instead of --jobs{" --with-task" if storage else ""}"""
-    console.print(told, highlight=False, soft_wrap=True)
+    say(console, told)
 
 
 def take_outcomes(

@@ -44,8 +44,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         recipe = one_process(request.recipe, console)
         request = replace(request, recipe=recipe, methods=carried_methods(request, console))
     finetunes = finetunes_asked_for(request)
-    where = f"storage {request.storage}, tracking {shown_uri()}"
-    console.print(f"{', '.join(request.names)}: {where}", highlight=False, soft_wrap=True)
+    say(console, f"{', '.join(request.names)}: storage {request.storage}, tracking {shown_uri()}")
     spared = request.spared()
     for name, reason in spared.items():
         say(console, f"{name}: not measured: {reason}")

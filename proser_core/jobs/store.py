@@ -18,6 +18,8 @@ from proser_core.errors import ConfigError
 from proser_core.jobs.files import read_json, sha256_of, write_json
 
 MANIFEST = "manifest.json"
+KEY_DIGITS = 16
+KEY_PATTERN = rf"[0-9a-f]{{{KEY_DIGITS}}}"  # of the name of every artefact's folder
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Store:
 
     def folder(self, stage: str, inputs: Mapping[str, Any]) -> Path:
         """Where the artefact of a stage for these inputs is, or will be."""
-        return self.root / stage / digest_of(stage, dict(inputs))[:16]
+        return self.root / stage / digest_of(stage, dict(inputs))[:KEY_DIGITS]
 
     def run(
         self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], Built | None], made_on: str = ""
@@ -115,13 +117,14 @@ def find(folder: Path) -> Artefact | None:
     """The artefact in a folder, or None where it or one that it links to is missing or changed."""
     try:
         manifest = read_json(folder / MANIFEST)
-    except (FileNotFoundError, ValueError):  # missing or damaged
+        files: dict[str, str] = manifest["files"]
+        whole = manifest["complete"] and all(
+            (folder / name).is_file() and sha256_of(folder / name) == digest for name, digest in files.items()
+        )
+        linked = [(folder / path).resolve() for path in manifest["linked"]]
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):  # missing, damaged or no manifest
         return None
-    files: dict[str, str] = manifest["files"]
-    whole = manifest["complete"] and all(
-        (folder / name).is_file() and sha256_of(folder / name) == digest for name, digest in files.items()
-    )
-    if not whole or any(find((folder / path).resolve()) is None for path in manifest["linked"]):
+    if not whole or any(find(path) is None for path in linked):
         return None
     return Artefact(folder, digest_of(files))
 

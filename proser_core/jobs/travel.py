@@ -9,7 +9,7 @@ from typing import Any
 from proser_core.config import NetworkConfig, decisive_network, digest_of
 from proser_core.errors import CheckpointError
 from proser_core.jobs.files import read_json, sha256_of
-from proser_core.jobs.store import MANIFEST, Artefact, Store, find
+from proser_core.jobs.store import KEY_DIGITS, MANIFEST, Artefact, Store, find
 
 
 def check_artefact(folder: Path) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def check_artefact(folder: Path) -> dict[str, Any]:
 
 def check_key(folder: Path, manifest: dict[str, Any]) -> None:
     """Raises CheckpointError where the recorded inputs are not those that the folder is named after."""
-    if digest_of(folder.parent.name, manifest["inputs"])[:16] != folder.name:
+    if digest_of(folder.parent.name, manifest["inputs"])[:KEY_DIGITS] != folder.name:
         raise CheckpointError(
             f"{folder / MANIFEST} records inputs that do not give the folder's name; copy the folder again"
         )

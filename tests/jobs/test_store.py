@@ -62,6 +62,27 @@ def test_a_deleted_or_changed_file_makes_it_stale(store: Store, harm: str) -> No
     assert result.read_text() == "one"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[]",
+        "null",
+        '"text"',
+        '{"files": [], "complete": true, "linked": []}',
+        '{"files": {}, "complete": true}',
+        '{"files": {}, "complete": true, "linked": null}',
+        '{"files": {}, "complete": true, "linked": [1]}',
+    ],
+)
+def test_a_manifest_that_is_none_is_made_again(store: Store, text: str) -> None:
+    made = store.run("stage", INPUTS, write("one"))
+    (made.path / MANIFEST).write_text(text)
+    assert find(made.path) is None
+    assert store.run("stage", INPUTS, write("one")) == made
+    assert find(made.path) == made
+
+
 @pytest.mark.parametrize("harm", ["delete", "change"])
 def test_a_missing_or_changed_linked_artefact_makes_it_stale(store: Store, tmp_path: Path, harm: str) -> None:
     trial = store.folder("trials", {"beta": 1})

@@ -119,6 +119,7 @@ LINES = {
         "give a folder that all of them see",
     ),
     "a URI where a folder is needed": (["clean", "--storage", "s3://bucket/prefix"], "give a folder here"),
+    "a folder to clean that is no storage": (["clean", "--storage", ".", "--yes"], "no work of a run"),
     "missing checkpoint": ([*DIGITS, "--pretrained", "nowhere.pt"], "there is no checkpoint"),
     "checkpoint of other shapes": (
         [*DIGITS, "--pretrained", "seven.safetensors"],
