@@ -72,22 +72,28 @@ def promote(request: PromoteRequest, console: Console) -> int:
 
 
 def rollback(model: str, alias: str, console: Console) -> int:
-    """Give the alias back to the version that had it before.
+    """Give the alias back to the version that had it before, further back each time.
 
-    Raises TrackingError where no decision tells which, or that version is gone.
+    A version that was deleted since is passed over. Raises TrackingError where no decision tells of a version before,
+    or all of them are gone.
     """
     client = connect()
     existing_versions(client, model)
     with _alone(model):
         now = holder(client, model, alias)
-        before = decisions.came_from(client, model, alias, now) if now else ""
-        if not before:
+        earlier = decisions.holders_before(client, model, alias, now)
+        if not earlier:
             raise TrackingError(
                 f"no decision tells which version of {model!r} was {alias} before {now or 'now'}; "
                 "`proser promote --version N --force` names one"
             )
-        if before not in {version.number for version in versions_of(client, model)}:
-            raise TrackingError(f"version {before} of {model!r}, the {alias} before, was deleted; promote another one")
+        there = {version.number for version in versions_of(client, model)} - {now}
+        before = next((version for version in reversed(earlier) if version in there), "")
+        if not before:
+            raise TrackingError(
+                f"version {earlier[-1]} of {model!r}, the {alias} before, was deleted, and no earlier one is left; "
+                "promote another one"
+            )
         decision = Decision(decisions.ROLLED_BACK, model, alias, before, now)
         carry_out(client, decision, {}, f"# {decision.title}\n\nRolled back by hand.\n")
     say(console, f"{model} version {before} is the {alias} again, in the place of version {now}")

@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,13 +92,36 @@ def _move(client: "MlflowClient", decision: Decision) -> None:
     client.set_registered_model_alias(decision.model, decision.alias, decision.version)
 
 
-def came_from(client: "MlflowClient", model: str, alias: str, version: str) -> str:
-    """The version that had the alias before `version` was last promoted to it; empty where no decision says so.
+def holders_before(client: "MlflowClient", model: str, alias: str, now: str) -> list[str]:
+    """The versions that had the alias on the way to version `now`, oldest first, some of them perhaps deleted since.
 
-    Rollbacks are passed over: a second one leads further back, not forth again.
+    Decisions are replayed in the order of time: a promotion adds a version, a rollback takes the way back to one. What
+    was there before the alias moved by another hand than `proser`'s is not told.
     """
-    wanted = {MODEL: model, ALIAS: alias, VERSION: version}
-    query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in wanted.items())
-    query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, ROLLED_BACK, OVERTAKEN))
-    runs = client.search_runs([experiment_id(client)], query, order_by=["start_time DESC"], max_results=1)
-    return str(runs[0].data.tags[BEFORE]) if runs else ""
+    held: list[str] = []
+    for tags in _decisions_that_moved(client, model, alias):
+        held = _way_to(tags[BEFORE], held)
+        held = _way_to(tags[VERSION], held[:-1]) if tags[KIND] == ROLLED_BACK else [*held, tags[VERSION]]
+    return _way_to(now, held)[:-1]
+
+
+def _way_to(version: str, held: list[str]) -> list[str]:
+    """`held` as far as where the version had the alias last; the version alone, where it never did."""
+    if not version:
+        return []
+    if version not in held:
+        return [version]
+    return held[: len(held) - held[::-1].index(version)]
+
+
+def _decisions_that_moved(client: "MlflowClient", model: str, alias: str) -> Iterator[dict[str, str]]:
+    """Tags of the decisions that moved the alias, oldest first."""
+    query = f"tags.`{MODEL}` = '{model}' and tags.`{ALIAS}` = '{alias}'"
+    query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, OVERTAKEN))
+    experiments, token = [experiment_id(client)], None
+    while True:
+        page = client.search_runs(experiments, query, order_by=["start_time ASC"], max_results=500, page_token=token)
+        yield from (run.data.tags for run in page)
+        token = page.token
+        if not token:
+            return

@@ -155,6 +155,52 @@ def test_rollbacks_lead_further_back_and_never_forth(
         rollback(registry.name, "champion", console)
 
 
+def test_a_version_that_was_promoted_twice_is_passed_twice_on_the_way_back(
+    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    registry.add(bad)
+    registry.add(good)
+    console = Console(file=io.StringIO(), width=140)
+    for version in ("2", "1", "2"):
+        promoted(registry, version=version, force=True)
+    for version in ("1", "2", "1"):
+        assert rollback(registry.name, "champion", console) == 0
+        assert registry.champion == version
+    with pytest.raises(TrackingError, match=r"no decision tells which version of .* was champion before 1"):
+        rollback(registry.name, "champion", console)
+    promoted(registry, version="2")
+    rollback(registry.name, "champion", console)
+    assert registry.champion == "1"
+
+
+def test_a_rollback_passes_over_versions_that_were_deleted(
+    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
+        registry.add(classifier)
+    for version in ("2", "3", "2", "3"):
+        promoted(registry, version=version, force=True)
+    registry.client.delete_model_version(registry.name, "2")
+    assert rollback(registry.name, "champion", Console(file=io.StringIO())) == 0
+    assert registry.champion == "1"
+    with pytest.raises(TrackingError, match=r"no decision tells which version of .* was champion before 1"):
+        rollback(registry.name, "champion", Console(file=io.StringIO()))
+
+
+def test_what_was_before_an_alias_that_was_moved_by_another_hand_is_not_guessed(
+    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
+        registry.add(classifier)
+    promoted(registry, version="2")
+    registry.client.set_registered_model_alias(registry.name, "champion", "3")
+    with pytest.raises(TrackingError, match=r"no decision tells which version of .* was champion before 3"):
+        rollback(registry.name, "champion", Console(file=io.StringIO()))
+    promoted(registry, version="2", force=True)
+    rollback(registry.name, "champion", Console(file=io.StringIO()))
+    assert registry.champion == "3"
+
+
 def test_a_rollback_without_a_decision_or_to_a_version_that_is_gone_is_refused(
     registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
 ) -> None:
