@@ -54,11 +54,59 @@ def test_without_a_file_the_cluster_does_not_grow(tmp_path: Path, monkeypatch: p
     assert len(largest_cluster(None)) == 5
 
 
-@pytest.mark.parametrize("text", ["", "- a\n", "kind: Pod\n", "a: [1"])
-def test_another_file_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(ConfigError, match="give the file that launched"):
+def manifest(*, limits: str, told: str = "{}") -> str:
+    """A RayCluster of a head without resources and two workers."""
+    return f"""
+    kind: RayCluster
+    spec:
+      headGroupSpec: {{template: {{spec: {{containers: [{{name: ray-head}}]}}}}}}
+      workerGroupSpecs:
+        - maxReplicas: 2
+          rayStartParams: {told}
+          template: {{spec: {{containers: [{{name: ray-worker, resources: {{limits: {limits}}}}}]}}}}
+    """
+
+
+@pytest.mark.parametrize(
+    ("limits", "told", "cpus"),
+    [
+        ("{cpu: 3500m}", "{}", 4),
+        ("{cpu: 4000m}", "{}", 4),
+        ('{cpu: "2.5"}', "{}", 3),
+        ("{cpu: 3500m}", '{num-cpus: "3"}', 3),
+        ("{memory: 4Gi}", "{}", 0),
+    ],
+)
+def test_a_share_of_a_cpu_counts_as_kuberay_tells_ray(limits: str, told: str, cpus: int, tmp_path: Path) -> None:
+    """Rounded up, where Ray is not told otherwise."""
+    (tmp_path / "c.yaml").write_text(manifest(limits=limits, told=told))
+    assert largest_cluster(tmp_path / "c.yaml") == [{"CPU": 0, "GPU": 0}, *[{"CPU": cpus, "GPU": 0}] * 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "has neither available_node_types"),
+        (b"- a\n", "has neither available_node_types"),
+        (b"kind: Pod\n", "has neither available_node_types"),
+        (b"a: [1", "while parsing a flow sequence"),
+        (b"a: \xff\xfe\n", "can't decode byte"),
+        (b"available_node_types: 3\n", "available_node_types is 3, and has to be a mapping"),
+        (b"available_node_types: {head: 3}\n", "head is 3, and has to be a mapping"),
+        (b"available_node_types: {head: {resources: {CPU: many}}}\n", "CPU is 'many', and has to be a number"),
+        (b"available_node_types: {head: {resources: {CPU: .nan}}}\n", "CPU is nan, and has to be a number"),
+        (b"{max_workers: few, available_node_types: {}}\n", "max_workers is 'few', and has to be a number"),
+        (b"kind: RayCluster\n", "containers is None, and has to be a list"),
+        (b"{kind: RayCluster, spec: 3}\n", "spec is 3, and has to be a mapping"),
+        (manifest(limits="{cpu: 4 cores}").encode(), "cpu is '4 cores', and has to be a number"),
+    ],
+)
+def test_another_or_a_malformed_file_is_refused_in_one_line(content: bytes, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_bytes(content)
+    with pytest.raises(ConfigError, match="give the file that launched the cluster") as refused:
         largest_cluster(tmp_path / "c.yaml")
+    assert reason in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
