@@ -1,6 +1,7 @@
 """A look at the replicas now and then, to tell the terminal what they serve."""
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +33,8 @@ def _status() -> str:
 class Watch:
     """Says when another version is served, and what stands in the way of one.
 
-    `handle` is asked for the state of any one of the replicas, `status` for that of the application.
+    `handle` is asked for the state of any one of the replicas, `status` for that of the application,
+    `clock` for the seconds that silence lasts.
     """
 
     handle: Any
@@ -40,9 +42,10 @@ class Watch:
     replicas: int
     console: Console
     status: Callable[[], str] = _status
+    clock: Callable[[], float] = time.monotonic
     ended: str = ""
     _told: dict[str, tuple[str, str]] = field(default_factory=dict)  # model and problem, by replica
-    _silent: float = 0.0
+    _silent_since: float | None = None
 
     def until(self, stopped: threading.Event) -> int:
         """Look until `stopped`: 0, or 1 where nothing answers any more. A look that hangs holds up nobody."""
@@ -60,18 +63,20 @@ class Watch:
 
     def look(self) -> None:
         """One look. What answers is well, whatever Ray Serve says of the other replicas."""
+        began = self.clock()
         try:
             self._tell(self.handle.state.remote().result(timeout_s=LOOK))
-            self._silent = 0.0
+            self._silent_since = None
             return
         except Exception:  # a replica that is being replaced, or the end
-            self._silent += LOOK
+            if self._silent_since is None:
+                self._silent_since = began
         try:
             status = self.status()
         except Exception:  # its controller is gone, or does not answer now
             status = ""
         self.ended = ENDED.get(status, "")
-        if not self.ended and self._silent > PATIENCE:
+        if not self.ended and self.clock() - self._silent_since > PATIENCE:
             self.ended = f"no replica has answered for {PATIENCE:g} s"
 
     def _tell(self, state: State) -> None:

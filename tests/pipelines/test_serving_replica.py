@@ -185,12 +185,16 @@ class TestWatch:
                 raise now
             return now
 
-    def watched(self, *states: dict[str, str] | Exception, replicas: int = 1, status: Any = None) -> tuple[Watch, str]:
-        out = io.StringIO()
+    def watched(
+        self, *states: dict[str, str] | Exception, replicas: int = 1, status: Any = None, lasts: float = LOOK
+    ) -> tuple[Watch, str]:
+        """After a look at each state; a look lasts as many seconds, by the watch's clock."""
+        out, now = io.StringIO(), 0.0
         watch = Watch(self.Replicas(list(states)), "m version 1", replicas, Console(file=out, width=120))
-        watch.status = status or (lambda: "RUNNING")
+        watch.status, watch.clock = status or (lambda: "RUNNING"), lambda: now
         for _ in states:
             watch.look()
+            now += lasts
         return watch, out.getvalue()
 
     def of(self, version: int, problem: str = "", replica: str = "a") -> dict[str, str]:
@@ -211,12 +215,13 @@ class TestWatch:
         _, text = self.watched(*states, replicas=2)
         assert text.splitlines() == ["replica b: now m version 2", "replica a: now m version 2"]
 
-    def test_silence_ends_it_only_where_it_lasts(self) -> None:
-        looks = int(PATIENCE / LOOK)
-        lost = [ConnectionError("gone")] * looks
-        watch, _ = self.watched(*lost, self.of(1), *lost)
+    @pytest.mark.parametrize("lasts", [LOOK, 3 * LOOK])
+    def test_silence_ends_it_only_where_it_lasts(self, lasts: float) -> None:
+        """By the clock, however long a look waits for an answer."""
+        lost = [ConnectionError("gone")] * (int(PATIENCE / lasts) + 1)
+        watch, _ = self.watched(*lost, self.of(1), *lost, lasts=lasts)
         assert watch.ended == ""
-        watch, _ = self.watched(*lost, ConnectionError("gone"))
+        watch, _ = self.watched(*lost, ConnectionError("gone"), lasts=lasts)
         assert watch.ended == f"no replica has answered for {PATIENCE:g} s"
 
     def test_a_server_that_was_shut_down_is_the_end_at_once(self) -> None:
