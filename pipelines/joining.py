@@ -3,11 +3,11 @@ the storage. Ray itself tries a wrong token for half a minute, and then says tha
 """
 
 import os
-import socket
 import uuid
 from pathlib import Path
 from typing import Any
 
+from pipelines.ports import check_listens
 from pipelines.tracking.server import tracking_uri
 from proser_core.errors import ClusterError, first_line
 
@@ -47,7 +47,7 @@ def knock(address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdecimal()):
         return
-    socket.create_connection((host, int(port)), timeout=5).close()
+    check_listens(host, int(port))
     if address.startswith("ray://"):
         return
     import grpc

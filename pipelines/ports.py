@@ -1,12 +1,21 @@
-"""Ports that a server of this machine listens on."""
+"""Ports: those that a server of this machine is to listen on, and those where something listens elsewhere."""
 
 import socket
 
 from proser_core.errors import ConfigError
 
+ANSWERS_WITHIN = 5.0  # seconds
+
+
+def check_port_number(port: int) -> None:
+    """Raises ConfigError for a number that no port has."""
+    if not 1 <= port <= 65535:
+        raise ConfigError(f"--port got {port}; need 1 to 65535")
+
 
 def check_port(port: int, host: str = "127.0.0.1") -> None:
-    """Raises ConfigError where another program listens there, or the machine has no such address."""
+    """Raises ConfigError where another program listens there, or the machine has no such address or port."""
+    check_port_number(port)
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -15,3 +24,8 @@ def check_port(port: int, host: str = "127.0.0.1") -> None:
             raise ConfigError(
                 f"port {port} of {host} cannot be had ({error.strerror}); give a free one with --port"
             ) from None
+
+
+def check_listens(host: str, port: int) -> None:
+    """Raises OSError where nothing listens there."""
+    socket.create_connection((host, port), timeout=ANSWERS_WITHIN).close()

@@ -16,7 +16,7 @@ from rich.console import Console
 from pipelines.attempts import last_line
 from pipelines.console import say
 from pipelines.own_images import check_device
-from pipelines.ports import check_port
+from pipelines.ports import check_port, check_port_number
 from pipelines.ray_session import join
 from pipelines.serving.limits import Limits
 from pipelines.serving.watch import APPLICATION, Watch
@@ -46,8 +46,7 @@ class ServeRequest:
         for name, least in (("replicas", 1), ("max_waiting", 1)):
             if getattr(self, name) < least:
                 raise ConfigError(f"--{name.replace('_', '-')} got {getattr(self, name)}; need {least} or more")
-        if not 1 <= self.port <= 65535:
-            raise ConfigError(f"--port got {self.port}; need 1 to 65535")
+        check_port_number(self.port)
         if not (math.isfinite(self.reload_pause) and self.reload_pause >= 0):
             raise ConfigError(f"--reload-pause got {self.reload_pause}; need 0 or more seconds")
 

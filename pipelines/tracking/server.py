@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.tracking.databases import check_database
 from proser_core.errors import TrackingError, first_line
 from proser_core.jobs.files import FULL
 
@@ -49,7 +50,8 @@ def shown_uri() -> str:
 
 
 def connect() -> "MlflowClient":
-    """A client of a server that answers. Raises TrackingError where it does not."""
+    """A client of a server that answers, or of a database that opens. Raises TrackingError where it does not."""
+    check_database(tracking_uri(), shown_uri())
     os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     warnings.filterwarnings("ignore", module="mlflow")
     import mlflow

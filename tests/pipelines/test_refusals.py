@@ -10,6 +10,7 @@ import pytest
 from pipelines.cli import main
 from pipelines.cluster import Cluster
 from pipelines.recipes import digits
+from pipelines.tracking.databases import check_database
 from proser_core.config import NetworkConfig
 from proser_core.data.split_families import FAMILIES, Family
 from proser_core.networks.nets import make_closed_set_net
@@ -120,6 +121,8 @@ LINES = {
     ),
     "a URI where a folder is needed": (["clean", "--storage", "s3://bucket/prefix"], "give a folder here"),
     "a folder to clean that is no storage": (["clean", "--storage", ".", "--yes"], "no work of a run"),
+    "a port above all": (["ui", "--port", "70000"], "--port got 70000; need 1 to 65535"),
+    "a port below all": (["ui", "--port", "-1"], "--port got -1; need 1 to 65535"),
     "missing checkpoint": ([*DIGITS, "--pretrained", "nowhere.pt"], "there is no checkpoint"),
     "checkpoint of other shapes": (
         [*DIGITS, "--pretrained", "seven.safetensors"],
@@ -206,6 +209,34 @@ def test_a_tracking_server_that_does_not_answer_is_refused_before_any_work(
     assert error.startswith("proser: the tracking server http://127.0.0.1:9 does not answer")
     assert len(error.splitlines()) == 1
     assert not (place / "proser-storage" / "prepare").exists()
+
+
+@pytest.mark.parametrize(
+    ("uri", "parts"),
+    [
+        ("sqlite:///file/mlflow.db", ("file/mlflow.db cannot be opened", "file is not a folder", "folder that can be")),
+        ("sqlite:///file", ("sqlite:///file cannot be opened", "file is not a database", "name another file")),
+        ("sqlite:///folder", ("sqlite:///folder cannot be opened", "unable to open", "name another file")),
+        ("postgresql://u:secret@127.0.0.1:1/x", ("postgresql://127.0.0.1:1/x cannot be opened", "refused", "start it")),
+        ("mysql://127.0.0.1:port/x", ("mysql://127.0.0.1:port/x cannot be opened", "correct MLFLOW_TRACKING_URI")),
+    ],
+)
+def test_a_tracking_database_that_cannot_be_opened_is_refused_with_what_can_be_done(
+    uri: str, parts: tuple[str, ...], place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "file").write_text("text of some length, so that it has the size of a database's header, and more of it")
+    (place / "folder").mkdir()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    code, error = proser(["models"], monkeypatch, capsys)
+    assert code == 2
+    assert [part for part in parts if part not in error] == []
+    assert "secret" not in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_database_that_is_still_to_be_made_is_left_to_mlflow(place: Path) -> None:
+    check_database(f"sqlite:///{place / 'new' / 'folder' / 'mlflow.db'}", "")
+    assert list(place.iterdir()) == []
 
 
 def test_a_ray_address_that_does_not_answer_is_refused(place: Path) -> None:
