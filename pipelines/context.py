@@ -1,5 +1,6 @@
 """What every stage of one pipeline run works with, beside the recipe and its inputs."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from pipelines.cluster import Cluster
 from proser_core.config import FinetuneConfig
-from proser_core.errors import first_line
+from proser_core.errors import ConfigError, first_line
 from proser_core.jobs.store import Store
 
 if TYPE_CHECKING:
@@ -22,6 +23,18 @@ if TYPE_CHECKING:
 PATIENCE, PATIENCE_VARIABLE = 90.0, "PROSER_TRACKING_PATIENCE"
 """Seconds that a run waits at its end for a tracking server that went away, and the variable that changes it."""
 RETRY_EVERY = 2.0
+
+
+def tracking_patience() -> float:
+    """PATIENCE, or what the variable has; raises ConfigError where that is no number of seconds."""
+    given = os.environ.get(PATIENCE_VARIABLE) or PATIENCE
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ConfigError(f"{PATIENCE_VARIABLE} is {given!r}; need a number of seconds, 0 or more, such as 90")
+    return seconds
 
 
 @dataclass(frozen=True)
@@ -103,7 +116,7 @@ class RunContext:
 
     def settle(self) -> None:
         """Log what is left; a server that is away is waited for, then done without."""
-        patience = float(os.environ.get(PATIENCE_VARIABLE, PATIENCE))
+        patience = tracking_patience()
         end, error = time.monotonic() + patience, None
         while self._untracked and not self.tracking_lost:
             waited, error = error is not None, self._try()

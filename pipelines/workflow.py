@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.context import RunContext
+from pipelines.context import RunContext, tracking_patience
 from pipelines.remote.mirror import mirrored, shown
 from pipelines.tracking.server import shown_uri, tracking_folder
 from proser_core.config import Recipe
@@ -65,7 +65,11 @@ def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None
 
 @contextmanager
 def opened(storage: Path | str, console: Console, work: str) -> Iterator[Store]:
-    """The storage, a folder or a URI, held for this work alone."""
+    """The storage, a folder or a URI, held for this work alone.
+
+    Raises ConfigError where the work could not be logged at its end for a variable that is no number.
+    """
+    tracking_patience()
     tell = partial(say, console)
     if isinstance(storage, str):
         with mirrored(storage, work, announce=tell, tell=tell) as store:

@@ -9,6 +9,7 @@ import pytest
 
 from pipelines.cli import main
 from pipelines.cluster import Cluster
+from pipelines.context import PATIENCE_VARIABLE
 from pipelines.recipes import digits
 from pipelines.tracking.databases import check_database
 from proser_core.config import NetworkConfig
@@ -237,6 +238,17 @@ def test_a_tracking_database_that_cannot_be_opened_is_refused_with_what_can_be_d
 def test_a_database_that_is_still_to_be_made_is_left_to_mlflow(place: Path) -> None:
     check_database(f"sqlite:///{place / 'new' / 'folder' / 'mlflow.db'}", "")
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", ["2m", "-1", "nan", "inf"])
+def test_a_patience_that_is_no_number_of_seconds_is_refused_before_any_work(
+    given: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(PATIENCE_VARIABLE, given)
+    code, error = proser(DIGITS, monkeypatch, capsys)
+    assert code == 2
+    assert error == f"proser: {PATIENCE_VARIABLE} is '{given}'; need a number of seconds, 0 or more, such as 90\n"
+    assert not (place / "proser-storage").exists()
 
 
 def test_a_ray_address_that_does_not_answer_is_refused(place: Path) -> None:
