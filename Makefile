@@ -22,7 +22,7 @@ test-faults: $(INSTALLED)
 	$(BIN)/python tests/faults
 
 benchmark: $(INSTALLED)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(if $(DATA),--data-dir '$(DATA)')
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

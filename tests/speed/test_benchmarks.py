@@ -43,6 +43,14 @@ def test_all_that_make_benchmark_runs_runs(tmp_path):
     check_cells(quick(tmp_path / "benchmark.json")[1]["benchmarks"], list(USUAL))
 
 
+@pytest.mark.parametrize(("given", "arguments"), [([], ""), (["DATA=my images"], " --data-dir 'my images'")])
+def test_make_benchmark_takes_a_data_directory(given, arguments):
+    command = ["make", "--dry-run", "--assume-old=.venv/.installed", "benchmark", *given]
+    environment = {name: value for name, value in os.environ.items() if name != "DATA"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith(f"python -m benchmarks{arguments}")
+
+
 def check_cells(stored: dict, names: list[str]) -> None:
     assert list(stored) == names
     for report in stored.values():
