@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.TiffImagePlugin import BITSPERSAMPLE
 
 from proser_core.errors import DataError, ImageTooLargeError
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 MAX_PIXELS = 64 << 20
 """Pixels of the largest image that is decoded; a few bytes can claim more than memory holds."""
+RANGELESS = {"I": "signed or 32-bit integers", "F": "floating-point numbers"}
+"""Pixels, by Pillow's mode, of which no file says which values are black and white; see `opened_image`."""
 warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such an image is refused by its size
 warnings.filterwarnings("ignore", "Corrupt EXIF data")  # what can be read of such an image is taken
 
@@ -70,10 +73,12 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
     """uint8[size, size, 3]: turned as EXIF says, in RGB, another size resampled with antialiasing.
 
     Grey becomes RGB, 16 bits become 8, what is transparent lies on white; of an animation the first frame is taken.
+    Pixels of 32 bits must hold 16, as those of a PGM file do: `opened_image` refuses the others.
     """
+    is_twelve_bits = getattr(image, "tag_v2", {}).get(BITSPERSAMPLE) == (12,)  # Pillow leaves them as they are
     image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I;16"):  # Pillow would clip every shade above 255
-        image = Image.fromarray((np.asarray(image) // 257).astype(np.uint8))
+    if image.mode == "I" or image.mode.startswith("I;16"):  # Pillow would clip every shade above 255
+        image = Image.fromarray((np.asarray(image) // (16 if is_twelve_bits else 257)).astype(np.uint8))
     if image.has_transparency_data:
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
     if image.mode != "RGB":
@@ -84,8 +89,11 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
 
 
 def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
-    """uint8[size, size, 3] of an image file's content. Raises DataError, with `name`, where it is no image,
-    ImageTooLargeError for one of more than MAX_PIXELS."""
+    """uint8[size, size, 3] of an image file's content.
+
+    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels; ImageTooLargeError for one of more
+    than MAX_PIXELS.
+    """
     with opened_image(encoded, name) as image:
         return to_rgb_square(image, size)
 
@@ -105,6 +113,11 @@ def opened_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
                 raise ImageTooLargeError(
                     f"{name}: the image has {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}; "
                     "make it smaller or remove it"
+                )
+            if image.mode in RANGELESS and (image.format, image.mode) != ("PPM", "I"):  # Pillow scales PGM to 16 bits
+                raise DataError(
+                    f"{name}: the image has {RANGELESS[image.mode]} as pixels, and does not say which are black and "
+                    "white; save it with 8 or 16 bits a channel, or remove it"
                 )
             yield image
     except DataError:

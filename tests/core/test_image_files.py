@@ -1,6 +1,7 @@
 """Images of any kind, from files, folders, patterns and Parquet: read rightly, or left out by name."""
 
 import io
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -54,6 +55,38 @@ class TestOneImage:
         shades = np.arange(SIZE * SIZE, dtype=np.uint16).reshape(SIZE, SIZE) * 1000
         got = decode_square(encode(Image.fromarray(shades)), SIZE, "deep.png")
         np.testing.assert_array_equal(got, np.repeat((shades // 257).astype(np.uint8)[..., None], 3, axis=2))
+
+    @pytest.mark.parametrize("largest", [65535, 4095, 256])
+    @pytest.mark.parametrize("plain", [False, True])
+    def test_of_a_deep_pgm_keeps_its_shades(self, largest: int, plain: bool) -> None:
+        shades = np.linspace(0, largest, SIZE * SIZE).astype(np.uint16).reshape(SIZE, SIZE)
+        content = " ".join(map(str, shades.ravel())).encode() if plain else shades.astype(">u2").tobytes()
+        kind = "P2" if plain else "P5"
+        got = decode_square(f"{kind}\n{SIZE} {SIZE}\n{largest}\n".encode() + content, SIZE, "deep.pgm")
+        np.testing.assert_allclose(got[..., 0], shades * (255 / largest), atol=1)
+        assert (got[0, 0, 0], got[-1, -1, 0]) == (0, 255)
+
+    def test_of_a_sixteen_bit_tiff_keeps_its_shades(self) -> None:
+        shades = np.arange(SIZE * SIZE, dtype=np.uint16).reshape(SIZE, SIZE) * 1000
+        got = decode_square(encode(Image.fromarray(shades), "TIFF"), SIZE, "deep.tif")
+        np.testing.assert_array_equal(got[..., 0], shades // 257)
+
+    @pytest.mark.parametrize(("content", "shade"), [(b"\xff", 255), (b"\x00", 0), (b"\x88", 0x88)])
+    def test_of_a_twelve_bit_tiff_keeps_its_shades(self, content: bytes, shade: int) -> None:
+        tags = {256: SIZE, 257: SIZE, 258: 12, 259: 1, 262: 1, 273: 256, 277: 1, 278: SIZE, 279: SIZE * SIZE * 3 // 2}
+        entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+        head = b"II*\x00" + struct.pack("<IH", 8, len(tags)) + entries
+        got = decode_square(head.ljust(256, b"\x00") + content * (SIZE * SIZE * 3 // 2), SIZE, "camera.tif")
+        assert (got == shade).all()
+
+    @pytest.mark.parametrize(("kind", "named"), [(np.int32, "signed or 32-bit integers"), (np.float32, "floating")])
+    def test_of_unknown_range_is_refused_rather_than_clipped(self, kind: type, named: str, tmp_path: Path) -> None:
+        content = encode(Image.fromarray(np.linspace(0, 4095, SIZE * SIZE).astype(kind).reshape(SIZE, SIZE)), "TIFF")
+        with pytest.raises(DataError, match=rf"^raw\.tif: the image has {named}.*; save it with 8 or 16 bits"):
+            decode_square(content, SIZE, "raw.tif")
+        (tmp_path / "raw.tif").write_bytes(content)
+        (part,) = read(tmp_path)
+        assert [failure.name for failure in part.failures] == [str(tmp_path / "raw.tif")]
 
     def test_of_a_palette_has_its_colours(self) -> None:
         image = Image.fromarray(PIXELS).quantize(16)
