@@ -35,6 +35,10 @@ class ImageTooLargeError(DataError):
     """An image has more pixels than are decoded."""
 
 
+class DamagedFileError(DataError):
+    """A Parquet file is not whole, so that nobody knows what it holds."""
+
+
 class CheckpointError(ProserError):
     """Weights do not fit the network, or an artefact is incomplete or was changed."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from proser_core.data.image_folders import ENDINGS, files_below
 from proser_core.data.image_sets import decode_square
 from proser_core.data.parquet import count_rows, encoded_rows, has_images
-from proser_core.errors import DataError
+from proser_core.errors import DamagedFileError, DataError
 
 PIECE = 256  # images that are read and classified at a time
 PATTERN = "*?["
@@ -46,6 +46,9 @@ class Decoded:
     names: list[str]
     images: np.ndarray
     failures: list[Failure] = field(default_factory=list)
+
+
+Content = bytes | Path | Failure | None  # of an image: encoded, in a file of its own, left out already, or missing
 
 
 @dataclass
@@ -114,9 +117,11 @@ def pieces(paths: Iterable[str], found: Found | None = None, length: int = PIECE
 def decoded(piece: Piece, size: int, pool: ThreadPoolExecutor, length: int = PIECE) -> Iterator[Decoded]:
     """The images of a piece, up to `length` at a time, decoded by the pool's threads.
 
-    Raises DataError for a Parquet file that cannot be read, or has no column of images.
+    Raises DataError for a Parquet file without a column of images; what is damaged is a Failure.
     """
-    encoded = _rows(piece) if piece.is_parquet else ((path, _content(path)) for path in piece.files)
+    encoded: Iterator[tuple[str, Content]] = (
+        _rows(piece) if piece.is_parquet else ((path, Path(path)) for path in piece.files)
+    )
     while chunk := list(itertools.islice(encoded, length)):
         names, images, failures = [], [], []
         for (name, _), image in zip(chunk, pool.map(lambda each: _decode(each[0], each[1], size), chunk), strict=True):
@@ -131,8 +136,7 @@ def decoded(piece: Piece, size: int, pool: ThreadPoolExecutor, length: int = PIE
 def count_images(paths: Iterable[str], found: Found | None = None) -> int:
     """Images below the paths, those too that cannot be decoded. Raises DataError where there is none."""
     found = replace(found or Found())
-    every = pieces(paths, found)
-    count = sum(count_rows(Path(piece.files[0])) if piece.is_parquet else len(piece.files) for piece in every)
+    count = sum(_count(piece) for piece in pieces(paths, found))
     if not count:
         raise DataError("the Parquet files that were given have no row; give files with images")
     return count
@@ -151,23 +155,31 @@ def _files(path: str) -> Iterator[tuple[str, bool]]:
                 yield match, False
 
 
+def _count(piece: Piece) -> int:
+    try:
+        return count_rows(Path(piece.files[0])) if piece.is_parquet else len(piece.files)
+    except DamagedFileError:
+        return 1  # as it is left out
+
+
 def _rows(piece: Piece) -> Iterator[tuple[str, bytes | Failure | None]]:
     (path,) = piece.files
-    for row, content in enumerate(encoded_rows(Path(path))):
-        yield f"{path}, row {row}", content
-
-
-def _content(path: str) -> bytes | Failure:
+    row = -1
     try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        return Failure(path, f"{path} cannot be read ({error.strerror})")
+        for row, content in enumerate(encoded_rows(Path(path))):
+            yield f"{path}, row {row}", content
+    except DamagedFileError as error:
+        reason = str(error) if row < 0 else f"{error}; its rows from {row + 1} on are left out"
+        yield path, Failure(path, reason)
 
 
-def _decode(name: str, content: bytes | Failure | None, size: int) -> np.ndarray | Failure:
+def _decode(name: str, content: Content, size: int) -> np.ndarray | Failure:
+    """A file is read here, by a thread of the pool: files that wait are not in memory."""
     if isinstance(content, Failure):
         return content
     try:
-        return decode_square(content, size, name)
+        return decode_square(content.read_bytes() if isinstance(content, Path) else content, size, name)
     except DataError as error:
         return Failure(name, str(error))
+    except OSError as error:
+        return Failure(name, f"{name} cannot be read ({error.strerror})")

@@ -17,7 +17,7 @@ import numpy as np
 
 from proser_core.data.image_sets import ImageSet, decode_square
 from proser_core.data.stored import PLACE, StoredImages
-from proser_core.errors import DataError, first_line
+from proser_core.errors import DamagedFileError, DataError, first_line
 
 UNPACKED_AT_ONCE = 256  # rows
 
@@ -122,20 +122,20 @@ def encoded_rows(shard: Path) -> Iterator[bytes | None]:
             for batch in file.iter_batches(UNPACKED_AT_ONCE, columns=[column]):
                 yield from _contents(batch.column(0)).to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise DataError(_damaged(shard, error)) from error
+        raise _damaged(shard, error) from error
 
 
 def has_images(shard: Path) -> bool:
-    """Whether a whole Parquet file has a column of images."""
+    """Whether a Parquet file has a column of images, or is damaged and may have had one."""
     try:
-        _image_column(_schema(shard), shard)
-    except DataError:
-        return False
-    return True
+        schema = _schema(shard)
+    except DamagedFileError:
+        return True
+    return _find_image_column(schema) is not None
 
 
 def count_rows(shard: Path) -> int:
-    """Rows of a file. Raises DataError for a damaged file, or one without images."""
+    """Rows of a file. Raises DamagedFileError for a damaged file, DataError for one without images."""
     _image_column(_schema(shard), shard)
     return int(_arrow().parquet.read_metadata(shard).num_rows)
 
@@ -191,7 +191,7 @@ def _schema(shard: Path) -> Any:
     try:
         return pa.parquet.read_schema(shard)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(_damaged(shard, error)) from error
+        raise _damaged(shard, error) from error
 
 
 def _table(shard: Path, columns: list[str]) -> Any:
@@ -199,11 +199,11 @@ def _table(shard: Path, columns: list[str]) -> Any:
     try:
         return pa.parquet.read_table(shard, columns=columns)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(_damaged(shard, error)) from error
+        raise _damaged(shard, error) from error
 
 
-def _damaged(shard: Path, error: Exception) -> str:
-    return f"{shard} is not a whole Parquet file ({first_line(error)}); fetch it again"
+def _damaged(shard: Path, error: Exception) -> DamagedFileError:
+    return DamagedFileError(f"{shard} is not a whole Parquet file ({first_line(error)}); fetch it again")
 
 
 def _check_columns(shard: Path, *names: str) -> None:
@@ -230,6 +230,16 @@ def _class_names(schema: Any, label_column: str, shard: Path) -> tuple[str, ...]
 
 
 def _image_column(schema: Any, shard: Path) -> str:
+    column = _find_image_column(schema)
+    if column is None:
+        raise DataError(
+            f"{shard} has no image column; need a struct with a field 'bytes', or encoded images as binary, "
+            f"got {', '.join(schema.names)}"
+        )
+    return column
+
+
+def _find_image_column(schema: Any) -> str | None:
     """Structs as the Hub has them, else the first column of bytes."""
     types = _arrow().types
     for column in schema:
@@ -238,10 +248,7 @@ def _image_column(schema: Any, shard: Path) -> str:
     for column in schema:
         if types.is_binary(column.type) or types.is_large_binary(column.type):
             return column.name
-    raise DataError(
-        f"{shard} has no image column; need a struct with a field 'bytes', or encoded images as binary, "
-        f"got {', '.join(schema.names)}"
-    )
+    return None
 
 
 def _contents(column: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from pyarrow import parquet
 
-from proser_core.data.image_files import Decoded, Found, check_paths, count_images, decoded, pieces
+from proser_core.data.image_files import PIECE, Decoded, Found, check_paths, count_images, decoded, pieces
 from proser_core.data.image_sets import MAX_PIXELS, decode_square
 from proser_core.errors import DataError
 
@@ -254,10 +255,48 @@ class TestPaths:
         with pytest.raises(DataError, match="have no row"):
             count_images([str(tmp_path / "none.parquet")])
 
-    def test_a_parquet_file_without_images_or_damaged_is_refused_by_name(self, tmp_path: Path) -> None:
+    def test_a_parquet_file_without_images_is_refused_by_name(self, tmp_path: Path) -> None:
         parquet.write_table(pa.table({"number": [1]}), tmp_path / "numbers.parquet")
-        (tmp_path / "damaged.parquet").write_bytes(b"PAR1")
         with pytest.raises(DataError, match=r"numbers\.parquet has no image column; .* got number"):
             count_images([str(tmp_path / "numbers.parquet")])
-        with pytest.raises(DataError, match=r"damaged\.parquet is not a whole Parquet file"):
-            read(tmp_path / "damaged.parquet")
+
+    @pytest.mark.parametrize("is_named", [False, True])
+    def test_a_truncated_parquet_file_is_left_out_by_name_as_an_image_is(self, tmp_path: Path, is_named: bool) -> None:
+        write(tmp_path / "one.png")
+        table = tmp_path / "set.parquet"
+        parquet.write_table(pa.table({"image": [encode(Image.fromarray(PIXELS))] * 3}), table)
+        table.write_bytes(table.read_bytes()[:-20])
+        paths = sorted(tmp_path.iterdir()) if is_named else [tmp_path]
+        assert count_images(map(str, paths)) == 2
+        parts = read(*paths)
+        assert names(parts) == [str(tmp_path / "one.png")]
+        (failure,) = [failure for part in parts for failure in part.failures]
+        assert failure.name == str(table)
+        assert f"{table} is not a whole Parquet file" in failure.reason
+
+    def test_a_parquet_file_with_damaged_pages_gives_the_images_before_them(self, tmp_path: Path) -> None:
+        table = tmp_path / "set.parquet"
+        column = [encode(Image.fromarray(PIXELS))] * 2 * PIECE
+        parquet.write_table(pa.table({"image": column}), table, row_group_size=PIECE, use_dictionary=False)
+        place = parquet.read_metadata(table).row_group(1).column(0).data_page_offset
+        content = bytearray(table.read_bytes())
+        content[place : place + 40] = b"\xff" * 40
+        table.write_bytes(content)
+        parts = read(table)
+        assert names(parts) == [f"{table}, row {row}" for row in range(PIECE)]
+        (failure,) = [failure for part in parts for failure in part.failures]
+        assert "set.parquet is not a whole Parquet file" in failure.reason
+        assert failure.reason.endswith(f"its rows from {PIECE} on are left out")
+
+    def test_that_wait_to_be_decoded_are_not_in_memory(self, tmp_path: Path) -> None:
+        Image.new("RGB", (600, 600)).save(tmp_path / "000.bmp")
+        for number in range(1, 60):
+            (tmp_path / f"{number:03}.bmp").symlink_to(tmp_path / "000.bmp")
+        tracemalloc.start()
+        try:
+            (part,) = read(tmp_path, length=100)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert len(part.names) == 60
+        assert peak < 10 * (tmp_path / "000.bmp").stat().st_size
