@@ -10,6 +10,11 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=120)
 
 
+def utf8_text(text: str) -> str:
+    r"""Names of files need not be UTF-8; terminals, tables and fonts take nothing else. Other bytes become \xNN."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def say(console: Console, text: str) -> None:
     """One line, as it is."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print(utf8_text(text), highlight=False, markup=False, soft_wrap=True)

@@ -1,13 +1,19 @@
 """The most unknown images of many, drawn together: what a model should perhaps be taught next."""
 
 import heapq
+import io
 import itertools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipelines.answers import LOOKED_AT, Answer
-from proser_core.errors import ConfigError
+from pipelines.console import utf8_text
+from pipelines.outputs import check_output, write_output
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLUMNS = 8
 ENDINGS = (".png", ".pdf", ".svg", ".jpg")
@@ -15,8 +21,14 @@ ENDINGS = (".png", ".pdf", ".svg", ".jpg")
 
 def check_picture(path: Path | None, option: str) -> None:
     """Raises ConfigError for a path that no picture can be written to."""
-    if path is not None and (path.suffix not in ENDINGS or not path.parent.is_dir() or path.is_dir()):
-        raise ConfigError(f"{option} got {path}; need a file in a folder that exists, ending in {', '.join(ENDINGS)}")
+    check_output(path, option, ENDINGS)
+
+
+def write_picture(figure: "Figure", path: Path) -> None:
+    """Write a figure in the format of the path's ending. Raises StorageError where the disk is full."""
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix.removeprefix("."), dpi=150)
+    write_output(path, content.getvalue())
 
 
 class ContactSheet:
@@ -34,10 +46,10 @@ class ContactSheet:
             found = (float(part.predictions.unknown_scores[row]), -next(self._number), part.names[row], pixels)
             (heapq.heappush if len(self._kept) < LOOKED_AT else heapq.heappushpop)(self._kept, found)
 
-    def save(self) -> None:
-        """Draw what was kept, most unknown first."""
+    def save(self) -> bool:
+        """Draw what was kept, most unknown first; False where there is nothing to draw, and no file."""
         if self._path is None or not self._kept:
-            return
+            return False
         from matplotlib.figure import Figure
 
         kept = sorted(self._kept, key=lambda each: each[:2], reverse=True)
@@ -51,10 +63,11 @@ class ContactSheet:
             axis.set_frame_on(False)
         for axis, (score, _, name, pixels) in zip(axes, kept, strict=False):
             axis.imshow(pixels, interpolation="nearest")
-            axis.set_xlabel(f"{_short(name)}\n{score:.1f}", fontsize=7)
-        figure.savefig(self._path, dpi=150)
+            axis.set_xlabel(f"{_short(name)}\n{score:.1f}", fontsize=7, parse_math=False)
+        write_picture(figure, self._path)
+        return True
 
 
 def _short(name: str, length: int = 22) -> str:
-    name = name.rsplit("/", 1)[-1]
+    name = utf8_text(name.rsplit("/", 1)[-1])
     return name if len(name) <= length else f"...{name[3 - length :]}"

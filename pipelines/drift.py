@@ -10,7 +10,7 @@ from rich.console import Console
 from scipy.stats import binomtest, ks_2samp
 
 from pipelines.console import say
-from pipelines.contact_sheet import check_picture
+from pipelines.contact_sheet import check_picture, write_picture
 from pipelines.own_images import check_device, told
 from pipelines.predicting import answers_here
 from pipelines.progress import Tracker
@@ -88,7 +88,7 @@ def drift(model_uri: str, paths: Sequence[str], figure_path: Path | None, device
     found = measure_drift(new, validation, bias)
     lines = _told(found, model.title)
     if figure_path is not None:
-        drift_figure(new, validation, bias, model.classifier.margin.formula).savefig(figure_path, dpi=150)
+        write_picture(drift_figure(new, validation, bias, model.classifier.margin.formula), figure_path)
         lines.append(f"written: {figure_path}")
     for line in (*lines, *told(failures)):
         say(console, line)

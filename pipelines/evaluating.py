@@ -1,5 +1,6 @@
 """`proser evaluate`: every metric of a model on labelled images of a user's own, unknown classes among them."""
 
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.console import say
+from pipelines.console import say, utf8_text
+from pipelines.outputs import check_output, write_output
 from pipelines.own_images import Scored, class_folders, score_folder, told
 from pipelines.summary import percent
 from pipelines.tracking.models import load
 from proser_core.class_names import UNKNOWN
-from proser_core.errors import ConfigError, DataError
-from proser_core.jobs.files import write_json
+from proser_core.errors import DataError
 from proser_core.recognition.metrics import KnownRanks, aupr, fpr_at_positive_rate, open_set_macro_f1
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import score
@@ -50,8 +51,7 @@ def evaluate_model(model_uri: str, data: Path, output: Path | None, device: str,
 
     Raises DataError for a folder without folders of classes, or without a class that the model knows.
     """
-    if output is not None and (output.suffix != ".json" or not output.parent.is_dir()):
-        raise ConfigError(f"--output got {output}; need a .json file in a folder that exists")
+    check_output(output, "--output", (".json",))
     model = load(model_uri)
     folders = class_folders(data)
     known = [name for name in folders if name in model.classifier.class_names]
@@ -66,7 +66,8 @@ def evaluate_model(model_uri: str, data: Path, output: Path | None, device: str,
         console.print(table)
     lines = [f"counted as unknown: {', '.join(strangers)}"] if strangers else ["no folder of an unknown class"]
     if output is not None:
-        write_json(output, {"model": model.title, "data": str(data), **asdict(found)})
+        about = {"model": model.title, "data": str(data), **asdict(found)}
+        write_output(output, json.dumps(about, indent=1).encode())
         lines.append(f"written: {output}")
     for line in (*lines, *told(scored.failures)):
         say(console, line)
@@ -119,7 +120,7 @@ def _by_folder(
 
 def _metrics(title: str, found: OwnMetrics) -> Table:
     head = f"{title}: {found.num_known} images of known classes, {found.num_unknown} of others, %"
-    table = Table(title=escape(head), title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
+    table = Table(title=escape(utf8_text(head)), title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
     for name, value in found.metrics.items():
         table.add_row(TITLES[name], "-" if value is None else percent(value))
     return table
@@ -131,5 +132,5 @@ def _classes(found: OwnMetrics, known: list[str]) -> Table:
         table.add_column(name, justify="right")
     for folder, each in found.classes.items():
         row: list[Any] = [f"{each['images']:,}", percent(each["stays_known"]), percent(each["right"])]
-        table.add_row(escape(folder if folder in known else f"{folder} ({UNKNOWN})"), *row)
+        table.add_row(escape(utf8_text(folder if folder in known else f"{folder} ({UNKNOWN})")), *row)
     return table

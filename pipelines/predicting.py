@@ -14,10 +14,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipelines.answers import LOOKED_AT, Answer, answer
-from pipelines.console import say
+from pipelines.console import say, utf8_text
 from pipelines.contact_sheet import ContactSheet, check_picture
+from pipelines.outputs import check_output
 from pipelines.own_images import SHOWN, check_device, told
-from pipelines.prediction_files import check_output, open_output
+from pipelines.prediction_files import FORMATS, open_output
 from pipelines.progress import Tracker
 from pipelines.summary import percent
 from proser_core.class_names import UNKNOWN
@@ -80,7 +81,7 @@ def predict(request: PredictRequest, console: Console) -> int:
     if not request.address:
         check_device(request.device)
     check_picture(request.contact_sheet, "--contact-sheet")
-    check_output(request.output)
+    check_output(request.output, "--output", FORMATS)
     found = Found(outputs=absolute(request.output, request.contact_sheet))
     check_paths(request.paths, found)
     model = load(request.model)
@@ -101,13 +102,13 @@ def predict(request: PredictRequest, console: Console) -> int:
     finally:
         progress.close()
     seconds = time.monotonic() - started
-    sheet.save()
+    drawn = request.contact_sheet if sheet.save() else None
     console.print(_table(model.title, classifier, summary))
     rate = summary.classified / max(seconds, 1e-9)
     say(console, f"{summary.classified:,} images in {duration(seconds)}, {rate:,.0f} a second")
     if found.others:
         say(console, f"left alone: {found.others} files without images, first {found.first_other}")
-    for path in filter(None, (request.output, request.contact_sheet)):
+    for path in filter(None, (request.output, drawn)):
         say(console, f"written: {path}")
     for line in told(summary.failures, summary.left_out):
         say(console, line)
@@ -139,7 +140,7 @@ def answers_here(
 
 def _table(title: str, classifier: OpenSetClassifier, summary: Summary) -> Table:
     """Images by class, most frequent first, unknown last."""
-    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(title=escape(utf8_text(title)), title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("class")
     table.add_column("images", justify="right")
     table.add_column("share, %", justify="right")

@@ -13,64 +13,39 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.answers import Answer
+from pipelines.console import utf8_text
+from pipelines.outputs import full_disk_of_output_named
 from proser_core.class_names import UNKNOWN
-from proser_core.errors import ConfigError, StorageError
-from proser_core.jobs.files import FULL
 
 Write = Callable[[Answer], None]
 ROW_GROUP = 16_384  # rows that are written to Parquet at a time
-
-
-def check_output(path: Path | None) -> None:
-    """Raises ConfigError for an ending other than those of FORMATS, or a folder that is not there."""
-    if path is not None and (path.suffix not in FORMATS or not path.parent.is_dir() or path.is_dir()):
-        raise ConfigError(f"--output got {path}; need a file in a folder that exists, ending in {', '.join(FORMATS)}")
 
 
 @contextmanager
 def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write]:
     """What takes the answers; the file is there once all of them are written, and not before.
 
-    Raises ConfigError where it cannot be written, StorageError where its disk is full.
+    Raises StorageError where its disk is full.
     """
     if path is None:
         yield lambda part: None
         return
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.touch()
-    except OSError as error:
-        raise ConfigError(f"--output got {path}, which cannot be written ({error.strerror}); give another") from error
-    try:
-        with _full_disk_named(path), FORMATS[path.suffix](beside, list(class_names)) as write:
+        with full_disk_of_output_named(path), FORMATS[path.suffix](beside, list(class_names)) as write:
             yield write
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
 
 
-@contextmanager
-def _full_disk_named(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        raise StorageError(f"the disk of {path} is full; free some space, then give the command again") from error
-
-
 def _rows(part: Answer, class_names: list[str]) -> Iterator[dict[str, Any]]:
     columns = part.predictions.columns(class_names)
     plain = {name: list(getattr(values, "tolist", lambda values=values: values)()) for name, values in columns.items()}
     for row, name in enumerate(part.names):
-        yield {"image": _text(name), **{column: values[row] for column, values in plain.items()}, "error": ""}
+        yield {"image": utf8_text(name), **{column: values[row] for column, values in plain.items()}, "error": ""}
     for failure in part.failures:
-        yield {"image": _text(failure.name), **dict.fromkeys(plain), "error": _text(failure.reason)}
-
-
-def _text(name: str) -> str:
-    """Names of files need not be UTF-8; a table's cells do."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+        yield {"image": utf8_text(failure.name), **dict.fromkeys(plain), "error": utf8_text(failure.reason)}
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from rich.console import Console
 from pipelines.cluster import Cluster
 from pipelines.console import say
 from pipelines.context import RunContext
+from pipelines.outputs import check_output, write_output
 from pipelines.remote.mirror import mirror_of
 from pipelines.scaling import largest_cluster
 from pipelines.summary import terminal_tables
@@ -108,25 +109,22 @@ def run_stages(recipe: Recipe, context: RunContext, last: str) -> dict[str, Any]
 def draw(recipe: Recipe, path: Path) -> None:
     """Write the graph of the stages: .dot as text, .svg, .png or .pdf through Graphviz.
 
-    Raises ConfigError for another ending, or where Graphviz is not installed.
+    Raises ConfigError for another ending, a path that cannot be written, or where Graphviz is not installed.
     """
     import graphviz
 
-    endings = ("dot", "svg", "png", "pdf")
-    ending = path.suffix.removeprefix(".")
-    if ending not in endings or not path.parent.is_dir():
-        raise ConfigError(f"--draw got {path}; need a file in a folder that exists, ending in {', '.join(endings)}")
+    check_output(path, "--draw", (".dot", ".svg", ".png", ".pdf"))
     from pipelines import dag
 
     inputs = {"recipe": recipe, "context": None}
     graph: Any = driver_of(dag).visualize_execution(
         [LAST_STAGE], inputs=inputs, bypass_validation=True, hide_inputs=True, show_legend=False
     )
-    if ending == "dot":
-        path.write_text(graph.source)
+    if path.suffix == ".dot":
+        write_output(path, graph.source.encode())
         return
     try:
-        path.write_bytes(graph.pipe(format=ending))
+        write_output(path, graph.pipe(format=path.suffix.removeprefix(".")))
     except graphviz.ExecutableNotFound as error:
         raise ConfigError(
             f"drawing {path} needs Graphviz's program `dot`, which is not installed; "

@@ -163,6 +163,23 @@ class TestEvaluating:
         assert "left out: 1 images that lie in no folder of a class" in text.getvalue()
         assert "0 of others" in text.getvalue()
 
+    def test_a_truncated_parquet_file_is_left_out_by_name(
+        self, registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path
+    ) -> None:
+        shutil.copytree(known, tmp_path / "data")
+        table = tmp_path / "data" / classifier.class_names[0] / "more.parquet"
+        table.write_bytes(b"PAR1 and no more")
+        console, text = printed()
+        assert evaluate_model("models:/own/1", tmp_path / "data", None, "cpu", console) == 1
+        assert f"left out: {table} is not a whole Parquet file" in text.getvalue()
+
+    @pytest.mark.parametrize("place", ["folder.json", "/proc/out.json"])
+    def test_an_output_that_cannot_be_written_is_refused_before_any_work(self, tmp_path: Path, place: str) -> None:
+        (tmp_path / "folder.json").mkdir()
+        with pytest.raises(ConfigError, match=rf"--output got .*{place}"):
+            evaluate_model("no such model", tmp_path, tmp_path / place, "cpu", printed()[0])
+        assert [path.name for path in tmp_path.iterdir()] == ["folder.json"]
+
     def test_without_unknown_images_it_says_what_can_be_said(self, registry: Registry, known: Path) -> None:
         console, text = printed()
         assert evaluate_model("models:/own/1", known, None, "cpu", console) == 0
@@ -191,6 +208,12 @@ class TestDrift:
         assert "the images differ from those" in text.getvalue()
         with Image.open(tmp_path / "drift.png") as picture:
             assert picture.size[0] > 500
+
+    @pytest.mark.parametrize("place", ["folder.png", "/proc/drift.png"])
+    def test_a_figure_that_cannot_be_written_is_refused_before_any_work(self, tmp_path: Path, place: str) -> None:
+        (tmp_path / "folder.png").mkdir()
+        with pytest.raises(ConfigError, match=rf"--figure got .*{place}"):
+            drift("no such model", [str(tmp_path)], tmp_path / place, "cpu", printed()[0])
 
     def test_its_numbers_are_those_of_the_margins(self) -> None:
         generator = np.random.default_rng(0)

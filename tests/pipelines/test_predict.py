@@ -146,6 +146,25 @@ def test_a_contact_sheet_is_drawn(model: str, images: Path, tmp_path: Path) -> N
         assert min(sheet.size) > 500
 
 
+def test_a_contact_sheet_of_no_image_is_not_said_to_be_written(model: str, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"no image")
+    code, text = predicted(model=model, paths=(str(tmp_path),), contact_sheet=tmp_path / "sheet.png")
+    assert code == 1
+    assert not (tmp_path / "sheet.png").exists()
+    assert "written:" not in text
+
+
+def test_a_truncated_parquet_file_in_a_folder_is_left_out_by_name(
+    model: str, pixels: np.ndarray, tmp_path: Path
+) -> None:
+    Image.fromarray(pixels[0]).save(tmp_path / "one.png")
+    (tmp_path / "set.parquet").write_bytes(b"PAR1 and no more")
+    code, text = predicted(model=model, paths=(str(tmp_path),))
+    assert code == 1
+    assert f"left out: {tmp_path / 'set.parquet'} is not a whole Parquet file" in text
+    assert "left alone" not in text
+
+
 def test_a_registered_model_is_found_by_its_alias(
     classifier: OpenSetClassifier, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +182,8 @@ def test_a_registered_model_is_found_by_its_alias(
         ({"workers": -1}, "--workers got -1"),
         ({"output": Path("predictions.txt")}, r"--output got predictions\.txt; need a file in a folder that exists"),
         ({"output": Path("gone/predictions.csv")}, "need a file in a folder that exists, ending in .parquet, .csv"),
+        ({"output": Path("/proc/predictions.csv")}, "predictions.csv, which cannot be written .*; give another"),
+        ({"contact_sheet": Path("/proc/sheet.png")}, "--contact-sheet got /proc/sheet.png, which cannot be written"),
         ({"contact_sheet": Path("sheet.bmp")}, r"--contact-sheet got sheet\.bmp; need"),
         ({"paths": ()}, "no image was given"),
         ({"paths": ("gone.png",)}, r"gone\.png is not there"),
@@ -206,6 +227,24 @@ def test_names_that_are_not_utf8_are_written(model: str, pixels: np.ndarray, tmp
         code, _ = predicted(model=model, paths=(f"{tmp_path}/*.png",), output=output)
         assert code == 0
         assert rows_of(output)[0]["image"].endswith("caf\\xe9.png")
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
+def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, tmp_path: Path, ending: str) -> None:
+    for number, name in enumerate([b"caf\xe9.png", b"a$^$b.png"]):
+        Image.fromarray(pixels[number]).save(tmp_path / "image.png")
+        (tmp_path / "image.png").rename(tmp_path / os.fsdecode(name))
+    (tmp_path / os.fsdecode(b"damaged\xe9.png")).write_bytes(b"no image")
+    (tmp_path / os.fsdecode(b"notes\xe9.txt")).write_bytes(b"no image")
+    terminal = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", write_through=True)
+    request = PredictRequest(model, (str(tmp_path),), contact_sheet=tmp_path / f"sheet{ending}")
+    assert predict(request, Console(file=terminal, width=200)) == 1
+    assert (tmp_path / f"sheet{ending}").stat().st_size > 1000
+    terminal.seek(0)
+    text = terminal.read()
+    assert "2 images in" in text
+    assert f"left out: {tmp_path}/damaged\\xe9.png" in text
+    assert f"first {tmp_path}/notes\\xe9.txt" in text
 
 
 def test_an_output_that_was_there_stays_until_the_new_one_is_whole(

@@ -95,6 +95,7 @@ LINES = {
     "the control as the recipe": ([*DIGITS, "--finetune.objective", "cross_entropy"], "finetune.objective"),
     "development from the data set itself": ([*DIGITS, "--data.development", "digits"], "data.development"),
     "a drawing into no folder": ([*DIGITS, "--draw", "nowhere/graph.dot"], "a folder that exists"),
+    "a drawing where not even root may write": ([*DIGITS, "--draw", "/proc/graph.dot"], "which cannot be written"),
     "unknown space": ([*DIGITS, "--space", "trade_of"], "did you mean 'trade_off'"),
     "unknown data set": ([*DIGITS, "--data.name", "digit"], "did you mean 'digits'"),
     "unknown backbone": ([*DIGITS, "--network.backbone", "classifier"], "did you mean 'classifier32'"),
@@ -114,7 +115,7 @@ LINES = {
         "need a folder of images for each class",
     ),
     "storage that cannot be written": ([*DIGITS, "--storage", "file/storage"], "cannot be written"),
-    "a drawing of no known kind": ([*DIGITS, "--draw", "graph.bmp"], "dot, svg"),
+    "a drawing of no known kind": ([*DIGITS, "--draw", "graph.bmp"], ".dot, .svg"),
     "storage behind a URI of no known kind": ([*DIGITS, "--storage", "foo://bar"], "Unrecognized filesystem type"),
     "streaming and a storage behind a URI": (
         [*DIGITS, "--data.streaming", "--storage", "s3://bucket/x"],
