@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -185,6 +186,16 @@ class TestEvaluating:
         assert evaluate_model("models:/own/1", known, None, "cpu", console) == 0
         assert "no folder of an unknown class" in text.getvalue()
         assert [line.split()[-1] for line in text.getvalue().splitlines() if line.strip().startswith("AUC")] == ["-"]
+
+    def test_a_folder_whose_name_is_not_utf8_is_told(
+        self, registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path
+    ) -> None:
+        for name in (os.fsdecode(b"caf\xe9"), classifier.class_names[0]):
+            (tmp_path / name).symlink_to(known / classifier.class_names[0])
+        terminal = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", write_through=True)
+        assert evaluate_model("models:/own/1", tmp_path, tmp_path / "out.json", "cpu", Console(file=terminal)) == 0
+        terminal.seek(0)
+        assert "caf\\xe9 (unknown)" in terminal.read()
 
     def test_a_folder_without_a_known_class_is_refused(self, registry: Registry, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="has no folder of a class; need one of a class that own version 1 knows"):
