@@ -6,7 +6,6 @@ was left out, and empty otherwise.
 
 import csv
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from pipelines.answers import Answer
 from pipelines.console import utf8_text
 from pipelines.outputs import full_disk_of_output_named
 from proser_core.class_names import UNKNOWN
+from proser_core.jobs.files import beside_of
 
 Write = Callable[[Answer], None]
 ROW_GROUP = 16_384  # rows that are written to Parquet at a time
@@ -30,7 +30,7 @@ def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write
     if path is None:
         yield lambda part: None
         return
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = beside_of(path)
     try:
         with full_disk_of_output_named(path), FORMATS[path.suffix](beside, list(class_names)) as write:
             yield write
