@@ -16,7 +16,7 @@ from proser_core.config import (
     PretrainConfig,
     Recipe,
 )
-from proser_core.finetunes import OPEN_SET
+from proser_core.finetunes import OPEN_SET, from_the_first_epoch
 from proser_core.naming import look_up
 
 
@@ -47,9 +47,22 @@ def digits() -> Recipe:
 
 
 def cifar100_cpu() -> Recipe:
-    """CIFAR100 with 15 known classes and five openness settings, schedule fast, for 2 CPU cores.
+    """CIFAR100 with 15 known classes and five openness settings, placeholders from the first epoch, for 2 CPU cores.
 
     proser run cifar100-cpu --data-dir DATA
+
+    20 epochs of Muon, instead of a fine-tune after them: the network that is pretrained is a control alone. Its own point
+    over splits and seeds 0 to 4 (without the sweep), AUC, macro-F1 in percent at 15 / 85 unknown classes: 82.4, 65.1 /
+    81.4, 33.9; as long without placeholders 81.3, 64.0 / 80.8, 32.9; `cifar100-cpu-finetune` 82.1, 64.4 / 81.0, 32.9.
+    The whole sweep of this recipe has not been made.
+    """
+    return replace(cifar100_cpu_finetune(), name="cifar100-cpu", finetune=from_the_first_epoch(fast()))
+
+
+def cifar100_cpu_finetune() -> Recipe:
+    """The same task with a fine-tune of the pretrained network, dummies alone, as with a network of one's own.
+
+    proser run cifar100-cpu-finetune --data-dir DATA
 
     Pretrained with Muon. Its own point over splits and seeds 0, 1, 2 (without the sweep), AUC, macro-F1 in percent at
     15 / 85 unknown classes: 83.5, 65.5 / 82.9, 35.5; cross-entropy control 83.0, 65.1 / 82.9, 35.5; maximum
@@ -57,7 +70,7 @@ def cifar100_cpu() -> Recipe:
     """
     return replace(
         cifar100_cpu_paper(),
-        name="cifar100-cpu",
+        name="cifar100-cpu-finetune",
         pretrain=fast(),
         finetune=OPEN_SET,
         calibration=CalibrationConfig(dummy_weight=0.0),
@@ -159,6 +172,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "digits": digits,
     "folder": folder,
     "cifar100-cpu": cifar100_cpu,
+    "cifar100-cpu-finetune": cifar100_cpu_finetune,
     "cifar100-cpu-paper": cifar100_cpu_paper,
     "cifar100": cifar100,
     "cifar100-paper": cifar100_paper,
@@ -255,6 +269,16 @@ def schedule(name: str) -> PretrainConfig:
 
 
 def with_schedule(recipe: Recipe, name: str) -> Recipe:
-    """The recipe with a schedule in the place of its own, and without dropout where the schedule is a short one."""
+    """The recipe with a schedule in the place of its own, and without dropout where the schedule is a short one.
+
+    Placeholders that are trained from the first epoch take it too.
+    """
+    pretrain = schedule(name)
     dropout = 0.0 if name in WITHOUT_DROPOUT else recipe.network.dropout
-    return replace(recipe, pretrain=schedule(name), network=replace(recipe.network, dropout=dropout))
+    from_scratch = recipe.finetune.start == "scratch"
+    return replace(
+        recipe,
+        pretrain=pretrain,
+        network=replace(recipe.network, dropout=dropout),
+        finetune=from_the_first_epoch(pretrain) if from_scratch else recipe.finetune,
+    )

@@ -4,15 +4,15 @@ Each is a function of a recipe's own fine-tune: what its source states is set, a
 epochs, stays the recipe's.
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
-from proser_core.config import FinetuneConfig
+from proser_core.config import FinetuneConfig, OptimizerConfig, PretrainConfig
 
 PLACEHOLDER_FIELDS = ("beta", "gamma", "num_dummies", "alpha", "batch_use", "mixup", "mixture_batch_norm", "loss_form")
 """Fields that mean nothing to a fine-tune without placeholders."""
 OPEN_SET = FinetuneConfig(batch_size=64, lr=0.02, schedule="one_cycle", batch_use="all", gamma=0.0)
-"""The fine-tune that was found best on development data (docs/method-notes.md): dummies alone, every
-image in the loss, a learning rate that rises and falls; decided by the maximum logit."""
+"""The fine-tune that was found best on development data after 60 epochs of SGD (docs/method-notes.md): dummies alone,
+every image in the loss, a learning rate that rises and falls; decided by the maximum logit."""
 STATED = ("objective", "start", "batch_size", "optimizer", "lr", "schedule", *PLACEHOLDER_FIELDS)
 """Fields that a named fine-tune sets, whatever the recipe's own says."""
 
@@ -25,6 +25,13 @@ def paper(own: FinetuneConfig) -> FinetuneConfig:
 def tuned(own: FinetuneConfig) -> FinetuneConfig:
     """PROSER as it was found best here."""
     return _like(OPEN_SET, own)
+
+
+def from_the_first_epoch(pretrain: PretrainConfig) -> FinetuneConfig:
+    """Placeholders from the first epoch on, in the place of a fine-tune: the losses of OPEN_SET on the schedule of a
+    pretraining, which a fresh network goes through once."""
+    schedule = {field.name: getattr(pretrain, field.name) for field in fields(OptimizerConfig)}
+    return replace(OPEN_SET, start="scratch", **schedule)
 
 
 def mixup_only(own: FinetuneConfig) -> FinetuneConfig:

@@ -1,14 +1,14 @@
 """Pretraining schedules by name, through the command line."""
 
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 import pipelines.run
 from pipelines.cli import main
-from pipelines.recipes import PRETRAINING, RECIPES, cifar100_cpu, digits, schedule_in_words, schedule_note
-from proser_core.config import Recipe
+from pipelines.recipes import PRETRAINING, RECIPES, cifar100_cpu_finetune, digits, schedule_in_words, schedule_note
+from proser_core.config import OptimizerConfig, Recipe
 
 
 @pytest.fixture
@@ -36,8 +36,20 @@ def proser(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
 @pytest.mark.parametrize("form", [["--pretraining", "{}"], ["--pretraining={}"]])
 @pytest.mark.parametrize("name", PRETRAINING)
 def test_a_schedule_takes_the_place_of_the_recipes_own_and_of_nothing_else(name, form, parsed, monkeypatch):
-    assert proser(["run", "cifar100-cpu", *(part.format(name) for part in form)], monkeypatch) == 0
-    assert parsed == [replace(cifar100_cpu(), pretrain=PRETRAINING[name]())]
+    assert proser(["run", "cifar100-cpu-finetune", *(part.format(name) for part in form)], monkeypatch) == 0
+    assert parsed == [replace(cifar100_cpu_finetune(), pretrain=PRETRAINING[name]())]
+
+
+@pytest.mark.parametrize("name", PRETRAINING)
+def test_placeholders_from_the_first_epoch_take_a_schedule_too(name, parsed, monkeypatch):
+    assert proser(["run", "cifar100-cpu", "--pretraining", name, "--finetune.num-dummies", "3"], monkeypatch) == 0
+    (recipe,) = parsed
+    shared = {field.name for field in fields(OptimizerConfig)}
+    assert {name: getattr(recipe.finetune, name) for name in shared} == {
+        name: getattr(recipe.pretrain, name) for name in shared
+    }
+    own = recipe.finetune
+    assert (own.start, own.objective, own.batch_use, own.gamma, own.num_dummies) == ("scratch", "proser", "all", 0, 3)
 
 
 @pytest.mark.parametrize(("name", "dropout"), [("short", 0.0), ("fast", 0.0), ("long", 0.2), ("strong", 0.2)])

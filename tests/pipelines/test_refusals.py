@@ -126,6 +126,10 @@ LINES = {
     "a port above all": (["ui", "--port", "70000"], "--port got 70000; need 1 to 65535"),
     "a port below all": (["ui", "--port", "-1"], "--port got -1; need 1 to 65535"),
     "missing checkpoint": ([*DIGITS, "--pretrained", "nowhere.pt"], "there is no checkpoint"),
+    "checkpoint that nothing begins from": (
+        ["run", "cifar100-cpu", "--pretrained", "seven.safetensors"],
+        "no training would begin from it. Give a recipe that fine-tunes",
+    ),
     "checkpoint of other shapes": (
         [*DIGITS, "--pretrained", "seven.safetensors"],
         "classifier.weight has shape (7, 128)",
