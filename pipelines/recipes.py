@@ -51,10 +51,10 @@ def cifar100_cpu() -> Recipe:
 
     proser run cifar100-cpu --data-dir DATA
 
-    20 epochs of Muon, instead of a fine-tune after them: the network that is pretrained is a control alone. Its own point
-    over splits and seeds 0 to 4 (without the sweep), AUC, macro-F1 in percent at 15 / 85 unknown classes: 82.4, 65.1 /
-    81.4, 33.9; as long without placeholders 81.3, 64.0 / 80.8, 32.9; `cifar100-cpu-finetune` 82.1, 64.4 / 81.0, 32.9.
-    The whole sweep of this recipe has not been made.
+    20 epochs of Muon, instead of a fine-tune after them: the network that is pretrained is a control alone. Its own
+    point over splits and seeds 0 to 4 (without the sweep), AUC, macro-F1 in percent at 15 / 85 unknown classes: 82.4,
+    65.1 / 81.4, 33.9; as long without placeholders 81.3, 64.0 / 80.8, 32.9; cifar100-cpu-finetune 82.1, 64.4 / 81.0,
+    32.9. The whole sweep of this recipe has not been made.
     """
     return replace(cifar100_cpu_finetune(), name="cifar100-cpu", finetune=from_the_first_epoch(fast()))
 
