@@ -90,6 +90,6 @@ def _controls(
                 logits = load_logits(found.path / spec.LOGITS)
                 margins = margins_of(logits, task.train.targets)
                 return {
-                    f"CE fine-tune, {name}": evaluate(logits, margin, task, rate) for name, margin in margins.items()
+                    f"{spec.CONTROL}, {name}": evaluate(logits, margin, task, rate) for name, margin in margins.items()
                 }
     return {}

@@ -7,7 +7,7 @@ Columns:
   name              string   the trial's parameters in words, or the control's name
   spaces            list<string>  spaces of the sweep that have the point; none for a control
   objective         string   proser; cross_entropy: the trained control, by maximum logit; control: each control
-                             of the report by its name, of which that one is "CE fine-tune, MaxLogit" again
+                             of the report by its name, of which that one is "CE control, MaxLogit" again
   status            string   finished, failed or stopped
   reason            string   why it failed or was stopped, else empty
   <params>          typed    every field of `finetune` but the objective, and `seed`; null for controls

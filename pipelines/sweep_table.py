@@ -17,6 +17,7 @@ from pipelines.figures import AXES
 from proser_core.config import from_json, to_json
 from proser_core.data.splits import ClassSplit, Setting
 from proser_core.jobs.files import read_json, write_json
+from proser_core.jobs.spec import CONTROL
 from tune_spaces import Fields, Told, told
 
 Row = dict[str, Any]
@@ -26,7 +27,7 @@ NOT_FIELDS = {"split_index", "seed", "objective", "C"}  # C is num_dummies, as t
 SHORT = {"num_dummies": "C"}
 LISTED = 15  # more points without a grid or names, such as those of a search, are put in order, best first
 FEW_FIELDS = 4  # so many varied fields are all written in the name of a point
-COMPARED = ("pretrained net, MaxLogit", "CE fine-tune, MaxLogit")  # controls that a point has to beat
+COMPARED = ("pretrained net, MaxLogit", f"{CONTROL}, MaxLogit")  # controls that a point has to beat
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def _tables(
     if control is not None:
         logits = of_trial(control)
         margins = margins_of(logits, task.train.targets)
-        tables |= {f"CE fine-tune, {name}": (logits, margin) for name, margin in margins.items()}
+        tables |= {f"{spec.CONTROL}, {name}": (logits, margin) for name, margin in margins.items()}
     return tables
 
 

@@ -7,7 +7,7 @@ from pipelines.stages.sweep import Base, Row, read_trials
 from pipelines.sweep_table import SweepTable
 from proser_core.baselines.tables import margins_of
 from proser_core.data.tasks import OpenSetTask
-from proser_core.jobs.spec import LOGITS, TRIALS
+from proser_core.jobs.spec import CONTROL, LOGITS, TRIALS
 from proser_core.jobs.store import Artefact
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
@@ -31,7 +31,7 @@ def _controls(base: Base, tasks: dict[int, OpenSetTask], rows: list[Row], contex
     nets = {"pretrained net": base.pretrained.path}
     for row in rows:
         if row["objective"] == "cross_entropy" and row["split_index"] == split_index and row["status"] == "finished":
-            nets["CE fine-tune"] = context.store.root / TRIALS / row["key"]
+            nets[CONTROL] = context.store.root / TRIALS / row["key"]
             break
     task, rate = tasks[split_index], base.recipe.calibration.target_rate
     controls = []

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from pipelines.figures import AXES, LABELS
 from pipelines.sweep_table import Point, SweepTable
 from proser_core.data.splits import in_words, setting_at
+from proser_core.jobs.spec import CONTROL
 
 DEVELOPMENT = "dev"
 SELECTED = "#D55E00"
@@ -19,8 +20,8 @@ CONTROL_STYLES: dict[str, dict[str, Any]] = {
     "pretrained net, MSP": {"color": "#000000", "linestyle": (0, (1, 1.5))},
     "pretrained net, MaxLogit": {"color": "#000000", "linestyle": (0, (6, 2))},
     "pretrained net, OpenMax": {"color": "#000000", "linestyle": (0, (6, 2, 1, 2))},
-    "CE fine-tune, MSP": {"color": "#888888", "linestyle": (0, (1, 1.5))},
-    "CE fine-tune, MaxLogit": {"color": "#888888", "linestyle": (0, (6, 2))},
+    f"{CONTROL}, MSP": {"color": "#888888", "linestyle": (0, (1, 1.5))},
+    f"{CONTROL}, MaxLogit": {"color": "#888888", "linestyle": (0, (6, 2))},
 }
 OTHER_CONTROL: dict[str, Any] = {"color": "#888888", "linestyle": "-."}
 

@@ -17,8 +17,8 @@ SPLIT = ClassSplit(tuple(range(15)), tuple(range(15, 45)), SETTINGS)
 CONTROLS = {
     "pretrained net, MSP": 0.60,
     "pretrained net, MaxLogit": 0.66,
-    "CE fine-tune, MSP": 0.59,
-    "CE fine-tune, MaxLogit": 0.65,
+    "CE control, MSP": 0.59,
+    "CE control, MaxLogit": 0.65,
 }
 GRID = [point["finetune"] for point in expand("trade_off")]
 COUNTS = [point["finetune"] for point in expand("num_dummies")]

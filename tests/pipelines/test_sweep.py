@@ -164,7 +164,7 @@ class TestTheSweep:
             assert metrics[row["key"]]["dev/macro_f1"] == pytest.approx(row["metrics"]["dev/macro_f1"])
 
     def test_every_score_of_each_pretrained_net_and_control_is_a_control(self, swept: tuple, folder: RunFolder) -> None:
-        nets = {"pretrained net": ("MSP", "MaxLogit", "OpenMax"), "CE fine-tune": ("MSP", "MaxLogit")}
+        nets = {"pretrained net": ("MSP", "MaxLogit", "OpenMax"), "CE control": ("MSP", "MaxLogit")}
         names = [f"{net}, {score}" for net, scores in nets.items() for score in scores]
         tables = [read_table(path.parent) for path in folder.storage.glob("report/*/sweep_table.json")]
         assert tables
@@ -205,7 +205,7 @@ class TestItsBestTrial:
         assert model.classifier.results == pytest.approx(best["metrics"])
         assert model.classifier.recipe["data"]["split_index"] == 1
         assert model.classifier.recipe["finetune"]["beta"] == best["params"]["beta"]
-        assert "| CE fine-tune, MaxLogit |" in model.card
+        assert "| CE control, MaxLogit |" in model.card
         logits = model.classifier.logits(OpenSetTask.load(task_of(folder, best)).val.images)
         np.testing.assert_allclose(
             model.classifier.margin(logits), model.classifier.holdout.margins[: len(logits)], atol=1e-4

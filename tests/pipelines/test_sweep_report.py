@@ -171,7 +171,7 @@ def test_it_is_said_where_no_point_is_above_a_control() -> None:
     assert "No point lies above pretrained net, MaxLogit on development macro-F1" in text
     assert "beta 0, gamma 0, differs by -2.0 ± 0.0 points" in text
     better = table("trade_off", GRID, range(2), lambda point, split: by_weights(point, split) + 0.016)
-    assert "Above CE fine-tune, MaxLogit on development macro-F1: 16 of 25 points" in overview(better)
+    assert "Above CE control, MaxLogit on development macro-F1: 16 of 25 points" in overview(better)
 
 
 def test_a_failed_trial_and_a_lacking_split_are_told_with_reason() -> None:

@@ -180,9 +180,9 @@ class TestTheFirstRun:
         self, first: Outcome, run_folder: RunFolder, tmp_path: Path
     ) -> None:
         text = Path(run_folder.client.download_artifacts(first.parent_id, "results.md", str(tmp_path))).read_text()
-        for name in ("MSP", "MaxLogit", "OpenMax", "CE fine-tune, MSP", "CE fine-tune, MaxLogit"):
+        for name in ("MSP", "MaxLogit", "OpenMax", "CE control, MSP", "CE control, MaxLogit"):
             assert text.count(f"| {name} |") == 1
-        assert "CE fine-tune, OpenMax" not in text
+        assert "CE control, OpenMax" not in text
 
     def test_the_class_split_names_the_known_classes(
         self, first: Outcome, run_folder: RunFolder, tmp_path: Path
