@@ -45,8 +45,9 @@ def test_all_that_make_benchmark_runs_runs(tmp_path):
 
 @pytest.mark.parametrize(("given", "arguments"), [([], ""), (["DATA=my images"], " --data-dir 'my images'")])
 def test_make_benchmark_takes_a_data_directory(given, arguments):
-    command = ["make", "--dry-run", "--assume-old=.venv/.installed", "benchmark", *given]
-    environment = {name: value for name, value in os.environ.items() if name != "DATA"}
+    command = ["make", "--dry-run", "--no-print-directory", "--assume-old=.venv/.installed", "benchmark", *given]
+    of_an_outer_make = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    environment = {name: value for name, value in os.environ.items() if name not in ("DATA", *of_an_outer_make)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.rstrip().endswith(f"python -m benchmarks{arguments}")
 
