@@ -56,7 +56,7 @@ def cifar100_cpu() -> Recipe:
     65.1 / 81.4, 33.9; as long without placeholders 81.3, 64.0 / 80.8, 32.9; cifar100-cpu-finetune 82.1, 64.4 / 81.0,
     32.9. The whole sweep of this recipe has not been made.
     """
-    return replace(cifar100_cpu_finetune(), name="cifar100-cpu", finetune=from_the_first_epoch(fast()))
+    return replace(cifar100_cpu_finetune(), name="cifar100-cpu", finetune=from_the_first_epoch(OPEN_SET, fast()))
 
 
 def cifar100_cpu_finetune() -> Recipe:
@@ -275,10 +275,7 @@ def with_schedule(recipe: Recipe, name: str) -> Recipe:
     """
     pretrain = schedule(name)
     dropout = 0.0 if name in WITHOUT_DROPOUT else recipe.network.dropout
-    from_scratch = recipe.finetune.start == "scratch"
-    return replace(
-        recipe,
-        pretrain=pretrain,
-        network=replace(recipe.network, dropout=dropout),
-        finetune=from_the_first_epoch(pretrain) if from_scratch else recipe.finetune,
-    )
+    finetune = recipe.finetune
+    if finetune.start == "scratch":
+        finetune = from_the_first_epoch(finetune, pretrain)
+    return replace(recipe, pretrain=pretrain, network=replace(recipe.network, dropout=dropout), finetune=finetune)

@@ -153,11 +153,6 @@ def _open_context(
     check_recipe(recipe)
     points = points_of(recipe, recipe.space)
     if pretrained_file is not None:
-        if recipe.finetune.start == "scratch":
-            raise ConfigError(
-                f"--pretrained got {pretrained_file}, and finetune.start is scratch: no training would begin from it. "
-                "Give a recipe that fine-tunes, such as cifar100-cpu-finetune"
-            )
         check_weights(recipe, pretrained_file)
     check_split(recipe, data_dir)
     data = {recipe.data.split_index: prepare_inputs(recipe, data_dir)}

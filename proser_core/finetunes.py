@@ -23,15 +23,15 @@ def paper(own: FinetuneConfig) -> FinetuneConfig:
 
 
 def tuned(own: FinetuneConfig) -> FinetuneConfig:
-    """PROSER as it was found best here."""
+    """The fine-tune of PROSER that was found best here."""
     return _like(OPEN_SET, own)
 
 
-def from_the_first_epoch(pretrain: PretrainConfig) -> FinetuneConfig:
-    """Placeholders from the first epoch on, in the place of a fine-tune: the losses of OPEN_SET on the schedule of a
-    pretraining, which a fresh network goes through once."""
+def from_the_first_epoch(own: FinetuneConfig, pretrain: PretrainConfig) -> FinetuneConfig:
+    """Placeholders from the first epoch on, in the place of a fine-tune: its losses on the schedule of a pretraining,
+    which a fresh network goes through once."""
     schedule = {field.name: getattr(pretrain, field.name) for field in fields(OptimizerConfig)}
-    return replace(OPEN_SET, start="scratch", **schedule)
+    return replace(own, start="scratch", **schedule)
 
 
 def mixup_only(own: FinetuneConfig) -> FinetuneConfig:

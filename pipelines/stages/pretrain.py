@@ -10,7 +10,7 @@ from pipelines.progress import Tracker, watching
 from pipelines.remote.mirror import agree, holds, watch
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import TrainingError
+from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.code_version import code_version
 from proser_core.jobs.files import sha256_of
@@ -41,7 +41,13 @@ class Pretraining:
 
 
 def check_weights(recipe: Recipe, path: Path) -> None:
-    """Raises CheckpointError, before any worker starts, for weights that do not fit the network."""
+    """Raises CheckpointError, before any worker starts, for weights that do not fit the network, ConfigError where no
+    fine-tune would begin from them."""
+    if recipe.finetune.start == "scratch":
+        raise ConfigError(
+            f"--pretrained got {path}, and finetune.start is scratch: no training would begin from it. "
+            "Give a recipe that fine-tunes, such as cifar100-cpu-finetune"
+        )
     net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
     load_weights(net, path)
 

@@ -7,7 +7,16 @@ import pytest
 
 import pipelines.run
 from pipelines.cli import main
-from pipelines.recipes import PRETRAINING, RECIPES, cifar100_cpu_finetune, digits, schedule_in_words, schedule_note
+from pipelines.recipes import (
+    PRETRAINING,
+    RECIPES,
+    cifar100_cpu,
+    cifar100_cpu_finetune,
+    digits,
+    schedule_in_words,
+    schedule_note,
+    with_schedule,
+)
 from proser_core.config import OptimizerConfig, Recipe
 
 
@@ -50,6 +59,13 @@ def test_placeholders_from_the_first_epoch_take_a_schedule_too(name, parsed, mon
     }
     own = recipe.finetune
     assert (own.start, own.objective, own.batch_use, own.gamma, own.num_dummies) == ("scratch", "proser", "all", 0, 3)
+
+
+def test_placeholders_from_the_first_epoch_keep_their_losses_on_another_schedule():
+    recipe = cifar100_cpu()
+    own = replace(recipe, finetune=replace(recipe.finetune, beta=3.0, gamma=0.5))
+    changed = with_schedule(own, "short").finetune
+    assert (changed.beta, changed.gamma, changed.optimizer, changed.lr) == (3.0, 0.5, "sgd", PRETRAINING["short"]().lr)
 
 
 @pytest.mark.parametrize(("name", "dropout"), [("short", 0.0), ("fast", 0.0), ("long", 0.2), ("strong", 0.2)])
