@@ -1,4 +1,4 @@
-"""The version of a stage's code: blind to words, awake to statements, and only of what it imports."""
+"""The version of a stage's code: blind to words, places and names of modules, awake to statements."""
 
 import shutil
 import subprocess
@@ -63,6 +63,71 @@ def test_a_changed_statement_in_a_module_it_needs_changes_the_version(
 ) -> None:
     edit(copy / file, old, new)
     assert version_in(copy) != code_version("proser_core.jobs.worker")
+
+
+def move(copy: Path, old: str, new: str) -> None:
+    """Rename a module, and its name in every import line."""
+    source, target = (copy / f"{name.replace('.', '/')}.py" for name in (old, new))
+    target.parent.mkdir(exist_ok=True)
+    (target.parent / "__init__.py").touch()
+    source.rename(target)
+    (package, stem), (to, name) = old.rsplit(".", 1), new.rsplit(".", 1)
+    for path in (file for top in ("pipelines", "proser_core") for file in (copy / top).rglob("*.py")):
+        text = path.read_text().replace(f"from {old} import", f"from {new} import")
+        path.write_text(text.replace(f"from {package} import {stem}\n", f"from {to} import {name} as {stem}\n"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("proser_core.learning.losses", "proser_core.learning.terms"),
+        ("proser_core.jobs.spec", "proser_core.work.described"),
+        ("proser_core.rng", "proser_core.randomness.keyed"),
+    ],
+)
+def test_a_module_that_moves_and_is_renamed_leaves_the_version_so_that_its_trainings_are_found(
+    copy: Path, old: str, new: str
+) -> None:
+    move(copy, old, new)
+    assert version_in(copy) == code_version("proser_core.jobs.worker")
+
+
+def test_a_module_that_was_renamed_and_changed_changes_the_version(copy: Path) -> None:
+    move(copy, "proser_core.rng", "proser_core.randomness.keyed")
+    edit(copy / "proser_core/randomness/keyed.py", "2**63 - 1", "2**62 - 1")
+    assert version_in(copy) != code_version("proser_core.jobs.worker")
+
+
+def test_a_name_that_is_imported_from_elsewhere_changes_the_version(copy: Path) -> None:
+    (copy / "proser_core/other.py").write_text("WIDTHS = 2\n")
+    (copy / "proser_core/widths.py").write_text("WIDTHS = 1\n")
+    worker = copy / "proser_core/jobs/worker.py"
+    worker.write_text("from proser_core.widths import WIDTHS\n" + worker.read_text() + "\nUSED = WIDTHS\n")
+    before = version_in(copy)
+    edit(worker, "proser_core.widths", "proser_core.other")
+    assert version_in(copy) != before
+
+
+def test_a_name_that_a_package_hands_on_is_the_one_of_its_module(copy: Path) -> None:
+    (copy / "proser_core/learning/__init__.py").write_text("from proser_core.learning.mixup import current_world\n")
+    edit(copy / "proser_core/jobs/worker.py", "proser_core.learning.mixup import", "proser_core.learning import")
+    assert version_in(copy) == code_version("proser_core.jobs.worker")
+
+
+def test_a_module_that_does_not_exist_has_no_version() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"no module 'pipelines\.nope'"):
+        code_version("pipelines.nope")
+    with pytest.raises(ModuleNotFoundError, match="no module 'elsewhere'"):
+        code_version("elsewhere")
+
+
+def test_modules_that_import_each_other_have_no_version(copy: Path) -> None:
+    for name, other in (("one", "two"), ("two", "one")):
+        (copy / f"proser_core/{name}.py").write_text(f"from proser_core.{other} import value\n")
+    with pytest.raises(
+        AssertionError, match=r"import circle: proser_core\.one -> proser_core\.two -> proser_core\.one"
+    ):
+        version_in(copy, "proser_core.one")
 
 
 def test_metrics_that_training_does_not_use_leave_its_version(copy: Path) -> None:
