@@ -20,7 +20,7 @@ from scipy.stats import t
 
 from benchmarks.tables import Table
 from proser_core.jobs.spec import PREPARE
-from proser_core.jobs.store import find
+from proser_core.store.store import find
 
 METRICS = ("dev/auroc", "dev/macro_f1", "dev/closed_set_accuracy")
 TEST_METRICS = (

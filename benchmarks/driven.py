@@ -19,16 +19,16 @@ def main() -> int:
     """Run the command; its exit code."""
     notes, kind = Path(sys.argv[1]), sys.argv[2]
     sys.argv = ["proser", *sys.argv[3:]]
-    import pipelines.cluster
-    import pipelines.stages.sweep
-    import pipelines.stages.sweep_report
+    import pipelines.cluster.cluster
+    import pipelines.workflow.stages.finetune
+    import pipelines.workflow.stages.sweep_report
     from pipelines.cli import main
 
     if kind == SIMULATED:
         from benchmarks.simulated import simulated_trial
 
-        pipelines.cluster.run_single_trial = simulated_trial
-    run_jobs = pipelines.cluster.Cluster.run_jobs
+        pipelines.cluster.cluster.run_single_trial = simulated_trial
+    run_jobs = pipelines.cluster.cluster.Cluster.run_jobs
 
     def handed_over(cluster: Any, jobs: Any, *arguments: Any, **more: Any) -> None:
         if jobs[0].kind == "pretrain":
@@ -36,9 +36,11 @@ def main() -> int:
         (notes / JOBS).write_text(json.dumps([job.to_json() for job in jobs]))
         return _noted(notes, "trained", run_jobs)(cluster, jobs, *arguments, **more)
 
-    pipelines.cluster.Cluster.run_jobs = handed_over  # type: ignore[method-assign]
-    pipelines.stages.sweep.record = _noted(notes, "tracked", pipelines.stages.sweep.record)
-    pipelines.stages.sweep_report.report = _noted(notes, "reported", pipelines.stages.sweep_report.report)
+    pipelines.cluster.cluster.Cluster.run_jobs = handed_over  # type: ignore[method-assign]
+    pipelines.workflow.stages.finetune.record = _noted(notes, "tracked", pipelines.workflow.stages.finetune.record)
+    pipelines.workflow.stages.sweep_report.report = _noted(
+        notes, "reported", pipelines.workflow.stages.sweep_report.report
+    )
     return main()
 
 

@@ -7,7 +7,7 @@ from benchmarks.settings import Settings
 from benchmarks.setups import NUM_KNOWN
 from benchmarks.tables import Cell, Report, Table, Target, comparison
 from benchmarks.timing import Variants, alternate, ratios, spread
-from proser_core.data.splits import ClassSplit
+from proser_core.data.splits.class_split import ClassSplit
 from proser_core.recognition.metrics import KnownRanks, count_up_to, macro_f1_curve
 from proser_core.recognition.scoring import OpenSetScores
 

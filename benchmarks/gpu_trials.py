@@ -20,12 +20,12 @@ from benchmarks.timing import on_threads
 from proser_core.config import ClusterConfig, DataConfig, FinetuneConfig, NetworkConfig, PretrainConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs import runner
-from proser_core.jobs.files import read_json
 from proser_core.jobs.job_file import CodeVersions, JobFile
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.spec import PREPARE, TRIALS, Job
-from proser_core.jobs.store import MANIFEST, Store, find
 from proser_core.jobs.trials import plan_trials
+from proser_core.store.files import read_json
+from proser_core.store.store import MANIFEST, Store, find
 
 WEIGHTS = (0.0, 0.01, 0.1, 1.0, 10.0)  # of the space trade_off, which imports Ray
 EPOCHS, BOUND = 10, 60.0

@@ -11,7 +11,7 @@ from benchmarks.settings import Settings
 from benchmarks.setups import training_batches
 from benchmarks.sweeps import MEGABYTE, mapped, memory
 from benchmarks.tables import Cell, Table, Target
-from proser_core.data.splits import ClassSplit
+from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
 from proser_core.jobs.probe import NORMALISATION
 

@@ -24,8 +24,8 @@ from benchmarks.sweeps import MEGABYTE, Sweep, SweepFolder
 from benchmarks.tables import Cell, Report, Table, Target
 from benchmarks.timing import on_threads
 from proser_core.jobs.spec import TRIALS, Job
-from proser_core.jobs.store import MANIFEST
 from proser_core.jobs.worker import run_job
+from proser_core.store.store import MANIFEST
 
 GRIDS = {100: (5, 5, 4), 500: (10, 10, 5), 2000: (20, 10, 10)}
 QUICK_GRIDS = {4: (2, 2, 1), 8: (2, 2, 2)}

@@ -28,7 +28,7 @@ from pipelines.recipes import cifar100_cpu
 from pipelines.tracking.registry import CHAMPION, register, run_of_its_own
 from pipelines.tracking.server import connect
 from proser_core.config import to_json
-from proser_core.data.splits import ClassSplit
+from proser_core.data.splits.class_split import ClassSplit
 from proser_core.jobs.probe import NORMALISATION
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import Calibration

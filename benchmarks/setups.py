@@ -9,8 +9,8 @@ from torch import nn
 from benchmarks.released import ReleasedStep
 from benchmarks.settings import Settings
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig, OptimizerConfig
-from proser_core.data.batches import BatchDraw, BatchSlice, TrainingBatches, half_slices
-from proser_core.data.sources import load_images
+from proser_core.data.augmentation.batches import BatchDraw, BatchSlice, TrainingBatches, half_slices
+from proser_core.data.catalogue import load_images
 from proser_core.data.tasks import Labelled
 from proser_core.jobs.probe import NORMALISATION
 from proser_core.learning.averaging import WeightAverage

@@ -21,7 +21,7 @@ _scored: dict[tuple[str, type], LogitTable] = {}
 
 def simulated_trial(config: dict[str, Any]) -> None:
     """In the place of `run_single_trial`; a pretraining is trained."""
-    from pipelines.attempts import run_single_trial
+    from pipelines.cluster.train_worker import run_single_trial
 
     with simulated() if config["job"]["kind"] == "finetune" else nullcontext():
         run_single_trial(config)

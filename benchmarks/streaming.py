@@ -21,11 +21,11 @@ from benchmarks.settings import Settings
 from benchmarks.setups import NUM_KNOWN, images, our_step, training_batches
 from benchmarks.sweeps import MEGABYTE
 from benchmarks.tables import Report, Table
-from pipelines.cluster import Cluster
-from pipelines.streaming import RayImages
+from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.streaming import RayImages
 from proser_core.config import ClusterConfig
-from proser_core.data import image_folders
 from proser_core.data.image_sets import ImageSource
+from proser_core.data.readers import image_folders
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import Labelled
 

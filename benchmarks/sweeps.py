@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.commands import child_environment
 from benchmarks.driven import JOBS, PARTS
 from proser_core.jobs.spec import TRIALS, Job
-from proser_core.jobs.store import MANIFEST
+from proser_core.store.store import MANIFEST
 
 MEGABYTE = 1 << 20
 Look = Callable[[int], None]

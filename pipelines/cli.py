@@ -11,10 +11,10 @@ from typing import Annotated
 
 import tyro
 
-from pipelines import cli_models, cli_reproduce
+from pipelines.commands import cli_models, cli_reproduce
 from pipelines.console import console
 from pipelines.recipes import RECIPES, headline, schedule_named, with_schedule
-from pipelines.storage_argument import DEFAULT_STORAGE, folder, place
+from pipelines.storage.argument import DEFAULT_STORAGE, folder, place
 from proser_core.config import Recipe
 from proser_core.errors import GOES_ON, ConfigError, exit_code_of
 from proser_core.naming import look_up
@@ -164,7 +164,7 @@ def run_command(arguments: list[str]) -> int:
         return _ask_for_recipe("run", arguments)
     recipe = _with_schedule(look_up("recipe", arguments[0], RECIPES)(), arguments[1:])
     parsed = tyro.cli(RunArguments, prog=f"proser run {arguments[0]}", default=RunArguments(recipe), args=arguments[1:])
-    from pipelines.run import draw, run
+    from pipelines.workflow.run import draw, run
 
     if parsed.draw is not None:
         draw(parsed.recipe, parsed.draw)
@@ -189,7 +189,7 @@ def sweep_command(arguments: list[str]) -> int:
         check_name(space)
     if not spaces:
         raise ConfigError(f"no search space was given; need one or more of {', '.join(space_names())}")
-    from pipelines.sweeping import SweepRequest, parse_indices, sweep
+    from pipelines.workflow.sweeping import SweepRequest, parse_indices, sweep
 
     recipe, cluster = parsed.recipe, parsed.recipe.cluster
     if parsed.max_concurrent:
@@ -216,7 +216,7 @@ def job_command(arguments: list[str]) -> int:
         return _ask_for_recipe("job", arguments)
     recipe = _with_schedule(look_up("recipe", arguments[0], RECIPES)(), arguments[1:])
     parsed = tyro.cli(JobArguments, prog=f"proser job {arguments[0]}", default=JobArguments(recipe), args=arguments[1:])
-    from pipelines.carrying import write_job
+    from pipelines.workflow.offline_jobs import write_job
 
     write_job(parsed.recipe, parsed.data_dir, folder(parsed.storage), parsed.output, parsed.with_task, console())
     return 0
@@ -225,7 +225,7 @@ def job_command(arguments: list[str]) -> int:
 def import_command(arguments: list[str]) -> int:
     """`proser import OUT`."""
     parsed = tyro.cli(ImportArguments, prog="proser import", args=arguments)
-    from pipelines.carrying import import_job
+    from pipelines.workflow.offline_jobs import import_job
 
     return import_job(parsed.out.resolve(), folder(parsed.storage), console())
 
@@ -238,7 +238,7 @@ def _with_schedule(recipe: Recipe, arguments: list[str]) -> Recipe:
 def list_command(arguments: list[str]) -> int:
     """`proser list`."""
     parsed = tyro.cli(ListArguments, prog="proser list", args=arguments)
-    from pipelines.listing import print_listing
+    from pipelines.commands.listing import print_listing
 
     print_listing(parsed.data_dir, console())
     return 0
@@ -249,7 +249,7 @@ def clean_command(arguments: list[str]) -> int:
     parsed = tyro.cli(CleanArguments, prog="proser clean", args=arguments)
     if not folder(parsed.storage).is_dir():
         raise ConfigError(f"--storage got {parsed.storage}, which is no folder; give the storage of a run")
-    from pipelines.cleaning import clean
+    from pipelines.commands.clean import clean
 
     return clean(parsed.storage, parsed.older_than, parsed.outdated, parsed.yes, console(), parsed.list_all)
 

@@ -68,7 +68,7 @@ class DataConfig:
     split_family: str = ""
     """Published class lists, by the name of their family. Known are those of the trial `split_index`, unknown all the
     others, or the family's own of `unknown`. Empty permutes the class ids. Source:
-    proser_core/data/split_families.py."""
+    proser_core/data/splits/families.py."""
     split_index: int = 0
     """Which class split: the seed of the permutation of the class ids, or the trial of a family.
     Source: method notes."""

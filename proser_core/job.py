@@ -52,7 +52,7 @@ def _run(path: Path, out: Path) -> int:
 
 def table(trainings: dict[str, Any], settings: Sequence[int | str]) -> list[str]:
     """Lines of the closing table: a row for each training and method, a column for each setting."""
-    from proser_core.data.splits import in_words
+    from proser_core.data.splits.class_split import in_words
 
     rows = [["AUC / macro-F1, %", *map(in_words, settings)]]
     for training, entry in trainings.items():
@@ -63,7 +63,7 @@ def table(trainings: dict[str, Any], settings: Sequence[int | str]) -> list[str]
 
 
 def _cell(metrics: dict[str, float], setting: int | str) -> str:
-    from proser_core.data.splits import where
+    from proser_core.data.splits.class_split import where
 
     both = [metrics.get(f"{where(setting)}/{name}") for name in ("auroc", "macro_f1")]
     return " / ".join("-" if value is None else f"{100 * value:.1f}" for value in both)

@@ -9,9 +9,9 @@ from pipelines.console import say
 from pipelines.recipes import schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import Asked, ReproduceRequest
-from pipelines.storage_argument import DEFAULT_STORAGE
-from pipelines.sweeping import data_of
-from pipelines.workflow import check_storage, say_defects
+from pipelines.storage.argument import DEFAULT_STORAGE
+from pipelines.workflow.session import check_storage, say_defects
+from pipelines.workflow.sweeping import data_of
 from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe
 from proser_core.errors import ConfigError, ProserError
 from proser_core.finetunes import STATED

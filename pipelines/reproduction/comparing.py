@@ -7,19 +7,19 @@ from typing import Any
 
 import torch
 
-from pipelines.context import RunContext
-from pipelines.stages.sweep import Base
+from pipelines.workflow.context import RunContext
+from pipelines.workflow.stages.finetune import Base
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.tables import Tables, method_report
 from proser_core.config import decisive_fields
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
-from proser_core.jobs.code_version import code_version
-from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.spec import LOGITS
-from proser_core.jobs.store import MANIFEST, Artefact, Built, find
 from proser_core.processor import hardware
 from proser_core.recognition.logits import load_logits
+from proser_core.store.code_version import code_version
+from proser_core.store.files import read_json, write_json
+from proser_core.store.store import MANIFEST, Artefact, Built, find
 
 COMPARED = "compared.json"
 Row = dict[str, Any]

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from pipelines.context import RunContext
+from pipelines.workflow.context import RunContext
 from proser_core.config import Recipe, decisive_fields
-from proser_core.jobs.code_version import code_version
-from proser_core.jobs.store import Artefact, Built
+from proser_core.store.code_version import code_version
+from proser_core.store.store import Artefact, Built
 
 
 def compared(
@@ -28,7 +28,7 @@ def compared(
 
     def build(folder: Path) -> Built:
         from pipelines.reproduction.comparing import compare
-        from pipelines.stages.sweep import Base
+        from pipelines.workflow.stages.finetune import Base
 
         bases = [Base(*parts) for parts in zip(recipes, prepared, pretrained, strict=True)]
         return compare(bases, methods, context, folder)

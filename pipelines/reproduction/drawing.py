@@ -6,13 +6,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from pipelines.figures import COLOURS, MARKERS
-from pipelines.paper_figures.running_time import running_time
-from pipelines.paper_figures.training_times import GENERATIVE
+from pipelines.reports.figures import COLOURS, MARKERS
+from pipelines.reproduction.paper_figures.running_time import running_time
+from pipelines.reproduction.paper_figures.training_times import GENERATIVE
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.published import UNKNOWN
 from pipelines.reproduction.results import Block
-from proser_core.data.splits import openness
+from proser_core.data.splits.class_split import openness
 
 MEASURED, PUBLISHED, OTHER = COLOURS[1], COLOURS[2], COLOURS[3]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipelines.reproduction.page import HTML
+from pipelines.reports.page import HTML
 from pipelines.reproduction.protocols import STUDIES
-from pipelines.run import begun
-from pipelines.workflow import close, execute, exit_code, with_absolute_path
+from pipelines.workflow.run import begun
+from pipelines.workflow.session import close, execute, exit_code, with_absolute_path
 from proser_core.config import Recipe
 
 LAST_STAGE = "paged"
@@ -24,9 +24,9 @@ def reproduce_figures(
 ) -> int:
     """Train what is missing, and draw; the exit code as of a run. Raises ProserError for what is refused. `command` is
     what the user typed, for the report."""
-    from pipelines import dag
-    from pipelines.paper_figures import dag as figures
-    from pipelines.stages.paper_figures import check_drawable
+    from pipelines.reproduction.paper_figures import dag as figures
+    from pipelines.reproduction.paper_figures.stage import check_drawable
+    from pipelines.workflow import dag
 
     started = time.monotonic()
     recipe = with_absolute_path(recipe)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from proser_core.config import DataConfig
-from proser_core.data.split_families import FAMILIES, Against
+from proser_core.data.splits.families import FAMILIES, Against
 from proser_core.errors import ConfigError
 
 PERMUTED = "permuted"

@@ -8,13 +8,13 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from pipelines.figures import save
+from pipelines.reports.figures import save
+from pipelines.reports.page import HTML, MARKDOWN, Made, Section, anchor, embedded, write_page
 from pipelines.reproduction.drawing import figures_of
-from pipelines.reproduction.page import HTML, MARKDOWN, Made, Section, anchor, embedded, write_page
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES
 from pipelines.reproduction.results import Block, Result, block, rows_of
-from proser_core.data.split_families import defect_of
-from proser_core.jobs.files import write_json
+from proser_core.data.splits.families import defect_of
+from proser_core.store.files import write_json
 
 NUMBERS, RECIPES = "results.csv", "recipes.json"
 

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pipelines.console import say
-from pipelines.context import RunContext
+from pipelines.reports.sweep_table import mean
 from pipelines.reproduction.checking import Ready
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest, facts
 from pipelines.reproduction.results import Result, block
-from pipelines.sweep_table import mean
-from pipelines.workflow import close, exit_code, say_what_went_wrong
+from pipelines.workflow.context import RunContext
+from pipelines.workflow.session import close, exit_code, say_what_went_wrong
 from proser_core.config import to_json
 from proser_core.errors import ProserError
-from proser_core.jobs.code_version import code_version
+from proser_core.store.code_version import code_version
 
 
 def report_on(
@@ -26,7 +26,7 @@ def report_on(
     started: float,
 ) -> int:
     """Write the report of the studies that are `done`, track their numbers and print both; the exit code."""
-    from pipelines.reproduction.page import HTML, Made, template_digests
+    from pipelines.reports.page import HTML, Made, template_digests
     from pipelines.reproduction.report import terminal_table, write_report
 
     contexts = [context for _, context in done]

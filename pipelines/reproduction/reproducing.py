@@ -8,25 +8,25 @@ from typing import Any
 
 from rich.console import Console
 
-from pipelines.carrying import one_process
-from pipelines.cluster import Cluster
+from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
-from pipelines.context import RunContext
-from pipelines.remote.mirror import mirror_of
-from pipelines.reproduction.carried import take_outcomes, write_jobs
 from pipelines.reproduction.checking import Ready, carried_methods, check_carrying, checked, finetunes_asked_for
+from pipelines.reproduction.offline_jobs import take_outcomes, write_jobs
 from pipelines.reproduction.protocols import STUDIES
 from pipelines.reproduction.reporting import report_on
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result
-from pipelines.scaling import largest_cluster
+from pipelines.storage.mirror import mirror_of
 from pipelines.tracking.server import connect, outages_named, shown_uri
-from pipelines.workflow import common_params, data_sizes, execute, opened, with_absolute_path
+from pipelines.workflow.context import RunContext
+from pipelines.workflow.offline_jobs import one_process
+from pipelines.workflow.session import common_params, data_sizes, execute, opened, with_absolute_path
 from proser_core.config import FinetuneConfig, decisive_fields, digest_of
 from proser_core.errors import DataError, ProserError, TrainingError
-from proser_core.jobs.code_version import code_version
-from proser_core.jobs.store import Artefact, Store
 from proser_core.processor import resolve_precision
+from proser_core.store.code_version import code_version
+from proser_core.store.store import Artefact, Store
 
 LAST_STAGE = "compared"
 
@@ -108,7 +108,7 @@ def _print_plans(
 ) -> None:
     """Each study's plan. Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk
     cannot hold all of it."""
-    from pipelines import plan
+    from pipelines.workflow import plan
 
     planned = [
         plan.plan_splits(study.recipes, request.data_dir, study.data, finetunes, store, bf16) for study in studies
@@ -145,9 +145,9 @@ def _open_parent(request: ReproduceRequest, study: Ready, bf16: bool) -> Any:
 
 
 def _compared(request: ReproduceRequest, study: Ready, context: RunContext) -> list[Result]:
-    from pipelines import sweep_dag
     from pipelines.reproduction import dag
     from pipelines.reproduction.comparing import read_compared
+    from pipelines.workflow import sweep_dag
 
     inputs = {"recipes": study.recipes, "methods": request.method_names(), "context": context}
     compared: Artefact = execute([sweep_dag, dag], [LAST_STAGE], inputs, context)[LAST_STAGE]

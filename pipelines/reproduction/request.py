@@ -9,7 +9,7 @@ from pipelines.reproduction.protocols import PROTOCOLS, STUDIES, Study
 from pipelines.reproduction.results import Result
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe
-from proser_core.data.outlier_sets import missing_outliers, outlier_notes
+from proser_core.data.outliers.outlier_sets import missing_outliers, outlier_notes
 from proser_core.errors import first_line
 from proser_core.jobs.preparing import missing_images
 

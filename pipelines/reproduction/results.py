@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pipelines.reports.sweep_table import mean, std
 from pipelines.reproduction.protocols import Column
 from pipelines.reproduction.published import Quoted, quoted
-from pipelines.sweep_table import mean, std
 from proser_core.jobs.progress import duration
 
 CONTROLS = {

@@ -12,9 +12,9 @@ from fastapi.responses import JSONResponse
 from ray import serve
 
 from pipelines.serving.batching import Batcher, Images
-from pipelines.serving.held_model import Held, HeldModel
+from pipelines.serving.http import decoded_images, read_body, rows_of
 from pipelines.serving.limits import Limits
-from pipelines.serving.messages import decoded_images, read_body, rows_of
+from pipelines.serving.served_model import Held, HeldModel
 from proser_core.recognition.open_set_classifier import Predictions
 
 api = FastAPI(title="proser", docs_url=None, redoc_url=None)  # their pages come from a server elsewhere

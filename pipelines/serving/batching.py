@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipelines.serving.held_model import Held
+from pipelines.serving.served_model import Held
 from proser_core.recognition.open_set_classifier import Predictions
 
 

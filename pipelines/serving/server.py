@@ -13,13 +13,13 @@ from typing import Any
 
 from rich.console import Console
 
-from pipelines.attempts import last_line
+from pipelines.cluster.session import join
+from pipelines.cluster.train_worker import last_line
 from pipelines.console import say
-from pipelines.own_images import check_device
+from pipelines.inference.labelled_folder import check_device
 from pipelines.ports import check_port, check_port_number
-from pipelines.ray_session import join
 from pipelines.serving.limits import Limits
-from pipelines.serving.watch import APPLICATION, Watch
+from pipelines.serving.monitor import APPLICATION, Watch
 from pipelines.tracking.models import load
 from pipelines.tracking.server import tracking_uri
 from proser_core.errors import ClusterError, ConfigError

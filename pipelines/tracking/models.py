@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.model_card import MODEL_CARD
+from pipelines.tracking.model_card import MODEL_CARD
 from pipelines.tracking.registry import CLASSIFIER
 from pipelines.tracking.server import connect, is_outage, shown_uri
 from proser_core.errors import TrackingError, first_line

@@ -18,8 +18,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
-from pipelines.model_card import MODEL_CARD
 from pipelines.tracking.limits import LONGEST_DESCRIPTION, fitting, shortened
+from pipelines.tracking.model_card import MODEL_CARD
 from pipelines.tracking.server import experiment_id
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from mlflow.entities import Metric, Param, Run, RunTag
 from pipelines.tracking import server, views
 from pipelines.tracking.limits import LONGEST_TAG, fitting, shortened
 from proser_core.config import FinetuneConfig, to_json
-from proser_core.data.splits import Setting
+from proser_core.data.splits.class_split import Setting
 from proser_core.jobs.spec import PROSER
-from proser_core.jobs.store import Artefact
+from proser_core.store.store import Artefact
 
 PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.reported"
 SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'

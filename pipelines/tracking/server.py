@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.tracking.databases import check_database
 from proser_core.errors import TrackingError, first_line
-from proser_core.jobs.files import FULL
+from proser_core.store.files import FULL
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

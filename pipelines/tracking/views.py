@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from proser_core.data.splits import Setting, where
+from proser_core.data.splits.class_split import Setting, where
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -9,10 +9,10 @@ import numpy as np
 
 from proser_core.class_names import check_class_names
 from proser_core.config import DataConfig
+from proser_core.data.catalogue import count_classes, has_own_validation, index_images, load_images
 from proser_core.data.image_sets import ImageSet, ImageSource
-from proser_core.data.outlier_sets import check_outliers, load_outliers, outlier_notes
-from proser_core.data.sources import count_classes, has_own_validation, index_images, load_images
-from proser_core.data.splits import ClassSplit, draw_split
+from proser_core.data.outliers.outlier_sets import check_outliers, load_outliers, outlier_notes
+from proser_core.data.splits.class_split import ClassSplit, draw_split
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.errors import DataError

@@ -13,7 +13,7 @@ import numpy as np
 
 from proser_core.config import from_json, to_json
 from proser_core.data.image_sets import ImageSource
-from proser_core.data.splits import ClassSplit
+from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.stored import StoredImages
 
 PARTS = ("train", "val", "development", "test")

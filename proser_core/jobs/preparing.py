@@ -11,10 +11,10 @@ from typing import Any
 
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import ConfigError
-from proser_core.jobs.code_version import code_version
-from proser_core.jobs.files import read_json, write_json
-from proser_core.jobs.store import Artefact, Built, Store
 from proser_core.naming import look_up
+from proser_core.store.code_version import code_version
+from proser_core.store.files import read_json, write_json
+from proser_core.store.store import Artefact, Built, Store
 
 AUGMENTATION_ONLY = ("flip", "padding", "download")
 ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
@@ -25,8 +25,8 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
 
     Raises DataError where a data set is not found, ConfigError for one that cannot be streamed as it lies.
     """
-    from proser_core.data.outlier_sets import outlier_fingerprints
-    from proser_core.data.sources import check_streamed, fingerprints
+    from proser_core.data.catalogue import check_streamed, fingerprints
+    from proser_core.data.outliers.outlier_sets import outlier_fingerprints
 
     files = []
     for name in _data_sets(recipe):
@@ -41,7 +41,7 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
 def missing_images(recipe: Recipe, data_dir: Path | None) -> str:
     """Why a data set of the task cannot be read, and what to do; empty where all are there or can be fetched. Outlier
     sets are not asked for."""
-    from proser_core.data.sources import missing
+    from proser_core.data.catalogue import missing
 
     told = (missing(name, data_dir, download=recipe.data.download) for name in _data_sets(recipe))
     return next(filter(None, told), "")
@@ -76,8 +76,8 @@ def prepare(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | 
 
 def _unpacked(recipe: Recipe, data_dir: Path | None, store: Store | None) -> dict[str, Artefact]:
     """The encoded images of each data set that comes in Parquet files."""
-    from proser_core.data import parquet
-    from proser_core.data.sources import fingerprints, unpacked_files
+    from proser_core.data.catalogue import fingerprints, unpacked_files
+    from proser_core.data.readers import parquet
 
     found = {}
     for name in _data_sets(recipe):
@@ -90,8 +90,8 @@ def _unpacked(recipe: Recipe, data_dir: Path | None, store: Store | None) -> dic
 
 
 def _unpack(name: str, data_dir: Path | None, folder: Path) -> None:
-    from proser_core.data.parquet import unpack
-    from proser_core.data.sources import unpacked_files
+    from proser_core.data.catalogue import unpacked_files
+    from proser_core.data.readers.parquet import unpack
 
     unpack(unpacked_files(name, data_dir), folder)
 
@@ -107,8 +107,8 @@ def refuse_streaming(recipe: Recipe) -> None:
 
 def check_split(recipe: Recipe, data_dir: Path | None) -> None:
     """Raises ConfigError for a data set that is none, DataError where it has too few classes."""
+    from proser_core.data.catalogue import SOURCES
     from proser_core.data.preparation import split_of
-    from proser_core.data.sources import SOURCES
 
     for name in _data_sets(recipe):
         look_up("data set", name, SOURCES)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from proser_core.config import OptimizerConfig, Recipe, from_json
-from proser_core.data.batches import Normalisation, TrainingBatches
+from proser_core.data.augmentation.batches import Normalisation, TrainingBatches
 from proser_core.data.tasks import Labelled
 from proser_core.learning.fit import Metrics, State, fit
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective

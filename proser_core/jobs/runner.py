@@ -15,9 +15,7 @@ from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
 from proser_core.jobs import spec
-from proser_core.jobs.files import write_atomically, write_json
 from proser_core.jobs.job_file import JobFile
-from proser_core.jobs.lock import alone_in
 from proser_core.jobs.preparing import (
     check_batches,
     check_prepared_for,
@@ -27,14 +25,16 @@ from proser_core.jobs.preparing import (
     refuse_streaming,
 )
 from proser_core.jobs.progress import EpochProgress
-from proser_core.jobs.store import Artefact, Store, find
-from proser_core.jobs.travel import adopt, check_artefact
 from proser_core.jobs.trials import Trial, placeholder_scores, plan_trials, pretrain_job
 from proser_core.jobs.worker import run_job
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scoring import Margin
+from proser_core.store.files import write_atomically, write_json
+from proser_core.store.lock import alone_in
+from proser_core.store.store import Artefact, Store, find
+from proser_core.store.transfer import adopt, check_artefact
 
 JOB_FILE, RESULTS = "JOB.json", "results.json"
 PRETRAINED = "pretrained net"

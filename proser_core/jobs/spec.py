@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from proser_core.config import Recipe, decisive_network, to_json
-from proser_core.jobs.store import Artefact
+from proser_core.store.store import Artefact
 
 PREPARE, PRETRAIN, TRIALS = "prepare", "pretrain", "trials"  # folders of a storage
 PROSER = "PROSER"  # a fine-tune scored by its own margin; every other row of a table is a control

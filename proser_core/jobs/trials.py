@@ -10,9 +10,9 @@ from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import ConfigError
 from proser_core.finetunes import PLACEHOLDER_FIELDS, control
 from proser_core.jobs import spec
-from proser_core.jobs.store import Artefact, Store
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.recognition.scoring import Margin, PlaceholderMargin, placeholder_gap, unknown_surprisal
+from proser_core.store.store import Artefact, Store
 
 WORKER = "proser_core.jobs.worker"  # the module whose code version stands in every training's key
 NAMED = ("beta", "gamma", "num_dummies", "alpha")

@@ -16,12 +16,10 @@ import numpy as np
 import torch
 
 from proser_core.config import Recipe, from_json
-from proser_core.data.batches import TrainingBatches
+from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.data.tasks import OpenSetTask, OpenStream
 from proser_core.errors import ProserError, TrainingError
-from proser_core.jobs.files import clear_halves, full_disk_named, write_atomically
 from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs
-from proser_core.jobs.store import MANIFEST, seal
 from proser_core.learning.fit import Metrics, State, fit
 from proser_core.learning.mixup import current_world
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
@@ -31,6 +29,8 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placehol
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.processor import hardware
 from proser_core.recognition.logits import PARTS, TRAIN, compute_logits, save_logits
+from proser_core.store.files import clear_halves, full_disk_named, write_atomically
+from proser_core.store.store import MANIFEST, seal
 
 
 def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream = lambda stored: stored) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from proser_core.config import OptimizerConfig
-from proser_core.data.batches import TrainingBatches
+from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.errors import TrainingError
 from proser_core.learning.averaging import WeightAverage
 from proser_core.learning.mixup import current_world

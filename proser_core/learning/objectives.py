@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from proser_core.config import FinetuneConfig
-from proser_core.data.batches import rank_order
+from proser_core.data.augmentation.batches import rank_order
 from proser_core.learning.losses import (
     all_logits,
     augmented_logits,

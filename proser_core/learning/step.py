@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from proser_core.data.batches import BatchDraw, TrainingBatches
+from proser_core.data.augmentation.batches import BatchDraw, TrainingBatches
 from proser_core.learning.averaging import WeightAverage
 from proser_core.learning.mixup import MixDraw
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from proser_core.data.batches import Normalisation, evaluation_batches
+from proser_core.data.augmentation.batches import Normalisation, evaluation_batches
 from proser_core.data.image_sets import ImageSource
 from proser_core.networks.nets import ClassLogits
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proser_core.data.splits import ClassSplit, Setting, setting_name
+from proser_core.data.splits.class_split import ClassSplit, Setting, setting_name
 from proser_core.recognition.scoring import OpenSetScores
 
 CELLS_A_THRESHOLD = 4  # so that few share one

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
-from proser_core.data.batches import TrainingBatches
-from proser_core.data.splits import ClassSplit
+from proser_core.data.augmentation.batches import TrainingBatches
+from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.networks.backbone import Backbone
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net

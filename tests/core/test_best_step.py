@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from proser_core.data.batches import TrainingBatches
+from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.learning import fit as fitting
 from proser_core.learning import step as stepping
 from proser_core.learning.objectives import ProserObjective

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from proser_core.config import DataConfig
-from proser_core.data.batches import TrainingBatches
-from proser_core.data.crop_tables import padded_versions, shared_table
+from proser_core.data.augmentation.batches import TrainingBatches
+from proser_core.data.augmentation.crop_tables import padded_versions, shared_table
 from proser_core.data.tasks import Labelled
 
 from .helpers import NORMALISATION, random_images
@@ -21,7 +21,7 @@ IMAGES = random_images(30, 8)
 HELD = """
 import sys
 import numpy as np
-from proser_core.data.crop_tables import shared_table
+from proser_core.data.augmentation.crop_tables import shared_table
 table = shared_table(np.load(sys.argv[1], mmap_mode="r"), 2, True)
 table.sum()
 print("ready", flush=True)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proser_core.config import DataConfig, FinetuneConfig, PretrainConfig
-from proser_core.data.batches import TrainingBatches
+from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.data.tasks import Labelled
 from proser_core.errors import TrainingError
 from proser_core.learning.averaging import WeightAverage

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
-from proser_core.data.batches import TrainingBatches
+from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.learning import fit as fitting
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
 from proser_core.learning.step import Arithmetic, GraphedStep

@@ -12,7 +12,7 @@ import proser_core
 
 ROOT = Path(proser_core.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
-LEVELS = {"data": 0, "networks": 0, "learning": 1, "recognition": 2, "baselines": 3, "jobs": 4}
+LEVELS = {"store": 0, "data": 0, "networks": 0, "learning": 1, "recognition": 2, "baselines": 3, "jobs": 4}
 
 
 WITHOUT = """
@@ -106,7 +106,7 @@ def test_the_runner_works_where_nothing_of_the_workflow_is_installed(tmp_path):
 
 
 def test_parquet_without_its_reader_is_refused_with_what_to_do(tmp_path, monkeypatch):
-    from proser_core.data import parquet
+    from proser_core.data.readers import parquet
     from proser_core.errors import DataError
 
     (tmp_path / "train-0.parquet").write_bytes(b"")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from proser_core.data import odin
-from proser_core.data.outlier_sets import find_outliers, load_outliers, outlier_fingerprints, outlier_notes
+from proser_core.data.outliers import odin
+from proser_core.data.outliers.outlier_sets import find_outliers, load_outliers, outlier_fingerprints, outlier_notes
 from proser_core.errors import DataError
 
 SETS = ("lsun-crop", "lsun-resize")

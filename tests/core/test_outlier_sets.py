@@ -7,11 +7,12 @@ import pytest
 from PIL import Image
 
 from proser_core.config import DataConfig, Recipe
-from proser_core.data import grey_outliers, sources
+from proser_core.data import catalogue as sources
+from proser_core.data.catalogue import Source
 from proser_core.data.image_sets import ImageSet
-from proser_core.data.outlier_sets import OUTLIERS, find_outliers, load_outliers, outlier_fingerprints
+from proser_core.data.outliers import grey as grey_outliers
+from proser_core.data.outliers.outlier_sets import OUTLIERS, find_outliers, load_outliers, outlier_fingerprints
 from proser_core.data.preparation import make_task, split_of
-from proser_core.data.sources import Source
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.preparing import prepare_inputs
 from proser_core.recognition.metrics import evaluate_settings

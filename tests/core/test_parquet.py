@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from proser_core.data import parquet
+from proser_core.data.readers import parquet
 from proser_core.errors import DataError
 
 from .helpers import random_images

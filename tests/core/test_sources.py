@@ -10,9 +10,9 @@ import pytest
 import torchvision
 from PIL import Image
 
-from proser_core.data import torchvision_roots
+from proser_core.data.catalogue import SOURCES, load_images, source_files
 from proser_core.data.image_sets import ImageSet, to_rgb_square
-from proser_core.data.sources import SOURCES, load_images, source_files
+from proser_core.data.readers import torchvision_roots
 from proser_core.errors import ConfigError, DataError
 
 from .helpers import random_images

@@ -7,8 +7,8 @@ import torch
 from benchmarks.kernels import OperationCount, count_kernels, difference
 from core.helpers import CPU, NORMALISATION, labelled
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
-from proser_core.data.batches import TrainingBatches
-from proser_core.data.rand_augment import OPERATIONS, OperationDraw, rand_augment
+from proser_core.data.augmentation.batches import TrainingBatches
+from proser_core.data.augmentation.rand_augment import OPERATIONS, OperationDraw, rand_augment
 from proser_core.learning.fit import fit
 from proser_core.learning.objectives import ProserObjective
 from proser_core.learning.step import Arithmetic

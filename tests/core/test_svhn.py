@@ -12,8 +12,8 @@ import torchvision
 from PIL import Image
 from scipy.io import savemat
 
-from proser_core.data import sources
-from proser_core.data.sources import SOURCES, find_layout, load_images, source_files
+from proser_core.data import catalogue as sources
+from proser_core.data.catalogue import SOURCES, find_layout, load_images, source_files
 from proser_core.errors import DataError
 
 from .helpers import random_images

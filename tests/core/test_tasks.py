@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from proser_core.config import DataConfig, Recipe
-from proser_core.data import sources
+from proser_core.data import catalogue as sources
+from proser_core.data.catalogue import Source, load_images
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.preparation import _targets, make_task
-from proser_core.data.sources import Source, load_images
-from proser_core.data.splits import ClassSplit, draw_split
+from proser_core.data.splits.class_split import ClassSplit, draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
 from proser_core.jobs.preparing import prepare_inputs

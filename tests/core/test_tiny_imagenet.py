@@ -10,11 +10,13 @@ import pytest
 from PIL import Image
 
 from proser_core.config import DataConfig
-from proser_core.data import odin, sources, tiny_imagenet
+from proser_core.data import catalogue as sources
+from proser_core.data.catalogue import Source, check_streamed, find_layout, fingerprints, load_images
 from proser_core.data.image_sets import ImageSet
-from proser_core.data.outlier_sets import find_outliers, load_outliers, outlier_fingerprints, outlier_notes
+from proser_core.data.outliers import odin
+from proser_core.data.outliers.outlier_sets import find_outliers, load_outliers, outlier_fingerprints, outlier_notes
 from proser_core.data.preparation import make_task, split_of
-from proser_core.data.sources import Source, check_streamed, find_layout, fingerprints, load_images
+from proser_core.data.readers import tiny_imagenet
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 

@@ -13,9 +13,9 @@ from torchvision.models import resnet18
 from proser_core.config import NetworkConfig, Recipe, decisive_fields, decisive_network
 from proser_core.errors import CheckpointError
 from proser_core.jobs.spec import job_inputs
-from proser_core.jobs.store import Artefact
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.store.store import Artefact
 
 from .helpers import make_classifier
 

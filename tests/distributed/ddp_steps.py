@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
-from proser_core.data.batches import BatchSlice, TrainingBatches
+from proser_core.data.augmentation.batches import BatchSlice, TrainingBatches
 from proser_core.data.preparation import make_task
 from proser_core.data.tasks import OpenSetTask
 from proser_core.learning.fit import fit

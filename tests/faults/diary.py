@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 
-from proser_core.jobs.lock import LOCK
 from proser_core.jobs.spec import EPOCHS, PRETRAIN, TRIALS, read_epochs
-from proser_core.jobs.store import MANIFEST
+from proser_core.store.lock import LOCK
+from proser_core.store.store import MANIFEST
 
 EVERY = 0.02  # seconds between looks; an epoch of these sweeps takes several times as long
 Stamp = tuple[int, int]

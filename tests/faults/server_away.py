@@ -11,7 +11,7 @@ from ray_nodes import free_ports
 from sweeps import require
 from tracking_servers import mlflow_server
 
-from pipelines.context import PATIENCE_VARIABLE
+from pipelines.workflow.context import PATIENCE_VARIABLE
 
 AWAY, QUICKLY = 60, 10  # seconds
 PATIENCE = "5"

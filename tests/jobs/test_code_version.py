@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import pipelines
-from proser_core.jobs.code_version import code_version, imported_modules
+from proser_core.store.code_version import code_version, imported_modules
 
 ROOT = Path(pipelines.__file__).parent.parent
-VERSION = "import sys; from proser_core.jobs.code_version import code_version; print(code_version(sys.argv[1]))"
+VERSION = "import sys; from proser_core.store.code_version import code_version; print(code_version(sys.argv[1]))"
 
 
 @pytest.fixture
@@ -131,16 +131,16 @@ def test_modules_that_import_each_other_have_no_version(copy: Path) -> None:
 
 
 def test_metrics_that_training_does_not_use_leave_its_version(copy: Path) -> None:
-    for file in ("proser_core/recognition/metrics.py", "pipelines/figures.py", "pipelines/cli.py"):
+    for file in ("proser_core/recognition/metrics.py", "pipelines/reports/figures.py", "pipelines/cli.py"):
         (copy / file).write_text((copy / file).read_text() + "\nCHANGED = 1\n")
     assert version_in(copy) == code_version("proser_core.jobs.worker")
-    assert version_in(copy, "pipelines.stages.evaluate") != code_version("pipelines.stages.evaluate")
+    assert version_in(copy, "pipelines.workflow.stages.evaluate") != code_version("pipelines.workflow.stages.evaluate")
 
 
 def test_training_code_is_without_tracking_command_line_figures_and_cluster() -> None:
     modules = imported_modules("proser_core.jobs.worker")
     assert {"proser_core.learning.fit", "proser_core.learning.losses", "proser_core.networks.nets"} <= modules
-    outside = ("pipelines.tracking", "pipelines.cli", "pipelines.figures", "pipelines.cluster", "pipelines.stages")
+    outside = tuple(f"pipelines.{room}" for room in ("tracking", "cli", "reports", "cluster", "workflow"))
     assert not [name for name in modules if name.startswith(outside)]
 
 

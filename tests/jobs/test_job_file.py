@@ -14,9 +14,9 @@ from torchvision.models import resnet18
 from proser_core.config import FinetuneConfig, decisive_network
 from proser_core.errors import ConfigError
 from proser_core.job import main
-from proser_core.jobs.code_version import source_digests
 from proser_core.jobs.job_file import CodeVersions, read_job_file
 from proser_core.jobs.trials import WORKER, control_of
+from proser_core.store.code_version import source_digests
 
 
 def recipe_with(block: str, **values: Any) -> dict[str, Any]:

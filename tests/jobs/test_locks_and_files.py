@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from proser_core.errors import ConfigError, StorageError, TrainingError, exit_code_of
-from proser_core.jobs.files import clear_halves, full_disk_named, write_atomically
-from proser_core.jobs.lock import LOCK, alone_at, alone_in
+from proser_core.store.files import clear_halves, full_disk_named, write_atomically
+from proser_core.store.lock import LOCK, alone_at, alone_in
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from proser_core.jobs.lock import alone_at
+from proser_core.store.lock import alone_at
 with alone_at(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

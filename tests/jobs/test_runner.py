@@ -22,14 +22,14 @@ from proser_core.config import Recipe, from_json
 from proser_core.errors import CalibrationError, ConfigError
 from proser_core.job import main, table
 from proser_core.jobs import runner, spec
-from proser_core.jobs.files import read_json, sha256_of
 from proser_core.jobs.job_file import read_job_file
-from proser_core.jobs.lock import alone_in
 from proser_core.jobs.progress import EpochProgress
-from proser_core.jobs.store import Artefact, Store, find
 from proser_core.jobs.trials import plan_trials
 from proser_core.jobs.worker import run_job
 from proser_core.processor import hardware
+from proser_core.store.files import read_json, sha256_of
+from proser_core.store.lock import alone_in
+from proser_core.store.store import Artefact, Store, find
 
 LONG = {"recipe": {**RECIPE, "finetune": {**RECIPE["finetune"], "epochs": 12}}, "finetunes": [CONTROL, {"beta": 2}]}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from proser_core.errors import ConfigError
-from proser_core.jobs.store import MANIFEST, Built, Store, find, seal
+from proser_core.store.store import MANIFEST, Built, Store, find, seal
 
 INPUTS = {"task": "abc", "lr": 0.1}
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from proser_core.errors import CheckpointError
-from proser_core.jobs.store import MANIFEST, Store, seal
-from proser_core.jobs.travel import adopt
+from proser_core.store.store import MANIFEST, Store, seal
+from proser_core.store.transfer import adopt
 
 
 @pytest.fixture

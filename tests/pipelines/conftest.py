@@ -12,14 +12,14 @@ from registered_models import classifier_of
 from served_models import png_files, some_pixels
 from storages import BUCKET, ENVIRONMENT, Machines, s3_server
 
-import pipelines.cluster
+import pipelines.cluster.cluster
 import tune_spaces
 from proser_core.config import to_json
 from proser_core.jobs import spec
-from proser_core.jobs.files import sha256_of
 from proser_core.jobs.preparing import prepare
-from proser_core.jobs.store import Artefact, seal
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.store.files import sha256_of
+from proser_core.store.store import Artefact, seal
 
 # A space with one point that cannot stay finite beside the one of the paper.
 ONE_DIVERGES = '''"""Two points; the weight of the second one overflows."""
@@ -51,7 +51,7 @@ def own_ray() -> Iterator[None]:
 def without_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A run that asks for Ray fails."""
     ray.shutdown()
-    monkeypatch.setattr(pipelines.cluster, "join", lambda address, **options: pytest.fail("Ray was asked for"))
+    monkeypatch.setattr(pipelines.cluster.cluster, "join", lambda address, **options: pytest.fail("Ray was asked for"))
     yield
     assert not ray.is_initialized()
 

@@ -9,9 +9,9 @@ import pytest
 from mlflow.entities import Run
 from rich.console import Console
 
-import pipelines.run
-from pipelines.context import RunContext
+import pipelines.workflow.run
 from pipelines.recipes import digits
+from pipelines.workflow.context import RunContext
 from proser_core.config import Recipe
 
 
@@ -64,7 +64,7 @@ class RunFolder:
     def run(self, recipe: Recipe, pretrained_file: Path | None = None) -> Outcome:
         """One whole run in this process."""
         contexts: list[RunContext] = []
-        open_context = pipelines.run._open_context
+        open_context = pipelines.workflow.run._open_context
 
         def spy(*arguments: object, **named: object) -> RunContext:
             contexts.append(open_context(*arguments, **named))  # type: ignore[arg-type]
@@ -72,8 +72,8 @@ class RunFolder:
 
         out = io.StringIO()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pipelines.run, "_open_context", spy)
-            code = pipelines.run.run(recipe, None, self.storage, pretrained_file, Console(file=out, width=200))
+            patch.setattr(pipelines.workflow.run, "_open_context", spy)
+            code = pipelines.workflow.run.run(recipe, None, self.storage, pretrained_file, Console(file=out, width=200))
         model = self.client.get_registered_model(recipe.model_name)
         versions = self.client.search_model_versions(f"name = '{recipe.model_name}'")
         aliases = {alias: str(number) for alias, number in model.aliases.items()}

@@ -21,7 +21,7 @@ from PIL import Image
 from ray_nodes import end
 from registered_models import Registry
 
-from proser_core.data import digits
+from proser_core.data.readers import digits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 COUNT = 64

@@ -8,9 +8,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from pipelines.remote.mirror import MIRROR_VARIABLE, STORE, Mirror, mirror_folder
-from pipelines.remote.objects import Objects, checked
-from proser_core.jobs.store import seal
+from pipelines.storage.mirror import MIRROR_VARIABLE, STORE, Mirror, mirror_folder
+from pipelines.storage.objects import Objects, checked
+from proser_core.store.store import seal
 
 BUCKET = "bucket"
 TASK = "prepare/task"

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from proser_core.data import digits
-from proser_core.data.sources import Source
+from proser_core.data.catalogue import Source
+from proser_core.data.readers import digits
 
 PARQUET = Source("digits_parquet", 10, {"train": digits.NUM_TRAIN, "test": digits.NUM_TEST})
 

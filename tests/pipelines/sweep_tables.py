@@ -6,10 +6,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from pipelines.sweep_figures.over_points import over_points
-from pipelines.sweep_table import Row, SweepTable, spaces_of
+from pipelines.reports.sweep_figures.over_points import over_points
+from pipelines.reports.sweep_table import Row, SweepTable, spaces_of
 from proser_core.config import FinetuneConfig, to_json
-from proser_core.data.splits import ClassSplit
+from proser_core.data.splits.class_split import ClassSplit
 from tune_spaces import expand
 
 SETTINGS = (15, 30)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pipeline_runs import tiny_recipe
 
-from pipelines.attempts import check_room, run_single_trial
+from pipelines.cluster.train_worker import check_room, run_single_trial
 from proser_core.config import to_json
 from proser_core.errors import StorageError
 from proser_core.jobs import spec
-from proser_core.jobs.lock import alone_at
-from proser_core.jobs.store import MANIFEST, Artefact
 from proser_core.jobs.worker import run_job
+from proser_core.store.lock import alone_at
+from proser_core.store.store import MANIFEST, Artefact
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_trial_that_another_process_holds_leaves_that_as_its_reason(
     job: spec.Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path(job.folder)
-    monkeypatch.setattr("pipelines.attempts.alone_at", lambda folder: alone_at(folder, wait=0.1))
+    monkeypatch.setattr("pipelines.cluster.train_worker.alone_at", lambda folder: alone_at(folder, wait=0.1))
     with alone_at(folder):
         run_single_trial({"job": job.to_json()})
     assert f"another process trains in {folder}: process {os.getpid()}" in (folder / spec.FAILURE).read_text()

@@ -12,8 +12,9 @@ from mlflow.entities import Run
 from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
 
-from pipelines import carrying, cli
-from pipelines.cluster import Cluster
+from pipelines import cli
+from pipelines.cluster.cluster import Cluster
+from pipelines.workflow import offline_jobs as carrying
 from proser_core import job as runner
 from proser_core.config import Recipe
 from proser_core.errors import CheckpointError, ConfigError

@@ -10,15 +10,15 @@ import pytest
 from own_networks import NEAREST
 from rich.console import Console
 
-from pipelines.cleaning import LISTED, clean
-from pipelines.leftovers import CODES, leftovers
-from pipelines.reproduction.page import template_digests
+from pipelines.commands.clean import LISTED, clean
+from pipelines.reports.page import template_digests
+from pipelines.workflow.stale_artefacts import CODES, leftovers
 from proser_core.baselines import METHODS
 from proser_core.errors import ConfigError
 from proser_core.jobs import preparing, spec
-from proser_core.jobs.code_version import code_version
-from proser_core.jobs.lock import alone_in
-from proser_core.jobs.store import MANIFEST, Store
+from proser_core.store.code_version import code_version
+from proser_core.store.lock import alone_in
+from proser_core.store.store import MANIFEST, Store
 
 ROOT = Path(__file__).parents[2]
 OLD = 30 * 86_400
@@ -176,9 +176,9 @@ def test_every_stage_leaves_unfinished_work_and_work_of_other_code(tmp_path: Pat
 def test_work_of_this_code_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, NEAREST.name, NEAREST)
     assert NEAREST.train is not None
-    finished(tmp_path, "encoded", code_version("proser_core.data.parquet"))
+    finished(tmp_path, "encoded", code_version("proser_core.data.readers.parquet"))
     finished(tmp_path, "methods", code_version(NEAREST.train.__module__))
-    for module in ("pipelines.reproduction.report", "pipelines.paper_figures.page"):
+    for module in ("pipelines.reproduction.report", "pipelines.reproduction.paper_figures.page"):
         finished(tmp_path, "reproduction", [code_version(module), *template_digests()])
     made_old(tmp_path)
     assert found(tmp_path, outdated=True) == {}

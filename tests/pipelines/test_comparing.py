@@ -10,17 +10,17 @@ from own_networks import NEAREST
 from pipeline_runs import tiny_recipe
 from rich.console import Console
 
-from pipelines.context import RunContext
 from pipelines.reproduction.comparing import COMPARED, compare
-from pipelines.stages.sweep import Base
+from pipelines.workflow.context import RunContext
+from pipelines.workflow.stages.finetune import Base
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
-from proser_core.jobs.files import read_json
-from proser_core.jobs.store import MANIFEST, Artefact, Store
 from proser_core.jobs.trials import pretrain_job
 from proser_core.jobs.worker import run_job
+from proser_core.store.files import read_json
+from proser_core.store.store import MANIFEST, Artefact, Store
 
 
 def diverges(task: OpenSetTask, recipe: Recipe, folder: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from pipelines.recipes import RECIPES, digits
-from pipelines.stages.sweep import points_of
+from pipelines.workflow.stages.finetune import points_of
 from proser_core.baselines.tables import fit_margin
 from proser_core.config import DataConfig, NetworkConfig, Recipe
-from proser_core.data.sources import Source
+from proser_core.data.catalogue import Source
 from proser_core.networks import backbone, nets
 from proser_core.networks.classifier32 import ConvBlock
 from proser_core.recognition.logits import LogitTable

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 from pipeline_runs import tiny_recipe
+from pipelines.workflow.session.stages import sweep_report
 from ray import tune
 from sweep_tables import GRID, by_weights, table
 
-from pipelines.cluster import Cluster
-from pipelines.stages import sweep_report
-from pipelines.stages.sweep import Base, SweepWatch
-from pipelines.sweep_table import Space
+from pipelines.cluster.cluster import Cluster
+from pipelines.reports.sweep_table import Space
 from pipelines.tracking.runs import ParentRun
+from pipelines.workflow.stages.finetune import Base, SweepWatch
 from proser_core.jobs import spec
-from proser_core.jobs.store import Artefact, Store
+from proser_core.store.store import Artefact, Store
 
 
 class Counting:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import figures
+from pipelines.reports import figures
 
 
 def trial(**params: Any) -> dict[str, Any]:

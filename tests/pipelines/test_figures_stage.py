@@ -12,31 +12,31 @@ import pytest
 from pipeline_runs import tiny_recipe
 from rich.console import Console
 
-import pipelines.dag
-import pipelines.stages.paper_figures as stage
-from pipelines.context import RunContext
-from pipelines.paper_figures import dag
-from pipelines.paper_figures.measured_planes import Trained, boundaries, shown
-from pipelines.paper_figures.page import write_figures_page
-from pipelines.paper_figures.training_times import seconds_of
+import pipelines.reproduction.paper_figures.stage as stage
+import pipelines.workflow.dag
 from pipelines.recipes import figures_mnist
 from pipelines.reproduction.figures import reproduce_figures
-from pipelines.stages.sweep import ROWS, Base, points_of
-from pipelines.workflow import driver_of
+from pipelines.reproduction.paper_figures import dag
+from pipelines.reproduction.paper_figures.measured_planes import Trained, boundaries, shown
+from pipelines.reproduction.paper_figures.page import write_figures_page
+from pipelines.reproduction.paper_figures.training_times import seconds_of
+from pipelines.workflow.context import RunContext
+from pipelines.workflow.session import driver_of
+from pipelines.workflow.stages.finetune import ROWS, Base, points_of
 from proser_core.baselines import METHODS
 from proser_core.config import NetworkConfig, Recipe
-from proser_core.data.splits import draw_split
+from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
-from proser_core.jobs.files import read_json, write_json
 from proser_core.jobs.preparing import prepare
-from proser_core.jobs.store import MANIFEST, Artefact, Store, seal
 from proser_core.jobs.trials import pretrain_job
 from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
+from proser_core.store.files import read_json, write_json
+from proser_core.store.store import MANIFEST, Artefact, Store, seal
 
 
 class Stored(SimpleNamespace):
@@ -139,8 +139,8 @@ def closed_as_tuned(stored: Stored) -> Trained:
 
 
 def test_what_is_shown_are_images_of_every_class(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.paper_figures.measured_planes.SHOWN_KNOWN", 4)
-    monkeypatch.setattr("pipelines.paper_figures.measured_planes.SHOWN_NOVEL", 3)
+    monkeypatch.setattr("pipelines.reproduction.paper_figures.measured_planes.SHOWN_KNOWN", 4)
+    monkeypatch.setattr("pipelines.reproduction.paper_figures.measured_planes.SHOWN_NOVEL", 3)
     found = shown(closed_set(stored), OpenSetTask.load(stored.task.path))
     assert found.known.shape == (20, 2)
     assert np.bincount(found.targets).tolist() == [4] * 5
@@ -205,7 +205,7 @@ def test_the_stage_is_found_again_and_says_what_it_could_not_draw(stored: Stored
         outliers = {"digits": ("noise",), "mnist": ("omniglot", "noise")}
         inputs = {"recipe": stored.recipe, "context": stored.context, "outliers": outliers}
         before = {"prepared": stored.task, "pretrained": stored.pretrained, "swept": stored.swept}
-        return driver_of(pipelines.dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
+        return driver_of(pipelines.workflow.dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
 
     first = drawn()
     assert (first.path / "outlier_examples_digits.png").is_file()

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from ray_nodes import Head, head_node, node
 
-from pipelines.joining import check_job, locate
+from pipelines.cluster.address import check_job, locate
 from proser_core.errors import ClusterError
 
 JOIN = """
 import sys
 from pathlib import Path
-from pipelines.cluster import Cluster
+from pipelines.cluster.cluster import Cluster
 from proser_core.config import ClusterConfig
 from proser_core.errors import exit_code_of
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipelines.listing import print_listing
-from proser_core.data.outlier_sets import OUTLIERS
-from proser_core.data.sources import SOURCES, needs
-from proser_core.data.split_families import FAMILIES, Against, Family
+from pipelines.commands.listing import print_listing
+from proser_core.data.catalogue import SOURCES, needs
+from proser_core.data.outliers.outlier_sets import OUTLIERS
+from proser_core.data.splits.families import FAMILIES, Against, Family
 
 
 def printed(data_dir: Path | None) -> str:

@@ -9,10 +9,10 @@ import pytest
 from pipeline_runs import tiny_recipe
 from rich.console import Console
 
-from pipelines.run import run
-from pipelines.sweeping import SweepRequest, sweep
+from pipelines.workflow.run import run
+from pipelines.workflow.sweeping import SweepRequest, sweep
 from proser_core.errors import ConfigError
-from proser_core.jobs.lock import LOCK, alone_in
+from proser_core.store.lock import LOCK, alone_in
 
 
 def start_sweep(storage: Path) -> int:

@@ -9,15 +9,15 @@ from pyarrow import parquet
 from rich.console import Console
 from sweep_tables import CONTROLS, SPLIT, metrics, texts, trade_off
 
-from pipelines import figures, sweep_parquet
-from pipelines.listing import print_listing
-from pipelines.model_card import _scores
-from pipelines.stages.sweep_report import figures_of
-from pipelines.summary import markdown_table, terminal_tables
-from pipelines.sweep_summary import markdown, sweep_tables
-from pipelines.sweep_table import SweepTable, read_table, spaces_of, write_table
+from pipelines.commands.listing import print_listing
+from pipelines.reports import figures, sweep_parquet
+from pipelines.reports.summary import markdown_table, terminal_tables
+from pipelines.reports.sweep_summary import markdown, sweep_tables
+from pipelines.reports.sweep_table import SweepTable, read_table, spaces_of, write_table
+from pipelines.tracking.model_card import _scores
 from pipelines.tracking.views import view_state
-from proser_core.data.splits import ClassSplit
+from pipelines.workflow.stages.sweep_report import figures_of
+from proser_core.data.splits.class_split import ClassSplit
 from proser_core.job import table as job_table
 
 NAMED = ClassSplit(tuple(range(10)), (10, 11), ("omniglot", "noise"))

@@ -16,15 +16,15 @@ from registered_models import Registry
 from rich.console import Console
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
-from pipelines.drift import drift, measure_drift
-from pipelines.evaluating import evaluate_model
-from pipelines.own_images import score_folder
-from pipelines.promotion import PromoteRequest, promote
-from pipelines.recalibration import CalibrateRequest, calibrate_model
+from pipelines.inference.drift import drift, measure_drift
+from pipelines.inference.evaluating import evaluate_model
+from pipelines.inference.labelled_folder import score_folder
+from pipelines.inference.recalibration import CalibrateRequest, calibrate_model
 from pipelines.tracking.models import load
 from pipelines.tracking.registry import CALIBRATED_FROM, FIGURE
 from pipelines.tracking.server import experiment_id
-from proser_core.data import digits
+from pipelines.workflow.promotion import PromoteRequest, promote
+from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -35,7 +35,7 @@ def registry(
 ) -> Registry:
     folder = tmp_path_factory.mktemp("registry")
     patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")
-    patch.setattr("pipelines.promotion.LOCKS", folder / "locks")
+    patch.setattr("pipelines.workflow.promotion.LOCKS", folder / "locks")
     registry = Registry(folder, "own")
     registry.add(classifier)
     return registry

@@ -14,13 +14,13 @@ from matplotlib.text import Text
 from scipy.integrate import quad
 from scipy.stats import beta
 
-from pipelines.figures import save
-from pipelines.paper_figures.beta_densities import beta_densities, density
-from pipelines.paper_figures.decision_boundaries import Decisions, decision_boundaries
-from pipelines.paper_figures.novel_embeddings import Generated, novel_embeddings
-from pipelines.paper_figures.outlier_examples import examples, outlier_examples
-from pipelines.paper_figures.planes import Grid
-from pipelines.paper_figures.running_time import running_time, shown
+from pipelines.reports.figures import save
+from pipelines.reproduction.paper_figures.beta_densities import beta_densities, density
+from pipelines.reproduction.paper_figures.decision_boundaries import Decisions, decision_boundaries
+from pipelines.reproduction.paper_figures.novel_embeddings import Generated, novel_embeddings
+from pipelines.reproduction.paper_figures.outlier_examples import examples, outlier_examples
+from pipelines.reproduction.paper_figures.planes import Grid
+from pipelines.reproduction.paper_figures.running_time import running_time, shown
 from proser_core import baselines
 from proser_core.errors import ConfigError
 from tune_spaces.mixup_alpha import ALPHAS

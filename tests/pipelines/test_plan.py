@@ -8,10 +8,10 @@ import pytest
 from pipeline_runs import tiny_recipe
 from stored_sets import write_folder
 
-from pipelines.plan import plan_split
+from pipelines.workflow.plan import plan_split
 from proser_core.data.preparation import make_task
 from proser_core.jobs.preparing import prepare_inputs
-from proser_core.jobs.store import Store
+from proser_core.store.store import Store
 
 
 @pytest.mark.parametrize("development", ["none", "held-out-2"])

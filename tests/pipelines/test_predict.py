@@ -18,10 +18,10 @@ from ray_nodes import head_node
 from registered_models import Registry
 from rich.console import Console
 
-from pipelines.predicting import PredictRequest, answers_here, predict
-from pipelines.prediction_files import FORMATS
-from proser_core.data import digits, image_files
-from proser_core.data.image_files import Found
+from pipelines.inference.predicting import PredictRequest, answers_here, predict
+from pipelines.inference.prediction_files import FORMATS
+from proser_core.data.readers import digits, image_files
+from proser_core.data.readers.image_files import Found
 from proser_core.errors import ConfigError, DataError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -256,7 +256,7 @@ def test_an_output_that_was_there_stays_until_the_new_one_is_whole(
     def fail(*arguments: object) -> None:
         raise DataError("a file was damaged in the middle")
 
-    monkeypatch.setattr("pipelines.predicting.answer", fail)
+    monkeypatch.setattr("pipelines.inference.predicting.answer", fail)
     with pytest.raises(DataError, match="in the middle"):
         predicted(model=model, paths=(f"{images}/0*.png",), output=output)
     assert output.read_text() == "old"

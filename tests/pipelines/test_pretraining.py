@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-import pipelines.run
+import pipelines.workflow.run
 from pipelines.cli import main
 from pipelines.recipes import (
     PRETRAINING,
@@ -29,7 +29,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
         recipes.append(recipe)
         return 0
 
-    monkeypatch.setattr(pipelines.run, "run", keep)
+    monkeypatch.setattr(pipelines.workflow.run, "run", keep)
     return recipes
 
 

@@ -9,9 +9,9 @@ from pipeline_runs import tiny_recipe
 from rich.console import Console
 
 from pipelines.cli import main
-from pipelines.reproduction.carried import write_jobs
-from proser_core.jobs.files import write_json
+from pipelines.reproduction.offline_jobs import write_jobs
 from proser_core.jobs.runner import JOB_FILE, RESULTS
+from proser_core.store.files import write_json
 
 PLACES = ["br[old]", "a[/b]"]  # one that would vanish, and one that would be an error
 

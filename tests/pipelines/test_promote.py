@@ -12,13 +12,13 @@ import pytest
 from registered_models import Registry, classifier_of
 from rich.console import Console
 
-from pipelines.model_list import print_models
-from pipelines.promotion import PromoteRequest, promote, rollback
+from pipelines.commands.model_list import print_models
 from pipelines.tracking import decisions
 from pipelines.tracking.models import load
+from pipelines.workflow.promotion import PromoteRequest, promote, rollback
 from proser_core.errors import CheckpointError, ConfigError, ProserError, TrackingError
-from proser_core.jobs.store import Artefact
 from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
+from proser_core.store.store import Artefact
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def of_other_images(task: Artefact, closed_set_weights: Path) -> OpenSetClassifi
 def database(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) -> None:
     folder = tmp_path_factory.mktemp("registry")
     patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")
-    patch.setattr("pipelines.promotion.LOCKS", folder / "locks")
+    patch.setattr("pipelines.workflow.promotion.LOCKS", folder / "locks")
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_an_alias_that_moved_in_the_meantime_is_left_where_it_is(
         registry.client.set_registered_model_alias(registry.name, "champion", "2")
         return carry_out(*arguments)
 
-    monkeypatch.setattr("pipelines.promotion.carry_out", meanwhile)
+    monkeypatch.setattr("pipelines.workflow.promotion.carry_out", meanwhile)
     with pytest.raises(TrackingError, match="went from version 1 to 2 while this was decided"):
         promoted(registry, version="3")
     assert registry.champion == "2"

@@ -12,17 +12,17 @@ from PIL import Image
 from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
 
-from pipelines.model_card import MODEL_CARD
-from pipelines.promotion import PromoteRequest, promote
-from pipelines.recalibration import CalibrateRequest, calibrate_model
+from pipelines.inference.recalibration import CalibrateRequest, calibrate_model
 from pipelines.recipes import digits as digits_recipe
 from pipelines.recipes import folder
-from pipelines.refit import proxy_of, refit_of, with_batches
-from pipelines.run import run
-from pipelines.sweeping import SweepRequest, sweep
+from pipelines.tracking.model_card import MODEL_CARD
 from pipelines.tracking.models import Model, load
+from pipelines.workflow.promotion import PromoteRequest, promote
+from pipelines.workflow.refit import proxy_of, refit_of, with_batches
+from pipelines.workflow.run import run
+from pipelines.workflow.sweeping import SweepRequest, sweep
 from proser_core.config import ClusterConfig, Recipe, digest_of
-from proser_core.data import digits
+from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError, TrainingError
 from proser_core.jobs.trials import check_recipe
 

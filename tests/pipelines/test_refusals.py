@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli import main
-from pipelines.cluster import Cluster
-from pipelines.context import PATIENCE_VARIABLE
+from pipelines.cluster.cluster import Cluster
 from pipelines.recipes import digits
 from pipelines.tracking.databases import check_database
+from pipelines.workflow.context import PATIENCE_VARIABLE
 from proser_core.config import NetworkConfig
-from proser_core.data.split_families import FAMILIES, Family
+from proser_core.data.splits.families import FAMILIES, Family
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import save_weights
 

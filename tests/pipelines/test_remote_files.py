@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from storages import Machines, artefact
 
-from pipelines.remote.artefacts import pull, push
-from pipelines.remote.objects import Objects, checked
+from pipelines.storage.objects import Objects, checked
+from pipelines.storage.transfer import pull, push
 from proser_core.errors import ConfigError
-from proser_core.jobs.files import sha256_of
-from proser_core.jobs.store import MANIFEST, Built, find, seal
+from proser_core.store.files import sha256_of
+from proser_core.store.store import MANIFEST, Built, find, seal
 
 
 def fail_at(objects: Objects, count: int) -> Objects:

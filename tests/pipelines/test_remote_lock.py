@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from storages import Machines
 
-import pipelines.remote.lock
-from pipelines.remote.lock import LOCK as REMOTE_LOCK
-from pipelines.remote.lock import alone_at
-from pipelines.remote.mirror import mirrored
+import pipelines.storage.lease
+from pipelines.storage.lease import LOCK as REMOTE_LOCK
+from pipelines.storage.lease import alone_at
+from pipelines.storage.mirror import mirrored
 from proser_core.errors import ConfigError
 
 
 class TestTheLock:
     @pytest.fixture(autouse=True)
     def quick(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pipelines.remote.lock, "SETTLE", 0.05)
+        monkeypatch.setattr(pipelines.storage.lease, "SETTLE", 0.05)
 
     def hold(self, machines: Machines, mirror: str, work: str = "proser run digits") -> Any:
         return alone_at(machines.objects, mirror, work, lambda text: None)
@@ -42,14 +42,14 @@ class TestTheLock:
         machines.objects.write(REMOTE_LOCK, b"{damaged")
         with pytest.raises(ConfigError, match="a run that does not name itself"), self.hold(machines, "first"):
             pass
-        monkeypatch.setattr(pipelines.remote.lock, "STALE", 0.0)
+        monkeypatch.setattr(pipelines.storage.lease, "STALE", 0.0)
         with self.hold(machines, "first"):
             pass
 
     def test_that_another_run_took_over_interrupts_this_one(
         self, machines: Machines, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pipelines.remote.lock, "BEAT", 0.05)
+        monkeypatch.setattr(pipelines.storage.lease, "BEAT", 0.05)
         told: list[str] = []
         taken = {"token": "x", "mirror": "other", "holder": "proser sweep digits"}
 

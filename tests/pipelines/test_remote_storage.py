@@ -12,15 +12,15 @@ from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
 from storages import BUCKET, TASK, Machines, artefact, s3_server
 
-import pipelines.remote.lock
-from pipelines.cluster import Cluster
-from pipelines.remote.lock import LOCK as REMOTE_LOCK
-from pipelines.remote.mirror import Mirror
-from pipelines.remote.objects import RemoteError, checked
-from pipelines.sweeping import SweepRequest, sweep
+import pipelines.storage.lease
+from pipelines.cluster.cluster import Cluster
+from pipelines.storage.lease import LOCK as REMOTE_LOCK
+from pipelines.storage.mirror import Mirror
+from pipelines.storage.objects import RemoteError, checked
+from pipelines.workflow.sweeping import SweepRequest, sweep
 from proser_core.config import to_json
 from proser_core.jobs import spec
-from proser_core.jobs.store import MANIFEST, Artefact, find
+from proser_core.store.store import MANIFEST, Artefact, find
 
 
 @pytest.mark.usefixtures("s3")
@@ -89,7 +89,7 @@ def test_a_sweep_is_found_finished_by_a_machine_that_has_nothing(
     on_s3: Machines, run_folder: RunFolder, spaces: Path, monkeypatch: pytest.MonkeyPatch, own_ray: None
 ) -> None:
     (spaces / "betas.py").write_text(BETAS)
-    monkeypatch.setattr(pipelines.remote.lock, "SETTLE", 0.05)
+    monkeypatch.setattr(pipelines.storage.lease, "SETTLE", 0.05)
     request = SweepRequest(tiny_recipe(), ("betas",), (0,), None, on_s3.uri)
 
     def swept(machine: str) -> tuple[str, dict[str, int]]:

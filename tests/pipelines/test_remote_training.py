@@ -12,15 +12,15 @@ from pipeline_runs import tiny_recipe
 from ray import tune
 from storages import TASK, Machines
 
-from pipelines.attempts import run_searched_trial, run_single_trial
-from pipelines.remote.mirror import Mirror
-from pipelines.search import read_scores
+from pipelines.cluster.early_stopping import read_scores
+from pipelines.cluster.train_worker import run_searched_trial, run_single_trial
+from pipelines.storage.mirror import Mirror
 from proser_core.config import Recipe, to_json
 from proser_core.jobs import spec
-from proser_core.jobs.files import sha256_of
-from proser_core.jobs.lock import LOCK
-from proser_core.jobs.store import Artefact, find
 from proser_core.jobs.worker import run_job
+from proser_core.store.files import sha256_of
+from proser_core.store.lock import LOCK
+from proser_core.store.store import Artefact, find
 
 
 def stop_after(epochs: int, look: Callable[[], Any]) -> tuple[Callable[[object], None], list[Any]]:

@@ -15,8 +15,8 @@ from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
 
 from pipelines.recipes import PRETRAINING
+from pipelines.reports.page import HTML
 from pipelines.reproduction import protocols
-from pipelines.reproduction.page import HTML
 from pipelines.reproduction.protocols import Column, Protocol, Study
 from pipelines.reproduction.report import NUMBERS
 from pipelines.reproduction.reporting import mean_metrics
@@ -27,11 +27,11 @@ from proser_core import job as runner
 from proser_core.baselines import METHODS, Method
 from proser_core.config import FinetuneConfig
 from proser_core.errors import ConfigError, DataError, TrainingError
-from proser_core.jobs.files import read_json
 from proser_core.jobs.runner import RESULTS
 from proser_core.jobs.spec import FAILURE, PRETRAIN, TRIALS
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scoring import Margin
+from proser_core.store.files import read_json
 
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
 CARRIED = ("MaxLogit", "PROSER")

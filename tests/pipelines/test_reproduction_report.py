@@ -10,17 +10,17 @@ import pytest
 from rich.console import Console
 
 from pipelines.recipes import cifar100_cpu
-from pipelines.reproduction.page import HTML, Made
+from pipelines.reports.page import HTML, Made
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES, Column
 from pipelines.reproduction.published import UNKNOWN, quoted
 from pipelines.reproduction.report import MARKDOWN, NUMBERS, RECIPES, terminal_table, write_report
 from pipelines.reproduction.results import CONTROLS, Result, block, rows_of
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe, from_json, to_json
-from proser_core.data.split_families import FAMILIES
-from proser_core.data.splits import draw_split, where
+from proser_core.data.splits.class_split import draw_split, where
+from proser_core.data.splits.families import FAMILIES
 from proser_core.errors import ConfigError
-from proser_core.jobs.files import read_json
+from proser_core.store.files import read_json
 
 CIFAR10 = PROTOCOLS["cifar10"].columns[0]
 NUM_CLASSES = {"svhn": (10,), "cifar10": (10,), "cifar-plus": (10, 100), "tiny-imagenet": (200,)}

@@ -46,10 +46,10 @@ def test_only_tracking_imports_mlflow() -> None:
 
 
 def test_ray_is_started_or_joined_in_one_place() -> None:
-    assert [path.name for path in FILES if "ray.init" in calls(path)] == ["ray_session.py"]
+    assert [path.name for path in FILES if "ray.init" in calls(path)] == ["session.py"]
 
 
-@pytest.mark.parametrize("name", ["stages/evaluate.py", "stages/report.py"])
+@pytest.mark.parametrize("name", ["workflow/stages/evaluate.py", "workflow/stages/report.py"])
 def test_files_that_work_without_a_cluster_do_not_import_ray(name: str) -> None:
     assert "ray" not in imported(FOLDER / name)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cluster import Cluster
+from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.scaling import largest_cluster
 from pipelines.recipes import cifar100
-from pipelines.scaling import largest_cluster
 from proser_core.errors import ClusterError, ConfigError
 
 ROOT = Path(__file__).parents[2]

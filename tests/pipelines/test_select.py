@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.stages.evaluate import select
+from pipelines.workflow.stages.evaluate import select
 from proser_core.config import FinetuneConfig, to_json
 
 DEFAULT = FinetuneConfig()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from served_models import JSON, as_json, large_image
 
+from pipelines.serving.http import decoded_images, encoded_images, read_body
 from pipelines.serving.limits import Limits
-from pipelines.serving.messages import decoded_images, encoded_images, read_body
 
 LIMITS = Limits(max_images=16, max_megabytes=0.2, max_megapixels=0.01)
 
@@ -63,7 +63,7 @@ class TestMessages:
     ) -> None:
         two = json.dumps(as_json([large_image(), large_image()])).encode()
         assert decoded_images(JSON, two, 8, replace(LIMITS, max_megapixels=0.04)).shape == (2, 8, 8, 3)
-        monkeypatch.setattr("pipelines.serving.messages.decode_square", None)
+        monkeypatch.setattr("pipelines.serving.http.decode_square", None)
         with pytest.raises(HTTPException, match=r"in 2 image\(s\); need 0\.03 or fewer") as caught:
             decoded_images(JSON, two, 8, replace(LIMITS, max_megapixels=0.03))
         assert caught.value.status_code == 413

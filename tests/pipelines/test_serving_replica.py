@@ -14,8 +14,8 @@ from rich.console import Console
 from served_models import environment_of
 
 from pipelines.serving.batching import Batcher, Images
-from pipelines.serving.held_model import Held, HeldModel
-from pipelines.serving.watch import LOOK, PATIENCE, Watch
+from pipelines.serving.monitor import LOOK, PATIENCE, Watch
+from pipelines.serving.served_model import Held, HeldModel
 from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
@@ -236,7 +236,7 @@ class TestWatch:
         assert watch.ended == ""
 
     def test_it_ends_when_it_is_stopped_or_when_nothing_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("pipelines.serving.watch.LOOK", 0.01)
+        monkeypatch.setattr("pipelines.serving.monitor.LOOK", 0.01)
         stopped = threading.Event()
         watch, _ = self.watched()
         stopped.set()

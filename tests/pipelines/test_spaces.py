@@ -9,10 +9,10 @@ import pytest
 
 import tune_spaces
 from pipelines.recipes import cifar100_cpu, digits
-from pipelines.stages.sweep import apply_point, finetunes_of, points_of
+from pipelines.workflow.stages.finetune import apply_point, finetunes_of, points_of
 from proser_core.errors import ConfigError
-from proser_core.jobs.store import Artefact, Store
 from proser_core.jobs.trials import control_of, plan_trials
+from proser_core.store.store import Artefact, Store
 from tune_spaces import check_name, describe, draws_values, expand, sample, space_names
 
 

@@ -13,20 +13,21 @@ import ray
 from pipeline_runs import tiny_recipe
 from stored_sets import PARQUET, write_folder, write_parquet
 
-from pipelines import dag, streaming
-from pipelines.cluster import Cluster
-from pipelines.ray_session import DRIVER_RESOURCE
-from pipelines.streaming import RayImages
+from pipelines.cluster import streaming
+from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.session import DRIVER_RESOURCE
+from pipelines.cluster.streaming import RayImages
+from pipelines.workflow import dag
 from proser_core.config import Recipe, to_json
-from proser_core.data.sources import SOURCES
+from proser_core.data.catalogue import SOURCES
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.jobs import spec
-from proser_core.jobs.files import sha256_of
 from proser_core.jobs.preparing import prepare, prepare_inputs
-from proser_core.jobs.store import Artefact, Store, seal
 from proser_core.jobs.worker import run_job
+from proser_core.store.files import sha256_of
+from proser_core.store.store import Artefact, Store, seal
 
 SIZE = 8
 SETS = {"folder": write_folder, PARQUET.name: write_parquet}

@@ -17,13 +17,13 @@ from mlflow.entities import Run
 from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
 
-from pipelines.best_of import register_best
-from pipelines.sweep_table import read_table
-from pipelines.sweeping import SweepRequest, parse_indices, sweep
+from pipelines.reports.sweep_table import read_table
 from pipelines.tracking.models import load
+from pipelines.workflow.best_of import register_best
+from pipelines.workflow.sweeping import SweepRequest, parse_indices, sweep
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrackingError
-from proser_core.jobs.lock import alone_in
+from proser_core.store.lock import alone_in
 
 BETAS = '''"""Two points."""
 

@@ -24,12 +24,12 @@ from sweep_tables import (
     trade_off,
 )
 
-from pipelines.stages.sweep_report import figures_of
-from pipelines.sweep_figures.openness import against_openness, chosen_points
-from pipelines.sweep_figures.over_points import kind
-from pipelines.sweep_figures.parallel import parallel_coordinates
-from pipelines.sweep_figures.scales import Scale
-from pipelines.sweep_table import mean, spaces_of
+from pipelines.reports.sweep_figures.openness import against_openness, chosen_points
+from pipelines.reports.sweep_figures.over_points import kind
+from pipelines.reports.sweep_figures.parallel import parallel_coordinates
+from pipelines.reports.sweep_figures.scales import Scale
+from pipelines.reports.sweep_table import mean, spaces_of
+from pipelines.workflow.stages.sweep_report import figures_of
 
 
 def values_of(curve: Any) -> np.ndarray:

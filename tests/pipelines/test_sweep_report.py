@@ -35,11 +35,11 @@ from sweep_tables import (
     trial,
 )
 
-from pipelines import sweep_parquet
-from pipelines.stages.sweep_report import figures_of, report
-from pipelines.sweep_published import published_at, verdicts
-from pipelines.sweep_summary import markdown, overview, sweep_tables
-from pipelines.sweep_table import mean, read_table, spaces_of, std, write_table
+from pipelines.reports import sweep_parquet
+from pipelines.reports.sweep_published import published_at, verdicts
+from pipelines.reports.sweep_summary import markdown, overview, sweep_tables
+from pipelines.reports.sweep_table import mean, read_table, spaces_of, std, write_table
+from pipelines.workflow.stages.sweep_report import figures_of, report
 from proser_core.recognition.metrics import SettingMetrics
 
 

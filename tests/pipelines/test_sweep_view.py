@@ -15,7 +15,7 @@ from pipelines.tracking import views
 from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.tracking.views import KEPT, OWN, TAG, save_sweep_view, sweep_link
 from proser_core.config import FinetuneConfig
-from proser_core.jobs.store import Artefact
+from proser_core.store.store import Artefact
 
 COUNTS = (11, 3, 1, 15)
 

@@ -8,13 +8,13 @@ import pytest
 from pipeline_runs import tiny_recipe
 from rich.console import Console
 
-from pipelines.cluster import Cluster
-from pipelines.context import RunContext
-from pipelines.stages.sweep import Base, SweepWatch
+from pipelines.cluster.cluster import Cluster
 from pipelines.tracking.runs import ParentRun
+from pipelines.workflow.context import RunContext
+from pipelines.workflow.stages.finetune import Base, SweepWatch
 from proser_core.jobs import spec
-from proser_core.jobs.store import Artefact, Store
 from proser_core.jobs.worker import run_job
+from proser_core.store.store import Artefact, Store
 
 
 class StoppedError(Exception):

@@ -12,11 +12,11 @@ from mlflow import MlflowClient
 from pipeline_runs import tiny_recipe
 from rich.console import Console
 
-import pipelines.context
-from pipelines.cluster import Cluster
-from pipelines.context import PATIENCE_VARIABLE, RunContext
+import pipelines.workflow.context
+from pipelines.cluster.cluster import Cluster
 from pipelines.tracking.runs import ParentRun
-from proser_core.jobs.store import Store
+from pipelines.workflow.context import PATIENCE_VARIABLE, RunContext
+from proser_core.store.store import Store
 
 TRIALS = ("one", "two")
 EPOCHS = [{"epoch": number, "loss": 1.0 / (number + 1)} for number in range(4)]
@@ -136,7 +136,7 @@ def test_no_work_waits_for_a_server_that_is_away_and_the_end_logs_all_in_order(
         slept.append(seconds)
         server.away = False
 
-    monkeypatch.setattr(pipelines.context.time, "sleep", come_back)
+    monkeypatch.setattr(pipelines.workflow.context.time, "sleep", come_back)
     for what in ("curve", "trial", "report"):
         context.track(server.told(what))
     assert slept == []

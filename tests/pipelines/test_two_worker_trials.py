@@ -10,13 +10,13 @@ import pytest
 import ray
 from pipeline_runs import tiny_recipe
 
-from pipelines.cluster import Cluster
-from pipelines.ray_session import DRIVER_RESOURCE
+from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.session import DRIVER_RESOURCE
 from proser_core.config import to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
-from proser_core.jobs.store import Artefact, find
 from proser_core.recognition.logits import load_logits
+from proser_core.store.store import Artefact, find
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_a_trial_whose_process_never_began_leaves_that_as_its_reason(
     cluster: Cluster, task: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cannot_begin = Unloadable()
-    monkeypatch.setattr("pipelines.cluster.run_single_trial", lambda config: print(cannot_begin))
+    monkeypatch.setattr("pipelines.cluster.cluster.run_single_trial", lambda config: print(cannot_begin))
     folder = tmp_path / "trial"
     job = spec.Job(kind="finetune", recipe=to_json(tiny_recipe()), task=str(task.path), folder=str(folder))
     cluster.run_jobs([job], 1, "cannot-begin")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proser_core.config import DataConfig
-from proser_core.data.batches import Normaliser, TrainingBatches, evaluation_batches, half_slices
+from proser_core.data.augmentation.batches import Normaliser, TrainingBatches, evaluation_batches, half_slices
 from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError
 from proser_core.rng import keyed_generator

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from proser_core.data.splits import ClassSplit
+from proser_core.data.splits.class_split import ClassSplit
 from proser_core.recognition.metrics import count_up_to, macro_f1_curve, macro_f1_curves
 from proser_core.recognition.scoring import OpenSetScores
 

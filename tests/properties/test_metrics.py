@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score, roc_curve
 
-from proser_core.data.splits import ClassSplit, openness
+from proser_core.data.splits.class_split import ClassSplit, openness
 from proser_core.recognition.metrics import (
     KnownRanks,
     aupr,

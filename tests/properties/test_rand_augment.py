@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import RandAugment
 
-from proser_core.data.rand_augment import OPERATIONS, OperationDraw, draw_operations, rand_augment
+from proser_core.data.augmentation.rand_augment import OPERATIONS, OperationDraw, draw_operations, rand_augment
 from proser_core.rng import keyed_generator
 
 from .test_batches import bytes_of, make, numbered

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proser_core.config import DataConfig
+from proser_core.data.catalogue import SOURCES
 from proser_core.data.preparation import stratified_rows
-from proser_core.data.sources import SOURCES
-from proser_core.data.split_families import FAMILIES, Against, Family, Splits, defect_of, published_lists
-from proser_core.data.splits import ClassSplit, draw_split
+from proser_core.data.splits.class_split import ClassSplit, draw_split
+from proser_core.data.splits.families import FAMILIES, Against, Family, Splits, defect_of, published_lists
 from proser_core.errors import ConfigError, DataError
 
 CIFAR100 = DataConfig(name="cifar100")

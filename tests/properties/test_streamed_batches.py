@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proser_core.config import DataConfig
-from proser_core.data.batches import TrainingBatches, evaluation_batches
+from proser_core.data.augmentation.batches import TrainingBatches, evaluation_batches
 from proser_core.data.tasks import Labelled
 
 CPU = torch.device("cpu")

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from benchmarks.compare import CONTROL, METRICS, difference_text, main
-from proser_core.jobs.store import seal
+from proser_core.store.store import seal
 
 VALUES = {"cross-entropy control": [0.80, 0.82, 0.79], "dummies": [0.81, 0.84, 0.79]}
 

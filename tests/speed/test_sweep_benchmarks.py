@@ -16,9 +16,9 @@ from pipelines.recipes import digits
 from proser_core.config import to_json
 from proser_core.jobs.preparing import prepare
 from proser_core.jobs.spec import LOGITS, Job, read_epochs
-from proser_core.jobs.store import MANIFEST, find
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.logits import load_logits
+from proser_core.store.store import MANIFEST, find
 from tune_spaces import expand
 
 

@@ -1,0 +1,1 @@
+"""Ray: joining or starting a cluster, and training on it."""

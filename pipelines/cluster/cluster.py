@@ -1,0 +1,270 @@
+"""The Ray cluster: checking what it has, and starting jobs on it."""
+
+import json
+import math
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from pipelines.cluster.address import check_job, check_shared
+from pipelines.cluster.session import DRIVER_RESOURCE, join
+from pipelines.cluster.train_worker import (
+    FULL_DISK,
+    RETRIES,
+    last_line,
+    run_searched_trial,
+    run_single_trial,
+    train_distributed,
+)
+from pipelines.storage.training_folder import place_of
+from proser_core.config import ClusterConfig
+from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError
+from proser_core.jobs.spec import FAILURE, Job
+
+if TYPE_CHECKING:
+    from pipelines.storage.mirror import Mirror
+
+RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
+
+
+@dataclass
+class Cluster:
+    """A Ray cluster that is joined, or started on this machine, when the first job needs it."""
+
+    config: ClusterConfig
+    storage: Path
+    stops_trials: bool = False
+    """Whether trials may be stopped; Ray started here without its dashboard would never free their place."""
+    grows_to: list[dict[str, float]] = field(default_factory=list)
+    """Resources of each machine of an autoscaling cluster at full size; empty for one that does not grow."""
+    mirror: "Mirror | None" = None
+    """Keeps `storage` in step with a URI that all machines reach; None where they all see that folder."""
+    _resources: dict[str, float] = field(default_factory=dict)
+
+    def connect(self) -> dict[str, float]:
+        """Resources of the cluster, at its full size, by Ray's names. Raises ClusterError where it does not answer."""
+        if self._resources:
+            return self._resources
+        join(self.config.address, dashboard=self.stops_trials)
+        import ray
+
+        if self.config.address:
+            check_shared(self.storage if self.mirror is None else self.mirror.objects.uri)
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if len(self.grows_to) > len(nodes):
+            nodes = self.grows_to
+        self._compare(nodes, self.config.address or "this machine")
+        self._resources = dict(sum(map(Counter, nodes), Counter()))
+        return self._resources
+
+    def check(self) -> None:
+        """Compare what the run asks for with what there is, before any work.
+
+        Raises ClusterError where a job could never start; Ray would wait for ever.
+        """
+        check_job(self.config.address, self.storage)
+        if self.config.address:
+            self.connect()
+        else:
+            local = {"CPU": float(psutil.cpu_count() or 1)}
+            if self.config.uses_gpu:
+                local["GPU"] = float(_local_gpus())
+            self._compare([local], "this machine")
+
+    def _compare(self, nodes: list[dict[str, float]], where: str) -> None:
+        """A worker lives on one machine: count how many fit on each."""
+        for name in ("num_workers", "pretrain_workers"):
+            workers = getattr(self.config, name)
+            for kind, each in (("CPU", self.config.cpus_per_worker), ("GPU", self.config.gpus_per_worker)):
+                has = sum(node.get(kind, 0.0) for node in nodes)
+                if each and workers > sum(_shares(node.get(kind, 0.0), each) for node in nodes):
+                    raise ClusterError(
+                        f"cluster.{name} {workers} with {each:g} {kind} each needs {workers * each:g} {kind}s; "
+                        f"{where} has {has:g} on {len(nodes)} node(s). "
+                        f"Lower cluster.{name} or cluster.{kind.lower()}s_per_worker, "
+                        "or give a larger cluster with --cluster.address"
+                    )
+
+    def concurrent_jobs(self, workers: int) -> int:
+        """Trainings of so many workers that fit on the cluster at a time."""
+        resources = self.connect()
+        fits = _shares(resources.get("CPU", 1.0), workers * self.config.cpus_per_worker)
+        if self.config.uses_gpu:
+            fits = min(fits, _shares(resources.get("GPU", 0.0), workers * self.config.gpus_per_worker))
+        return max(1, min(fits, self.config.max_concurrent or fits))
+
+    def watch(self, workers: int) -> str:
+        """Give back what lost processes of such trainings still hold; what a training of so many workers waits
+        for on the nodes that live now, or the empty string where it fits."""
+        if not self._resources:
+            return ""  # it is not joined yet
+        import ray
+
+        if workers > 1:
+            _release_lost()
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        for kind, each in self._worker_resources().items():
+            fits = sum(_shares(node.get(kind, 0.0), each) for node in nodes)
+            if fits < workers:
+                return f"{workers} worker(s) of {each:g} {kind}; the cluster has room for {fits} now"
+        return ""
+
+    def on_workers(self, function: Callable[..., Any], arguments: tuple[Any, ...], copies: int) -> list[Any]:
+        """Call a function on `copies` workers at a time, each with a worker's resources, and wait for all.
+
+        Raises ClusterError where a worker runs out of its device's memory or is lost.
+        """
+        self.connect()
+        import ray
+
+        resources = self._worker_resources()
+        remote = ray.remote(num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0.0))(function)
+        try:
+            return ray.get([remote.remote(*arguments) for _ in range(copies)])
+        except ProserError:
+            raise
+        except (ray.exceptions.RayError, RuntimeError) as error:  # a worker's own error is both
+            raise ClusterError(
+                f"a worker could not take a step ({last_line(error)}); lower the batch size, or give workers more "
+                "with --cluster.cpus-per-worker or --cluster.gpus-per-worker"
+            ) from error
+
+    def run_jobs(
+        self, jobs: list[Job], workers: int, name: str, *, max_seconds: float = 0.0, stop_early: bool = False
+    ) -> None:
+        """Run trainings of `workers` DDP workers each; one that fails leaves its reason and the others go on.
+
+        A worker, or the machine below it, that is lost is replaced, and its training goes on from its last
+        epoch, up to RETRIES times. What runs after `max_seconds` (0: no limit) is stopped; with `stop_early`,
+        so is what falls behind on development data. Raises StorageError where the disk is full: no other
+        training would end either.
+        """
+        self.connect()
+        folders = [Path(job.folder) for job in jobs]
+        for folder in folders:
+            (folder / FAILURE).unlink(missing_ok=True)
+        if self.mirror is not None:
+            jobs = self.mirror.begin(jobs)
+        if len(jobs) > 1 or workers == 1 or max_seconds:
+            self._tune(jobs, workers, name, max_seconds, stop_early)
+        else:
+            with suppress(TrainingError):  # its reason lies in the folder
+                resources, folder = self._worker_resources(), self.storage / RAY_FOLDER
+                train_distributed(self._handed_out(jobs[0]), workers, resources, folder)
+        if self.mirror is not None:
+            self.mirror.look(folders)
+
+    def _handed_out(self, job: Job) -> dict[str, Any]:
+        """What a worker is given: the job, and where the storage is if not all machines see it."""
+        return {"job": job.to_json(), "storage": None if self.mirror is None else self.mirror.address}
+
+    def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool) -> None:
+        """Through Ray Tune: one worker is a reused actor, more are a light driver that starts a TorchTrainer."""
+        from ray import tune
+
+        from pipelines.cluster.early_stopping import early_stopping
+
+        trainable: Callable[[dict[str, Any]], None]
+        if workers == 1:
+            trainable = run_searched_trial if stop_early else run_single_trial
+            resources = self._worker_resources()
+        else:
+            trainable, resources = self._distributed_trial(workers), {DRIVER_RESOURCE: 1.0}
+            if DRIVER_RESOURCE not in self.connect():
+                resources = {"memory": 1.0}  # a share of a CPU could be the one that a worker waits for
+        folder, by_name = self.storage / RAY_FOLDER, {Path(job.folder).name: job for job in jobs}
+        shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed
+        tuner = tune.Tuner(
+            tune.with_resources(_with_job_as_text(trainable), resources),
+            # as text: for each trial Tune copies the whole grid, value by value
+            param_space={
+                **self._handed_out(jobs[0]),
+                "job": tune.grid_search([json.dumps(job.to_json()) for job in jobs]),
+            },
+            tune_config=tune.TuneConfig(
+                max_concurrent_trials=self.concurrent_jobs(workers),
+                reuse_actors=workers == 1,
+                trial_dirname_creator=lambda trial: Path(json.loads(trial.config["job"])["folder"]).name,
+                time_budget_s=max_seconds or None,
+                scheduler=early_stopping(jobs) if stop_early else None,
+            ),
+            run_config=tune.RunConfig(
+                name=name,
+                storage_path=str(folder),
+                verbose=0,
+                failure_config=tune.FailureConfig(max_failures=RETRIES),
+            ),
+        )
+        results = list(tuner.fit())
+        shutil.rmtree(folder / name, ignore_errors=True)  # the storage itself says what is finished
+        for result in results:
+            if FULL_DISK in (result.metrics or {}):
+                raise StorageError(result.metrics[FULL_DISK])
+            if result.error is not None:
+                # by its folder: a trial that failed before its first report has no config in its result
+                job = by_name[Path(result.path).name]
+                place_of(self._handed_out(job)).leave(last_line(result.error))
+
+    def _distributed_trial(self, workers: int) -> Callable[[dict[str, Any]], None]:
+        resources, storage = self._worker_resources(), self.storage / RAY_FOLDER
+
+        def trial(config: dict[str, Any]) -> None:
+            from ray import tune
+
+            outcome: dict[str, Any] = {"ended": 1}
+            try:
+                train_distributed(config, workers, resources, storage)
+            except StorageError as error:
+                outcome[FULL_DISK] = str(error)
+            except TrainingError:  # its reason lies in the folder
+                pass
+            tune.report(outcome)
+
+        return trial
+
+    def _worker_resources(self) -> dict[str, float]:
+        gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}
+        return {"CPU": float(self.config.cpus_per_worker), **gpus}
+
+
+def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    def trial(config: dict[str, Any]) -> None:
+        trainable({**config, "job": json.loads(config["job"])})
+
+    return trial
+
+
+def _release_lost() -> None:
+    """Remove this run's placement groups whose creator, a Train controller, has died.
+
+    Ray's own cleaner asks the dashboard whether it lives; where none runs it asks for ever, and the next
+    attempt waits for the workers' resources as long (Ray 2.60). The table that names creators is not public.
+    """
+    import ray
+    from ray.core.generated.gcs_pb2 import PlacementGroupTableData
+    from ray.util.placement_group import PlacementGroup, remove_placement_group
+
+    job = ray.get_runtime_context().get_job_id()
+    for entry in ray._private.state.state._connect_and_get_accessor().get_placement_group_table():
+        group = PlacementGroupTableData.FromString(entry)
+        removed = group.state == PlacementGroupTableData.REMOVED
+        by_driver = ray.ActorID(group.creator_actor_id).is_nil()  # Tune's own; Ray calls no creator a dead one
+        if group.creator_actor_dead and not (removed or by_driver) and group.creator_job_id.hex() == job:
+            remove_placement_group(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
+
+
+def _shares(has: float, each: float) -> int:
+    """How many shares of `each` there are; 0.1 fits ten times into 1.0."""
+    return math.floor(has / each + 1e-9)
+
+
+def _local_gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count()

@@ -1,0 +1,83 @@
+"""A search that stops early what falls behind: each trial's network is scored after every epoch, on
+development data alone, and asynchronous successive halving (Li et al. 2020) compares the scores.
+
+The scores lie beside the trial's checkpoint, so that one that goes on can report the old ones again.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from proser_core.config import Recipe, from_json
+from proser_core.data.tasks import OpenSetTask
+from proser_core.jobs.spec import SCORES, STATE, Job
+from proser_core.learning.objectives import ProserObjective
+from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.logits import compute_logits
+from proser_core.recognition.metrics import open_set_macro_f1
+from proser_core.recognition.scoring import PlaceholderMargin, score
+from proser_core.store.files import write_atomically
+
+METRIC, TIME = "dev/macro_f1", "epochs"
+REDUCTION = 3  # one of three goes on at each rung
+Score = dict[str, float]
+
+
+def early_stopping(jobs: Sequence[Job]) -> Any:
+    """Tune's scheduler: rungs at a fifth of the epochs and at three times that, one of three goes on."""
+    from ray.tune.schedulers import ASHAScheduler
+
+    epochs = max(int(job.recipe["finetune"]["epochs"]) for job in jobs)
+    # a trial that reaches max_t would be stopped before it has written its outcome
+    return ASHAScheduler(
+        TIME, METRIC, "max", max_t=epochs + 1, grace_period=max(1, epochs // 5), reduction_factor=REDUCTION
+    )
+
+
+def read_scores(folder: Path) -> list[Score]:
+    """Development scores of a trial, one an epoch: `epochs` trained so far, and the metric."""
+    path = folder / SCORES
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+class EpochScorer:
+    """Scores the network in a job's last checkpoint; knows nothing of test images."""
+
+    def __init__(self, job: Job) -> None:
+        self._folder, self._task = Path(job.folder), OpenSetTask.load(Path(job.task))
+        self._recipe: Recipe = from_json(Recipe, job.recipe)
+        self._objective = _objective(self._recipe)
+        self._margin = PlaceholderMargin(self._recipe.calibration.dummy_weight)
+        self._device = torch.device("cuda" if self._recipe.cluster.uses_gpu else "cpu")
+
+    def score(self) -> Score:
+        """Macro-F1 on validation images and development unknowns after the last epoch, durable before it returns."""
+        state = torch.load(self._folder / STATE, map_location=self._device, weights_only=True)
+        self._objective.load_state_dict(state["objective"])
+        row = {TIME: state["epoch"] + 1.0, METRIC: self._macro_f1()}
+        rows = [old for old in read_scores(self._folder) if old[TIME] < row[TIME]]
+        lines = [json.dumps(each) for each in [*rows, row]]
+        write_atomically(self._folder / SCORES, "\n".join(lines).encode())
+        return row
+
+    def _macro_f1(self) -> float:
+        task, normalisation = self._task, (self._task.mean, self._task.std)
+        tables = [
+            compute_logits(self._objective.net, part.images, normalisation, self._device)
+            for part in (task.val, task.development)
+        ]
+        calibration = calibrate(self._margin(tables[0]), self._recipe.calibration.target_rate)
+        predictions = [score(table, self._margin, calibration).predictions for table in tables]
+        targets = [task.val.targets, task.development.targets]
+        return open_set_macro_f1(np.concatenate(predictions), np.concatenate(targets), task.num_known)
+
+
+def _objective(recipe: Recipe) -> ProserObjective:
+    closed_set = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
+    net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed)
+    return ProserObjective(net, recipe.finetune, recipe.seed)

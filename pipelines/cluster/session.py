@@ -1,0 +1,61 @@
+"""Ray of this process: started on this machine, or joined elsewhere."""
+
+import logging
+import os
+from typing import Any
+
+from pipelines.cluster.address import knock, locate
+from proser_core.errors import ClusterError, first_line
+
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DATA_LOG_LEVEL": "CRITICAL",
+    "RAY_TRAIN_METRICS_ENABLED": "0",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.2",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+DRIVER_RESOURCE = "trial_driver"  # taken by the light process that waits for a trial's DDP workers
+FIELD = "cluster.address"  # by which messages name the address, as recipes do
+
+
+def join(address: str, *, dashboard: bool = False, option: str = FIELD) -> None:
+    """Connect to the cluster at `address`, or start Ray on this machine where that is empty.
+
+    Raises ClusterError where no cluster answers, or it does not let this process in; `option` is what the user gave
+    the address by.
+    """
+    try:
+        _join(address, dashboard)
+    except ClusterError as error:
+        raise ClusterError(str(error).replace(FIELD, option)) from error
+
+
+def _join(address: str, dashboard: bool) -> None:
+    os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
+    import ray
+
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        if address:
+            found = locate(address)
+            knock(found)
+            ray.init(found, ignore_reinit_error=True, **options)
+        elif not ray.is_initialized():
+            ray.init(
+                "local",
+                include_dashboard=dashboard,
+                dashboard_host="127.0.0.1",
+                resources={DRIVER_RESOURCE: 1000},
+                **options,
+            )
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        where = address or "this machine"
+        raise ClusterError(
+            f"no Ray cluster answers at {where} ({first_line(error)}); start one with `ray start --head`, "
+            f"or leave {FIELD} empty to start Ray on this machine"
+        ) from error
+    for name in ("ray.tune", "ray.train", "ray.data"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)

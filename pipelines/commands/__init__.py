@@ -1,0 +1,1 @@
+"""The commands of `proser`, one file each."""

@@ -1,0 +1,1 @@
+"""A model on a user's images, here or on Ray."""

@@ -1,0 +1,94 @@
+"""Predictions as a file, written part by part: Parquet, CSV or JSON lines; one row an image.
+
+Columns: image, label, unknown, unknown_score, p_CLASS ..., p_unknown, and error, which is the reason where an image
+was left out, and empty otherwise.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipelines.console import utf8_text
+from pipelines.inference.predictions import Answer
+from pipelines.output_files import full_disk_of_output_named
+from proser_core.class_names import UNKNOWN
+from proser_core.store.files import beside_of
+
+Write = Callable[[Answer], None]
+ROW_GROUP = 16_384  # rows that are written to Parquet at a time
+
+
+@contextmanager
+def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write]:
+    """What takes the answers; the file is there once all of them are written, and not before.
+
+    Raises StorageError where its disk is full.
+    """
+    if path is None:
+        yield lambda part: None
+        return
+    beside = beside_of(path)
+    try:
+        with full_disk_of_output_named(path), FORMATS[path.suffix](beside, list(class_names)) as write:
+            yield write
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _rows(part: Answer, class_names: list[str]) -> Iterator[dict[str, Any]]:
+    columns = part.predictions.columns(class_names)
+    plain = {name: list(getattr(values, "tolist", lambda values=values: values)()) for name, values in columns.items()}
+    for row, name in enumerate(part.names):
+        yield {"image": utf8_text(name), **{column: values[row] for column, values in plain.items()}, "error": ""}
+    for failure in part.failures:
+        yield {"image": utf8_text(failure.name), **dict.fromkeys(plain), "error": utf8_text(failure.reason)}
+
+
+@contextmanager
+def _csv(path: Path, class_names: list[str]) -> Iterator[Write]:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, _columns(class_names))
+        writer.writeheader()
+        yield lambda part: writer.writerows(_rows(part, class_names))
+
+
+@contextmanager
+def _jsonl(path: Path, class_names: list[str]) -> Iterator[Write]:
+    with path.open("w") as file:
+        yield lambda part: file.writelines(f"{json.dumps(row)}\n" for row in _rows(part, class_names))
+
+
+@contextmanager
+def _parquet(path: Path, class_names: list[str]) -> Iterator[Write]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    kinds = {"image": pa.string(), "label": pa.string(), "unknown": pa.bool_(), "error": pa.string()}
+    schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in _columns(class_names)])
+    waiting: list[dict[str, Any]] = []
+    with parquet.ParquetWriter(path, schema) as writer:
+
+        def write(part: Answer) -> None:
+            waiting.extend(_rows(part, class_names))
+            if len(waiting) >= ROW_GROUP:
+                flush()
+
+        def flush() -> None:
+            writer.write_table(pa.Table.from_pylist(waiting, schema))
+            waiting.clear()
+
+        yield write
+        if waiting:
+            flush()
+
+
+def _columns(class_names: list[str]) -> list[str]:
+    probabilities = [f"p_{name}" for name in (*class_names, UNKNOWN)]
+    return ["image", "label", "unknown", "unknown_score", *probabilities, "error"]
+
+
+FORMATS = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}

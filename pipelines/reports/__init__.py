@@ -1,0 +1,1 @@
+"""Results as figures, tables and Parquet, made of finished work alone."""

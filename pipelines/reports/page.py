@@ -1,0 +1,78 @@
+"""A page of sections with figures and tables, and how it was made: Markdown, or one HTML file that needs no network."""
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from proser_core.store.files import sha256_of
+
+HTML, MARKDOWN = "report.html", "results.md"
+
+
+@dataclass(frozen=True)
+class Made:
+    """How the numbers came about: the command that makes them again, and facts by name; one is the `schedule`."""
+
+    command: str
+    facts: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures and tables under one heading; `source` is where the paper has them, `points` are told in a list."""
+
+    name: str
+    headline: str
+    source: str
+    note: str = ""
+    figures: Sequence[Mapping[str, str]] = ()
+    blocks: Sequence[Mapping[str, Any]] = ()
+    points: Sequence[str] = ()
+
+    @property
+    def anchor(self) -> str:
+        """The name as part of a file name or a link."""
+        return anchor(self.name)
+
+
+def anchor(name: str) -> str:
+    """A name as part of a file name or a link."""
+    return name.replace("+", "-plus-").replace(" ", "-")
+
+
+def embedded(svg: Path, alt: str, folder: Path) -> dict[str, str]:
+    """A figure that was written as SVG, for a page in `folder`: wide ones are scrolled on a phone, not shrunk beyond
+    reading."""
+    found = re.search(r'width="([\d.]+)pt"', svg.read_text())
+    assert found is not None
+    inches = float(found[1]) / 72
+    about = {
+        "alt": alt,
+        "file": svg.relative_to(folder).as_posix(),
+        "width": f"{1.3 * inches:.1f}",
+        "least_width": f"{0.7 * inches:.1f}",
+    }
+    return {"svg": base64.b64encode(svg.read_bytes()).decode(), **about}
+
+
+def template_digests() -> list[str]:
+    """What decides a page beside code and content."""
+    return [sha256_of(path) for path in sorted(Path(__file__).parent.glob("*.jinja"))]
+
+
+def write_page(title: str, sections: Sequence[Section], made: Made, target: Path) -> None:
+    """Render the template of the target's kind, `report.html.jinja` or `report.md.jinja`."""
+    kind = target.suffix.removeprefix(".")
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=kind == "html",
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    about = {"title": title, "sections": sections, "command": made.command, "facts": made.facts}
+    target.write_text(environment.get_template(f"report.{kind}.jinja").render(about))

@@ -1,0 +1,123 @@
+"""What a promotion was decided on, for people: a table, a figure, and the note of its run."""
+
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from pipelines.reports.summary import percent
+from pipelines.tracking.decisions import Decision
+from pipelines.tracking.models import Model
+from pipelines.tracking.registry import CALIBRATED_FROM
+from proser_core.recognition.comparison import Comparison, Difference
+from proser_core.recognition.holdout import METRICS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def comparison_table(comparison: Comparison, candidate: Model, champion: Model) -> Table:
+    """For the terminal; the metrics that decide first, test metrics below."""
+    table = Table(title=_title(comparison), title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("", escape(candidate.title), escape(champion.title), "difference", "95 % interval", ""):
+        table.add_column(name, justify="left" if not name else "right")
+    for row in _deciding(comparison):
+        table.add_row(*row)
+    known = f"{percent(comparison.known_rate)} (to {percent(comparison.interval[1])})"
+    table.add_row("known rate", known, "", "", "", f"target {100 * comparison.target_rate:g}")
+    table.add_section()
+    for row in _shown(candidate, champion):
+        table.add_row(*row, style="dim")
+    return table
+
+
+def comparison_figure(comparison: Comparison, candidate: str, champion: str) -> "Figure":
+    """Differences with their intervals, and the tolerance."""
+    from matplotlib.figure import Figure
+
+    names = list(comparison.differences)
+    figure = Figure(figsize=(6.4, 2.4), layout="constrained")
+    axes = figure.subplots()
+    for place, name in enumerate(reversed(names)):
+        each = comparison.differences[name]
+        colour = "#0072b2" if each.holds(comparison.tolerance) else "#d55e00"
+        axes.plot([100 * each.low, 100 * each.high], [place, place], color=colour, linewidth=2)
+        axes.plot(100 * each.difference, place, "o" if each.holds(comparison.tolerance) else "X", color=colour)
+    axes.axvline(0, color="0.6", linewidth=0.8)
+    axes.axvline(-100 * comparison.tolerance, color="0.3", linestyle="--", linewidth=1)
+    axes.set_yticks(range(len(names)), [METRICS[name] for name in reversed(names)])
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.set_xlabel("points, candidate minus champion; dashed: what may be lost")
+    axes.set_title(f"{candidate} against {champion}", fontsize=10)
+    return figure
+
+
+def decision_note(
+    decision: Decision, comparison: Comparison | None, objections: list[str], candidate: Model, champion: Model
+) -> str:
+    """Markdown: what was decided, and all that it was decided on."""
+    lines = [f"# {decision.title}", ""]
+    lines += [f"- Objection: {objection}." for objection in objections] or ["No objection."]
+    if comparison is not None:
+        head = ["", candidate.title, champion.title, "difference", "95 % interval", ""]
+        lines += ["", f"{_title(comparison)}.", "", *_markdown(head, _deciding(comparison))]
+        lines += [
+            "",
+            f"Known rate of the candidate on the validation images: {percent(comparison.known_rate)} % "
+            f"(95 % interval to {percent(comparison.interval[1])} %), target {100 * comparison.target_rate:g} %.",
+        ]
+    shown = _shown(candidate, champion)
+    if shown:
+        lines += ["", "Test figures, which decide nothing:", "", *_markdown(["", *head_of(candidate, champion)], shown)]
+    return "\n".join(lines) + "\n"
+
+
+def head_of(candidate: Model, champion: Model) -> list[str]:
+    """Columns of the test figures."""
+    return [candidate.title, champion.title, "difference", "", ""]
+
+
+def metrics_of(comparison: Comparison) -> dict[str, float]:
+    """For the run of the decision: differences and the ends of their intervals, fractions."""
+    found = {"candidate/known_rate": comparison.known_rate}
+    for name, each in comparison.differences.items():
+        found |= {f"difference/{name}": each.difference, f"difference/{name}_low": each.low}
+        found |= {f"difference/{name}_high": each.high, f"candidate/{name}": each.candidate}
+        found[f"champion/{name}"] = each.champion
+    return found
+
+
+def _title(comparison: Comparison) -> str:
+    unknown = f"{comparison.num_unknown} development unknowns"
+    if comparison.by_proxies:
+        unknown += " of their proxies, whose are macro-F1 and AUC"
+    tolerance = f"{100 * comparison.tolerance:g} points may be lost"
+    return f"{comparison.num_known} validation images and {unknown}, in percent; {tolerance}"
+
+
+def _deciding(comparison: Comparison) -> list[list[str]]:
+    return [[METRICS[name], *_cells(each, comparison.tolerance)] for name, each in comparison.differences.items()]
+
+
+def _cells(each: Difference, tolerance: float) -> list[str]:
+    interval = f"{100 * each.low:+.1f} to {100 * each.high:+.1f}"
+    verdict = "holds" if each.holds(tolerance) else "objection"
+    return [percent(each.candidate), percent(each.champion), f"{100 * each.difference:+.1f}", interval, verdict]
+
+
+def _shown(candidate: Model, champion: Model) -> list[list[str]]:
+    ours, theirs = candidate.classifier.results, champion.classifier.results
+    names = [name for name in ours if name.startswith("test/") and name in theirs]
+    kept = [name for name in names if name.count("/") == 1 or name.endswith(("auroc", "macro_f1"))]
+    if any(model.version is not None and CALIBRATED_FROM in model.version.tags for model in (candidate, champion)):
+        kept = [name for name in kept if name.endswith(("auroc", "closed_set_accuracy"))]  # the others were of a bias
+    return [
+        [name, percent(ours[name]), percent(theirs[name]), f"{100 * (ours[name] - theirs[name]):+.1f}", "", ""]
+        for name in kept
+    ]
+
+
+def _markdown(header: list[str], rows: list[list[str]]) -> list[str]:
+    line = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
+    return [*line, *("| " + " | ".join(row) + " |" for row in rows)]

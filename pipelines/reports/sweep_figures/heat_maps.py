@@ -1,0 +1,59 @@
+"""Heat map of two numeric fields: the mean over splits in each cell, its standard deviation beneath."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
+
+from pipelines.reports.sweep_figures.parts import SELECTED, axis_title, percents
+from pipelines.reports.sweep_published import lead_of
+from pipelines.reports.sweep_table import Point, Space, SweepTable, number
+
+SPREAD = "±: standard deviation"
+CAPTION, PAPER = "Framed: selected on development.", "Dashed: best in the paper."
+EDGE = [withStroke(linewidth=3, foreground="black")]  # a white line is seen on every colour
+
+
+def size(space: Space) -> tuple[float, float]:
+    """Width and height of a panel, inches."""
+    down, across = (len({point.params[name] for point in space.points}) for name in space.varied)
+    return 1.5 + 0.72 * across, 1.0 + 0.55 * down
+
+
+def panel(axes: Axes, table: SweepTable, space: Space, controls: list[Point], place: str, metric: str) -> None:
+    """First field upwards, second to the right; the selected point framed, the paper's best dashed."""
+    down, across = space.varied
+    ys, xs = (sorted({point.params[name] for point in space.points}) for name in (down, across))
+    values = np.full((len(ys), len(xs)), np.nan)
+    cells = {(ys.index(point.params[down]), xs.index(point.params[across])): point for point in space.points}
+    for cell, point in cells.items():
+        values[cell] = percents(point, f"{place}/{metric}")[0]
+    axes.imshow(values, cmap="viridis", origin="lower", aspect="auto")
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2 if np.isfinite(values).any() else 0.0
+    lead, _ = lead_of(table, space, place, metric) or (None, "")
+    for (y, x), point in cells.items():
+        _write(axes, x, y, point, f"{place}/{metric}", len(table.splits), dark=values[y, x] < middle)
+        if point is space.selected:
+            axes.add_patch(Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, fill=False, lw=3, ec=SELECTED))
+        if point is lead:
+            axes.add_patch(
+                Rectangle((x - 0.4, y - 0.4), 0.8, 0.8, fill=False, lw=1.5, ls="--", ec="white", path_effects=EDGE)
+            )
+    axes.set_xticks(range(len(xs)), [number(value) for value in xs])
+    axes.set_yticks(range(len(ys)), [number(value) for value in ys])
+    beside = [f"{control.label} {percents(control, f'{place}/{metric}')[0]:.1f}" for control in controls]
+    below = [axis_title(across), "", *("; ".join(beside[start : start + 2]) for start in range(0, len(beside), 2))]
+    axes.set_xlabel("\n".join(below), fontsize=8)
+    axes.set_ylabel(axis_title(down), fontsize=8)
+
+
+def _write(axes: Axes, x: int, y: int, point: Point, metric: str, num_splits: int, dark: bool) -> None:
+    """The mean; beneath it the standard deviation, and of how many splits where some are lacking."""
+    middle, spread = percents(point, metric)
+    colour = "white" if dark else "black"
+    count = len(point.values(metric))
+    beneath = [f"± {spread:.1f}"] if count > 1 else []
+    beneath += [f"{count} of {num_splits}"] if 0 < count < num_splits else []
+    text = f"{middle:.1f}" if count else point.fate
+    axes.text(x, y, text, ha="center", va="bottom" if beneath else "center", color=colour, fontsize=9)
+    axes.text(x, y - 0.06, "\n".join(beneath), ha="center", va="top", color=colour, fontsize=6.5)

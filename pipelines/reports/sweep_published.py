@@ -1,0 +1,75 @@
+"""What a paper prints or says of a space, set beside what was measured.
+
+Shown only where the numbers of known and unknown classes are the paper's. A claim is checked on the means
+over splits of test macro-F1, which have chosen nothing.
+"""
+
+from dataclasses import dataclass
+
+from pipelines.reports.sweep_table import Point, Space, SweepTable, controls_of, mean
+from proser_core.data.splits.class_split import where
+from tune_spaces import Claim, Fields
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How many of a claim's pairs were measured (on at least one common split), and in how many it holds."""
+
+    claim: Claim
+    setting: int
+    held: int
+    measured: int
+
+
+def published_at(table: SweepTable, space: Space, point: Point, place: str, metric: str) -> float | None:
+    """The number printed for this point, a fraction, where there is one for this place and metric."""
+    for printed in space.told.published:
+        same_task = printed.num_known == table.num_known and place == where(printed.num_unknown)
+        if same_task and printed.metric == metric and point.has(printed.point):
+            return printed.value
+    return None
+
+
+def lead_of(table: SweepTable, space: Space, place: str, metric: str) -> tuple[Point, str] | None:
+    """The one point that a claim puts above others at this place, and the claim in words."""
+    for claim in space.told.claims:
+        leads = [first for first, _ in claim.pairs]
+        places = [where(setting) for setting in _settings(table, claim)]
+        if metric == "macro_f1" and place in places and leads.count(leads[0]) == len(leads):
+            point = _point(table, space, leads[0])
+            if point is not None:
+                return point, claim.says
+    return None
+
+
+def verdicts(table: SweepTable, space: Space) -> list[Verdict]:
+    """Every claim of the space at every setting that it speaks of and that was measured."""
+    return [_verdict(table, space, claim, s) for claim in space.told.claims for s in _settings(table, claim)]
+
+
+def _settings(table: SweepTable, claim: Claim) -> list[int]:
+    same_known = claim.num_known == table.num_known
+    return [setting for setting in claim.num_unknown if same_known and setting in table.settings]
+
+
+def _verdict(table: SweepTable, space: Space, claim: Claim, setting: int) -> Verdict:
+    held = measured = 0
+    for first, second in claim.pairs:
+        above, below = _point(table, space, first), _point(table, space, second)
+        if above is None or below is None:
+            continue
+        values, others = (point.values(f"{where(setting)}/macro_f1") for point in (above, below))
+        common = values.keys() & others.keys()
+        measured += bool(common)
+        held += mean(values[split] for split in common) > mean(others[split] for split in common)
+    return Verdict(claim, setting, held, measured)
+
+
+def _point(table: SweepTable, space: Space, told: Fields | str) -> Point | None:
+    """A point by its fields or its name, or a control by its name."""
+    if isinstance(told, dict):
+        return space.find(told)
+    named = space.told.points.get(told)
+    if named is not None:
+        return space.find(named)
+    return next((control for control in controls_of(table) if control.label == told), None)

@@ -1,0 +1,104 @@
+"""A reproduction on machines without Ray: its trainings as job files, and their outcome back."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from pipelines.console import say
+from pipelines.workflow.offline_jobs import (
+    adopt_finished,
+    check_finished,
+    has_ended,
+    read_job,
+    read_results,
+    save_job,
+    unfinished,
+)
+from pipelines.workflow.stages.finetune import Base
+from pipelines.workflow.stages.prepare import task_at
+from pipelines.workflow.stages.pretrain import plan_pretraining
+from proser_core.config import FinetuneConfig, Recipe
+from proser_core.errors import ConfigError
+from proser_core.jobs.runner import JOB_FILE, RESULTS
+from proser_core.store.store import Store, find
+
+OUT = "OUT"
+
+
+def write_jobs(
+    recipes: Sequence[Recipe],
+    finetunes: Sequence[FinetuneConfig],
+    data_dir: Path | None,
+    storage: Path | None,
+    folder: Path,
+    console: Console,
+) -> None:
+    """A job file for each class split, `folder`/STUDY[-FAMILY]-split-N/JOB.json, and how to run them all.
+
+    With a storage, in which images are prepared or found, they are written beside each file. Raises ProserError for
+    what cannot be trained there, or where a file cannot be written.
+    """
+    for recipe in recipes:
+        data = recipe.data
+        place = folder / "-".join(filter(None, (recipe.name, data.split_family, f"split-{data.split_index}")))
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"--jobs got {folder}, which cannot be written ({error}); give another folder") from error
+        save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, option="--jobs")
+        say(console, f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes")
+    there = folder.resolve().name
+    told = f"""Copy {folder} and the folder proser_core to one place; then, there:
+for job in {there}/*/{JOB_FILE}; do python -m proser_core.job "$job" "$(dirname "$job")/{OUT}"; done
+and here again this command with --import-from {folder}/*/{OUT} instead of --jobs{" --with-task" if storage else ""}"""
+    say(console, told)
+
+
+def take_outcomes(
+    outs: Sequence[Path],
+    wanted: Sequence[tuple[Recipe, dict[str, Any]]],
+    finetunes: Sequence[FinetuneConfig],
+    data_dir: Path | None,
+    store: Store,
+    bf16: bool,
+    console: Console,
+) -> None:
+    """Copy what runners finished into the storage; `wanted` are recipes with their `prepare_inputs`.
+
+    Raises, before anything is copied, CheckpointError for a file that is missing or was changed, ConfigError for other
+    code or another precision; after it ConfigError where a training of theirs is neither finished nor failed there:
+    nothing is trained here.
+    """
+    for out in outs:
+        read_job(out)
+        trained_in = read_results(out).bf16 if (out / RESULTS).is_file() else bf16  # none where the pretraining failed
+        if trained_in != bf16:
+            raise ConfigError(
+                f"{out} was trained in {_name(trained_in)}, and this command comes to {_name(bf16)}; give --precision "
+                f"{_name(trained_in)}"
+            )
+    finished = {out: check_finished(out) for out in outs}
+    for out, folders in finished.items():
+        adopt_finished(out, folders, store, console)
+    missing = []
+    for recipe, inputs in wanted:
+        task = task_at(recipe, inputs, data_dir, store)
+        folder = plan_pretraining(recipe, task, store, bf16).folder
+        where = f"{recipe.name}, split {recipe.data.split_index}"
+        if not has_ended(folder, outs):
+            missing.append(f"{where}: the pretraining")
+        pretrained = find(folder)
+        if pretrained is not None:
+            trials = Base(recipe, task, pretrained).trials(finetunes, store, bf16)
+            missing += [f"{where}: {trial.name}" for trial in trials if not has_ended(trial.folder, outs)]
+    if missing:
+        raise ConfigError(
+            f"--import-from got {', '.join(map(str, outs))}, which {unfinished(missing)}; finish it with `python -m "
+            f"proser_core.job`, and give the options and images that the job files were written with"
+        )
+
+
+def _name(bf16: bool) -> str:
+    return "bf16" if bf16 else "fp32"

@@ -1,0 +1,121 @@
+"""What trained networks make of a 2-d plane: decisions on a grid, embeddings of test images and of mixtures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.reproduction.paper_figures.decision_boundaries import Decisions
+from pipelines.reproduction.paper_figures.novel_embeddings import Generated
+from pipelines.reproduction.paper_figures.outlier_examples import examples
+from pipelines.reproduction.paper_figures.planes import Grid
+from proser_core.baselines.max_logit import max_logit
+from proser_core.baselines.msp import max_softmax_probability
+from proser_core.config import MixupPlace, Recipe
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import DataError
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
+from proser_core.recognition.calibration import Calibration, calibrate
+from proser_core.recognition.embeddings import compute_embeddings, head_logits, mixed_embeddings
+from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.scoring import Margin, PlaceholderMargin, score
+
+SHOWN_KNOWN, SHOWN_NOVEL, SHOWN_GENERATED = 200, 150, 300
+"""Dots of each known class, of each novel class, and of mixtures; shares are of all test images, or all these
+mixtures."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network with a 2-d embedding, the folder of its training, and its logits by part."""
+
+    folder: Path
+    net: ClosedSetNet | PlaceholderNet
+    logits: Mapping[str, LogitTable]
+
+    def calibrated(self, margin: Margin, recipe: Recipe) -> Calibration:
+        """A bias from its validation images."""
+        return calibrate(margin(self.logits["val"]), recipe.calibration.target_rate)
+
+    def decisions(self, points: np.ndarray, margin: Margin, calibration: Calibration) -> np.ndarray:
+        """int64[N] at places float[N, 2] of its plane: 0..K-1, or K for unknown."""
+        return score(head_logits(self.net, points), margin, calibration).predictions
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Embeddings of the test images that are drawn: `known` float[N, 2] with `targets` int64[N], `novel` by class."""
+
+    known: np.ndarray
+    targets: np.ndarray
+    novel: Mapping[str, np.ndarray]
+
+    @property
+    def clouds(self) -> list[np.ndarray]:
+        """All of them."""
+        return [self.known, *self.novel.values()]
+
+
+def shown(trained: Trained, task: OpenSetTask) -> Shown:
+    """As many test images of each known class, and as many of each novel one, at equal steps through the class."""
+    counts = {**dict.fromkeys(task.split.known, SHOWN_KNOWN), **dict.fromkeys(task.split.unknown, SHOWN_NOVEL)}
+    classes = np.asarray(task.test_classes)
+    rows = np.concatenate([examples(np.flatnonzero(classes == number), count) for number, count in counts.items()])
+    assert isinstance(task.test.images, np.ndarray)
+    found = compute_embeddings(trained.net, task.test.images[rows], (task.mean, task.std))
+    targets = np.asarray(task.test.targets)[rows]
+    is_known = targets < task.num_known
+    novel = {class_title(number): found[classes[rows] == number] for number in task.split.unknown}
+    return Shown(found[is_known], targets[is_known], novel)
+
+
+def class_title(number: int) -> str:
+    """A novel class as the paper names it."""
+    return f"class {number}"
+
+
+def boundaries(recipe: Recipe, task: OpenSetTask, closed: Trained, tuned: Trained) -> tuple[list[Decisions], Grid]:
+    """Two thresholds of the pretrained net and PROSER, calibrated alike, and a plane that holds both networks."""
+    of_closed, of_tuned = shown(closed, task), shown(tuned, task)
+    grid = Grid.over([*of_closed.clouds, *of_tuned.clouds])
+    methods: list[tuple[str, Trained, Shown, Margin]] = [
+        ("threshold on maximum softmax probability", closed, of_closed, max_softmax_probability),
+        ("threshold on maximum logit", closed, of_closed, max_logit),
+        ("PROSER", tuned, of_tuned, PlaceholderMargin(recipe.calibration.dummy_weight)),
+    ]
+    return [_decisions(*method, recipe, task, grid) for method in methods], grid
+
+
+def _decisions(
+    name: str, trained: Trained, found: Shown, margin: Margin, recipe: Recipe, task: OpenSetTask, grid: Grid
+) -> Decisions:
+    calibration = trained.calibrated(margin, recipe)
+    unknown = score(trained.logits["test"], margin, calibration).predictions == task.num_known
+    classes = np.asarray(task.test_classes)
+    return Decisions(
+        method=name,
+        regions=trained.decisions(grid.points, margin, calibration).reshape(len(grid.y), len(grid.x)),
+        known=found.known,
+        targets=found.targets,
+        novel=found.novel,
+        kept=float((~unknown[np.isin(classes, task.split.known)]).mean()),
+        rejected={class_title(number): float(unknown[classes == number].mean()) for number in task.split.unknown},
+    )
+
+
+def generated(recipe: Recipe, task: OpenSetTask, tuned: Mapping[MixupPlace, Trained]) -> tuple[list[Generated], Grid]:
+    """What each way of mixing generates, in the plane of the network that was trained with it, and a plane that holds
+    all of it."""
+    margin, normalisation, ways = PlaceholderMargin(recipe.calibration.dummy_weight), (task.mean, task.std), []
+    drawn: dict[str, Any] = {"alpha": recipe.finetune.alpha, "seed": recipe.seed, "count": SHOWN_GENERATED}
+    for place, trained in tuned.items():
+        assert isinstance(trained.net, PlaceholderNet)
+        mixtures = mixed_embeddings(trained.net, task.train, normalisation, mixup=place, **drawn)
+        if not len(mixtures):
+            raise DataError(f"no mixture of two classes can be made of {len(task.train)} images; give more images")
+        taken = trained.decisions(mixtures, margin, trained.calibrated(margin, recipe)) < task.num_known
+        found = shown(trained, task)
+        ways.append(Generated(place, found.known, found.targets, found.novel, mixtures, float(taken.mean())))
+    return ways, Grid.over([cloud for way in ways for cloud in (way.known, *way.novel.values(), way.generated)])

@@ -1,0 +1,73 @@
+"""The figures of the paper on one page, with what stands in them in words."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pipelines.reports.page import HTML, MARKDOWN, Made, Section, embedded, write_page
+from pipelines.reports.summary import percent
+from proser_core.jobs.progress import duration
+from proser_core.store.files import read_json
+
+NUMBERS = "figures.json"
+EXAMPLES = "outlier_examples_"
+FIGURES = {
+    "decision_boundaries": (
+        "What each method decides at each place of a 2-d embedding; shares of all test images, in percent",
+        "fig. Visualization on open-set recognition of MNIST",
+    ),
+    "novel_embeddings": (
+        "Mixtures beside images of the unknown classes: vanilla mixup left, manifold mixup right",
+        "fig. Visualization of generated novel instances and real distribution of novel instances",
+    ),
+    "beta_densities": (
+        "Density of the mixing ratio for each alpha",
+        "fig. Kernel density estimation of Beta distribution when alpha varies",
+    ),
+    "running_time": (
+        "Seconds of training by method",
+        "fig. Running time comparison for different methods on MNIST dataset",
+    ),
+    f"{EXAMPLES}mnist": (
+        "Images of MNIST and of its outlier sets",
+        "fig. Dataset example of original MNIST, Omniglot, MNIST-noise and Noise",
+    ),
+    f"{EXAMPLES}cifar10": (
+        "Images of CIFAR10 and of its outlier sets",
+        "fig. Dataset example of CIFAR10 open-set recognition",
+    ),
+}
+"""What each shows, and where the paper has it, by the name of its file."""
+
+
+def write_figures_page(drawn: Path, command: str, folder: Path) -> None:
+    """The figures in `drawn` with their numbers, a section for each, and beside the pages a copy of every file."""
+    numbers = read_json(drawn / NUMBERS)
+    for name in (NUMBERS, *(path.name for ending in ("png", "svg") for path in drawn.glob(f"*.{ending}"))):
+        shutil.copyfile(drawn / name, folder / name)
+    points, sections = _points(numbers), []
+    for name, (headline, source) in FIGURES.items():
+        svg = folder / f"{name}.svg"
+        if svg.is_file():
+            figures = [embedded(svg, headline, folder)]
+            title = name.replace("_", " ")
+            sections.append(Section(title, headline, source, figures=figures, points=points.get(name, [])))
+    for target in (HTML, MARKDOWN):
+        write_page("figures of the paper, drawn again", sections, Made(command, numbers["facts"]), folder / target)
+
+
+def _points(numbers: dict[str, Any]) -> dict[str, list[str]]:
+    """What stands in the figures, in words, by their names."""
+    decided = []
+    for method, shares in numbers["decision_boundaries"].items():
+        novel = ", ".join(f"{name} rejected {percent(share)}" for name, share in shares["rejected"].items())
+        decided.append(f"{method}: known kept {percent(shares['kept'])}, {novel}")
+    return {
+        "decision_boundaries": decided,
+        "novel_embeddings": [
+            f"{way} mixup: {percent(each['taken_as_known'])} % of its mixtures taken as known"
+            for way, each in numbers["novel_embeddings"].items()
+        ],
+        "running_time": [f"{name}: {duration(each)}" for name, each in numbers["running_time"]["seconds"].items()],
+        **{name: [f"{each}: {note}" for each, note in notes.items()] for name, notes in numbers["notes"].items()},
+    }

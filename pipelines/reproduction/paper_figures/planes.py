@@ -1,0 +1,129 @@
+"""What the figures of a 2-d embedding share: the plane, its regions, marks of known and of novel classes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
+
+from pipelines.reports.figures import COLOURS
+
+KNOWN_COLOURS = (COLOURS[1], COLOURS[5], COLOURS[3], COLOURS[4], COLOURS[6], COLOURS[7])
+DOTS, AREAS = 0.88, 0.3  # a class's dots are darker than its colour, and its area paler, so that they stand out
+KNOWN_MARKERS = "osDvp*"
+NOVEL_MARKERS: tuple[dict[str, Any], ...] = (
+    {"marker": "x", "color": "black", "linewidths": 0.8, "s": 15},
+    {"marker": "^", "facecolors": "white", "edgecolors": "black", "linewidths": 0.8, "s": 17},
+    {"marker": "<", "facecolors": "#bbbbbb", "edgecolors": "black", "linewidths": 0.8, "s": 17},
+)
+UNKNOWN_FILL, UNKNOWN_HATCH, HATCH_COLOUR = "white", "////", "#a0a0a0"
+MARGIN = 0.1  # of a plane around its points, as a share of their extent
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Places of a plane: columns at `x` float[w], rows at `y` float[h], both rising."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    @classmethod
+    def over(cls, points: Sequence[np.ndarray], steps: int = 300) -> "Grid":
+        """A grid with room around every one of these float[N, 2]."""
+        every = np.concatenate(points)
+        low, high = every.min(axis=0), every.max(axis=0)
+        room = MARGIN * np.maximum(high - low, 1e-6)
+        x, y = np.linspace(low - room, high + room, steps).T
+        return cls(x, y)
+
+    @property
+    def points(self) -> np.ndarray:
+        """float[h * w, 2], row by row."""
+        return np.stack(np.meshgrid(self.x, self.y), axis=-1).reshape(-1, 2)
+
+
+def draw_regions(axes: Axes, grid: Grid, regions: np.ndarray, num_known: int) -> None:
+    """Decisions int[h, w] on a grid: a pale colour for each known class, hatched white for unknown, lines between."""
+    for number in np.unique(regions):
+        inside = (regions == number).astype(float)
+        style: dict[str, Any] = {"colors": [_pale(_colour(number), AREAS)], "zorder": 0}
+        edge: dict[str, Any] = {"colors": "#777777", "linewidths": 0.6, "zorder": 0.8}
+        if number == num_known:
+            style = {"colors": [UNKNOWN_FILL], "hatches": [UNKNOWN_HATCH], "zorder": 0}
+            edge = {"colors": "black", "linewidths": 1.3, "zorder": 1}
+        filled = axes.contourf(grid.x, grid.y, inside, levels=[0.5, 1.5], **style)
+        if number == num_known:
+            filled.set(edgecolor=HATCH_COLOUR, linewidth=0)
+        if inside.mean() < 1:
+            axes.contour(grid.x, grid.y, inside, levels=[0.5], **edge)
+    axes.set(xlim=(grid.x[0], grid.x[-1]), ylim=(grid.y[0], grid.y[-1]))
+
+
+def draw_known(
+    axes: Axes, embeddings: np.ndarray, targets: np.ndarray, class_names: Sequence[str], *, pale: bool = False
+) -> None:
+    """Dots of known classes at float[N, 2], by targets int[N], each class with its name outside of its dots."""
+    middles = [np.median(embeddings[targets == number], axis=0) for number in range(len(class_names))]
+    centre = np.mean(middles, axis=0)
+    for number, name in enumerate(class_names):
+        mine = embeddings[targets == number]
+        style: dict[str, Any] = {
+            "marker": KNOWN_MARKERS[number % len(KNOWN_MARKERS)],
+            "s": 11,
+            "lw": 0.25,
+            "edgecolors": "white",
+        }
+        colour = _pale(_colour(number), 0.6) if pale else _colour(number, DOTS)
+        axes.scatter(*mine.T, color=colour, label=name, zorder=2, **style)
+        away = (middles[number] - centre) / max(float(np.linalg.norm(middles[number] - centre)), 1e-9)
+        reach = np.quantile((mine - middles[number]) @ away, 0.99)
+        stroke = [withStroke(linewidth=2.5, foreground="white")]
+        place = middles[number] + 1.08 * reach * away
+        axes.annotate(
+            name, place, 9 * away, textcoords="offset points", ha="center", va="center", fontsize=12, weight="bold",
+            color=_colour(number, 0.6), path_effects=stroke, zorder=5,
+        )  # fmt: skip
+
+
+def draw_novel(axes: Axes, embeddings: np.ndarray, number: int, name: str) -> None:
+    """Marks of the novel class with this number, at float[N, 2]."""
+    axes.scatter(*embeddings.T, label=name, zorder=3, **NOVEL_MARKERS[number % len(NOVEL_MARKERS)])
+
+
+def legend_below(figure: Figure, class_names: Sequence[str], novel: Mapping[str, dict[str, Any]], areas: bool) -> None:
+    """One legend for all panels, below them: known classes, other marks by name, and what the areas are."""
+    handles: list[Any] = [
+        Line2D([], [], ls="", marker=KNOWN_MARKERS[number % len(KNOWN_MARKERS)], color=_colour(number, DOTS), ms=6,
+               label=f"known: {name}")
+        for number, name in enumerate(class_names)
+    ]  # fmt: skip
+    handles += [_mark(name, style) for name, style in novel.items()]
+    if areas:
+        handles.append(
+            Patch(facecolor=UNKNOWN_FILL, hatch=UNKNOWN_HATCH, edgecolor=HATCH_COLOUR, label="taken as unknown")
+        )
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+
+
+def _mark(name: str, style: Mapping[str, Any]) -> Line2D:
+    edge = style.get("edgecolors", style.get("color"))
+    face = style.get("facecolors", style.get("color"))
+    return Line2D(
+        [], [], ls="", marker=style["marker"], mfc=face, mec=edge, mew=style.get("linewidths"), ms=6.5, label=name
+    )
+
+
+def _colour(number: int, light: float = 1.0) -> tuple[float, ...]:
+    """Of a known class; below 1 darker."""
+    return tuple(light * part for part in to_rgb(KNOWN_COLOURS[number % len(KNOWN_COLOURS)]))
+
+
+def _pale(colour: tuple[float, ...], strength: float) -> tuple[float, ...]:
+    """Mixed with white."""
+    return tuple(strength * part + 1 - strength for part in colour)

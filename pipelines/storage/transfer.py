@@ -1,0 +1,98 @@
+"""Finished folders between a machine and a storage behind a URI.
+
+Files go up before the manifest that lists them, and come down before it: where a manifest is, its files are.
+"""
+
+import json
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pipelines.storage.objects import Objects
+from proser_core.jobs.spec import FAILURE, STATE
+from proser_core.store.files import beside_of, sha256_of, write_atomically
+from proser_core.store.store import MANIFEST
+
+TRIES = 2  # downloads of a file before it counts as changed
+
+
+def content_of(path: Path) -> bytes | None:
+    """Bytes of a file of this machine; None where there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def push(objects: Objects, folder: Path, name: str) -> None:
+    """Put a finished folder under `name`; one that is there already is left."""
+    manifest = (folder / MANIFEST).read_bytes()
+    if objects.read(f"{name}/{MANIFEST}") == manifest:
+        return
+    objects.delete(f"{name}/{MANIFEST}")  # what it lists is about to change
+    for file in json.loads(manifest)["files"]:
+        objects.upload(folder / file, f"{name}/{file}")
+    objects.write(f"{name}/{MANIFEST}", manifest)
+    for file in (STATE, FAILURE):  # of the attempts before
+        objects.delete(f"{name}/{file}")
+
+
+def pull(objects: Objects, name: str, folder: Path) -> bool:
+    """Make `folder` the finished folder under `name`; whether there is one.
+
+    Where a file is missing there, or is not the one that the manifest lists, the manifest is removed.
+    """
+    content = objects.read(f"{name}/{MANIFEST}")
+    manifest = read_manifest(content)
+    if content is None or manifest is None:
+        return False
+    if content_of(folder / MANIFEST) != content:
+        (folder / MANIFEST).unlink(missing_ok=True)
+    for file, digest in manifest["files"].items():
+        if not fetch(objects, f"{name}/{file}", folder / file, digest):
+            objects.delete(f"{name}/{MANIFEST}")
+            return False
+    write_atomically(folder / MANIFEST, content)
+    return True
+
+
+def fetch(objects: Objects, name: str, path: Path, digest: str) -> bool:
+    """Bring a file whose SHA-256 begins with `digest`; whether there is one."""
+    if path.is_file() and sha256_of(path).startswith(digest):
+        return True
+    beside = beside_of(path)
+    try:
+        for _ in range(TRIES):
+            objects.download(name, beside)
+            if sha256_of(beside).startswith(digest):
+                beside.replace(path)
+                return True
+    except FileNotFoundError:
+        pass
+    finally:
+        beside.unlink(missing_ok=True)
+    return False
+
+
+def bring(objects: Objects, name: str, path: Path) -> None:
+    """Make a file of a training, which no manifest lists yet, what it is there; without one, remove it."""
+    beside = beside_of(path)
+    try:
+        objects.download(name, beside)
+        beside.replace(path)
+    except FileNotFoundError:
+        path.unlink(missing_ok=True)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_manifest(content: bytes | None) -> dict[str, Any] | None:
+    """The manifest of a finished folder; None for one that is incomplete, damaged, or lists files outside it."""
+    try:
+        manifest = json.loads(content or b"null")
+        names = [*manifest["files"], *manifest["files"].values(), *manifest["linked"]]
+        inside = all(
+            not PurePosixPath(name).is_absolute() and ".." not in name.split("/") for name in manifest["files"]
+        )
+        return manifest if manifest["complete"] and inside and all(isinstance(name, str) for name in names) else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

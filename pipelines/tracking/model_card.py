@@ -1,0 +1,132 @@
+"""The model card (Mitchell et al. 2019) of a classifier: what it knows, how it decides, how well, and its limits."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.reports.summary import percent
+from proser_core.data.splits.class_split import in_words, setting_at, where
+from proser_core.recognition.comparison import intervals
+from proser_core.recognition.holdout import METRICS
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+MODEL_CARD = "MODEL_CARD.md"
+Results = Mapping[str, float]
+
+
+def model_card(
+    classifier: OpenSetClassifier, others: Mapping[str, Results], notes: Mapping[str, str] | None = None
+) -> str:
+    """Markdown; `others` are the controls' metrics by name, on the same images, `notes` those on outlier sets."""
+    results = [*_scores({"this model": classifier.results, **others}), *_proxy(classifier)]
+    results += [line for name, note in (notes or {}).items() for line in ("", f"{name}: {note}.")]
+    return "\n".join([*_knows(classifier), "", *_decides(classifier), "", *results, "", *_limits(classifier)])
+
+
+def recalibrated_card(classifier: OpenSetClassifier, before: str, source: str) -> str:
+    """The card of a classifier with a new bias: the results stay those of the model that it was made of."""
+    results = before.partition("## Results")[2].partition("## Limits")[0].rstrip()
+    note = f"Measured with the calibration of {source}, on the images of its training; the new bias was not evaluated."
+    return "\n".join(
+        [*_knows(classifier), "", *_decides(classifier), "", f"## Results{results}", "", note, "", *_limits(classifier)]
+    )
+
+
+def _knows(classifier: OpenSetClassifier) -> list[str]:
+    size, network, recipe = classifier.image_size, classifier.network, classifier.recipe
+    names = classifier.class_names
+    return [
+        f"# Open-set classifier, {len(names)} classes of {recipe['data']['name']}",
+        "",
+        f"Knows: {', '.join(names)}. Everything else it is to call unknown.",
+        "",
+        f"Images in RGB, {size} x {size} pixels; others are resampled. Network {network.backbone}, "
+        f"{classifier.net.dummies.out_features} dummy classifiers (PROSER, CVPR 2021). Recipe {recipe['name']}, "
+        f"class split {_split(recipe['data'])}, seed {recipe['seed']}.",
+    ]
+
+
+def _split(data: Mapping[str, Any]) -> str:
+    return f"{data.get('split_family', '')} {data['split_index']}".strip()  # older classifiers have no family
+
+
+def _decides(classifier: OpenSetClassifier) -> list[str]:
+    calibration, margin = classifier.calibration, classifier.margin
+    low, high = calibration.interval
+    return [
+        "## Calibration",
+        "",
+        f"An image is known where its margin, {margin.formula}, is at least {calibration.bias:.4f}. "
+        f"This keeps {percent(calibration.known_rate)} % of {calibration.num_images} images of known classes known "
+        f"(target {100 * calibration.target_rate:g} %); of new images of the same kind {percent(low)} to "
+        f"{percent(high)} % stay known, with 95 % confidence. `proser calibrate` fits it to images of your own.",
+    ]
+
+
+def _scores(rows: Mapping[str, Results]) -> list[str]:
+    found = [re.fullmatch(r"(test/[^/]+)/auroc", name) for results in rows.values() for name in results]
+    settings = sorted({setting_at(match[1]) for match in found if match}, key=lambda each: (str(type(each)), each))
+    header = ["method", *(in_words(setting, "classes") for setting in settings), "accuracy", "known"]
+    by = "outlier set" if any(isinstance(setting, str) for setting in settings) else "number of unknown classes"
+    measured = f"AUC / macro-F1 on test images by {by}, closed-set accuracy"
+    lines = [
+        "## Results",
+        "",
+        f"{measured if settings else 'Closed-set accuracy on test images'}, and share of known images "
+        "that stay known, in percent; all methods calibrated by the same rule. Nothing was chosen on these images.",
+        "",
+        "| " + " | ".join(header) + " |",
+        "| --- |" + " ---: |" * (len(header) - 1),
+    ]
+    for name, results in rows.items():
+        cells = [
+            f"{percent(results[f'{where(setting)}/auroc'])} / {percent(results[f'{where(setting)}/macro_f1'])}"
+            for setting in settings
+        ]
+        cells += [percent(results[f"test/{metric}"]) for metric in ("closed_set_accuracy", "known_rate")]
+        lines.append("| " + " | ".join([name, *cells]) + " |")
+    return lines
+
+
+def _proxy(classifier: OpenSetClassifier) -> list[str]:
+    """How well unknown images are found, of a model that knows every class that there was to measure with."""
+    proxy = classifier.proxy
+    if proxy is None:
+        return []
+    known = proxy.holdout.is_known
+    found, ends = proxy.metrics(), intervals(proxy.holdout, proxy.bias)
+    chosen = " and ".join(
+        f"{METRICS[name]} {percent(found[name])} (95 % interval {percent(ends[name][0])} to {percent(ends[name][1])})"
+        for name in ("auroc", "macro_f1")
+    )
+    lines = [
+        "",
+        "### Unknown images, on a proxy",
+        "",
+        "The model knows every class that there was, so this was measured on the same training without "
+        f"{', '.join((*proxy.chose, *proxy.reported))}, in percent:",
+        "",
+        f"- {', '.join(proxy.chose)}, by which the fine-tune was chosen: {chosen}, on {int(known.sum())} validation "
+        f"images and {int((~known).sum())} unknown ones.",
+    ]
+    if proxy.reported:
+        auroc, macro_f1 = (proxy.results[f"{where(len(proxy.reported))}/{name}"] for name in ("auroc", "macro_f1"))
+        lines.append(
+            f"- {', '.join(proxy.reported)}, by which nothing was chosen: AUC {percent(auroc)} and macro-F1 "
+            f"{percent(macro_f1)}, on test images."
+        )
+    return lines
+
+
+def _limits(classifier: OpenSetClassifier) -> list[str]:
+    unknown = percent(1 - classifier.calibration.target_rate)
+    return [
+        "## Limits",
+        "",
+        f"- About {unknown} % of known images are called unknown by construction, more where new images differ from "
+        "those of the calibration: `proser drift` compares them.",
+        "- How many unknown images are found depends on how much they resemble a known class; the results say how well "
+        "it went on the classes that were tested with, and promise nothing about others.",
+        "- The probabilities are not calibrated as frequencies; the decision and the order of unknown scores are what "
+        "was evaluated.",
+    ]

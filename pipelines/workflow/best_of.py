@@ -1,0 +1,95 @@
+"""The best trial of a sweep as a version in the registry, chosen on validation images and development unknowns."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pipelines.reports.sweep_table import CHOOSES, TABLE, SweepTable, read_table
+from pipelines.tracking.registry import Registered, register, run_of_its_own
+from pipelines.tracking.server import connect
+from pipelines.tracking.sweep_runs import fetch_report, find_run
+from pipelines.workflow.stages.evaluate import save_classifier
+from pipelines.workflow.stages.sweep_report import RECIPE
+from proser_core.baselines.tables import margins_of
+from proser_core.config import Recipe, from_json
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError, TrackingError
+from proser_core.jobs import spec
+from proser_core.recognition.evaluation import EvaluationReport, evaluate
+from proser_core.recognition.logits import load_logits
+from proser_core.recognition.open_set_classifier import CARD
+from proser_core.recognition.scoring import PlaceholderMargin
+from proser_core.store.files import read_json, sha256_of
+from proser_core.store.store import MANIFEST, Artefact, find
+
+
+def register_best(sweep: str, storage: Path, split_index: int | None, model: str) -> Registered:
+    """Register the trial of a sweep, given by the name or the id of its run, that is best on development data.
+
+    It becomes the candidate; registered before, it is found again. Raises TrackingError for a run that is no
+    finished sweep, ConfigError for a class split that it has not, or a storage without its trials.
+    """
+    client = connect()
+    run = find_run(client, sweep)
+    with tempfile.TemporaryDirectory() as place:
+        report = fetch_report(client, run, (TABLE, RECIPE), Path(place))
+        table, recipe = read_table(report), from_json(Recipe, read_json(report / RECIPE))
+        row = best_row(table, split_index)
+        recipe = replace(recipe, data=replace(recipe.data, split_index=row["split_index"]))
+        folder = _classifier(table, recipe, row, storage, Path(place))
+        tags = {"proser.recipe": recipe.name, "proser.sweep": run.info.run_id, "proser.trial_key": row["key"]}
+        made = run_of_its_own(client, f"best of {run.info.run_name}", {"proser.sweep": run.info.run_id})
+        return register(client, made, model, folder, sha256_of(folder / CARD), tags)
+
+
+def best_row(table: SweepTable, split_index: int | None) -> dict[str, Any]:
+    """The trial with placeholders that is best on development data, on one class split; without one, the first."""
+    split = next(iter(table.splits)) if split_index is None else split_index
+    if split not in table.splits:
+        raise ConfigError(f"--split-index got {split}; the sweep has {', '.join(map(str, table.splits))}")
+    rows = [row for row in table.rows if row["split_index"] == split and row["objective"] == "proser"]
+    finished = [row for row in rows if row["status"] == "finished"]
+    if not finished:
+        raise TrackingError(f"no trial of the sweep has finished on class split {split}; give the sweep again")
+    return max(finished, key=lambda row: row["metrics"][CHOOSES])
+
+
+def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage: Path, place: Path) -> Path:
+    trial = find(storage.expanduser().resolve() / spec.TRIALS / row["key"])
+    if trial is None:
+        raise ConfigError(
+            f"--storage got {storage}, which does not hold trial {row['key']} whole; give the storage of the sweep, or "
+            "the same sweep again"
+        )
+    task = OpenSetTask.load(_task_of(trial, trial.path.parents[1]).path)
+    margin, rate = PlaceholderMargin(recipe.calibration.dummy_weight), recipe.calibration.target_rate
+    reports = {spec.PROSER: evaluate(load_logits(trial.path / spec.LOGITS), margin, task, rate)}
+    reports |= _controls(trial, table, row, task, rate)
+    return save_classifier(recipe, task, trial.path, row, reports, place)
+
+
+def _task_of(trial: Artefact, storage: Path) -> Artefact:
+    """The prepared images that a trial was trained on, by their digest in its manifest."""
+    wanted = read_json(trial.path / MANIFEST)["inputs"]["task"]
+    tasks = (find(folder) for folder in sorted((storage / spec.PREPARE).glob("*")))
+    found = next((task for task in tasks if task is not None and task.digest == wanted), None)
+    if found is None:
+        raise ConfigError(f"{storage} does not hold the images of trial {trial.path.name}; give the same sweep again")
+    return found
+
+
+def _controls(
+    trial: Artefact, table: SweepTable, row: dict[str, Any], task: OpenSetTask, rate: float
+) -> dict[str, EvaluationReport]:
+    """Scores of the cross-entropy fine-tune of the same split, where it is there."""
+    for other in table.rows:
+        if other["objective"] == "cross_entropy" and other["split_index"] == row["split_index"]:
+            found = find(trial.path.parent / other["key"])
+            if found is not None:
+                logits = load_logits(found.path / spec.LOGITS)
+                margins = margins_of(logits, task.train.targets)
+                return {
+                    f"{spec.CONTROL}, {name}": evaluate(logits, margin, task, rate) for name, margin in margins.items()
+                }
+    return {}

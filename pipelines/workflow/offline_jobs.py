@@ -1,0 +1,244 @@
+"""To a machine without Ray and back: `proser job` writes the trainings, `proser import` takes their outcome.
+
+The fine-tunes of JOB.json are the sweep of an import: exactly those, and all of them. Nothing is
+trained here.
+"""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from pipelines.cluster.cluster import Cluster
+from pipelines.console import say
+from pipelines.tracking.server import outages_named, shown_uri
+from pipelines.workflow.context import RunContext
+from pipelines.workflow.run import finish, open_parent
+from pipelines.workflow.session import opened
+from pipelines.workflow.stages.finetune import finetunes_of, points_of
+from pipelines.workflow.stages.prepare import task_at
+from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.errors import CheckpointError, ConfigError
+from proser_core.jobs import spec
+from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
+from proser_core.jobs.preparing import check_prepared_for, check_split, prepare_inputs, refuse_streaming
+from proser_core.jobs.runner import JOB_FILE, RESULTS
+from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
+from proser_core.jobs.trials import Trial, check_recipe, plan_trials
+from proser_core.store.files import full_disk_named, read_json, write_atomically
+from proser_core.store.store import MANIFEST, Artefact, Store, find
+from proser_core.store.transfer import adopt, check_artefact, check_key
+
+
+def write_job(
+    recipe: Recipe, data_dir: Path | None, storage: Path, output: Path, with_task: bool, console: Console
+) -> None:
+    """Write the recipe's trainings to `output`, and with `with_task` the prepared task beside it.
+
+    One process will train them: worker counts become 1. Raises ProserError for what cannot be trained, or
+    where the file cannot be written.
+    """
+    recipe = one_process(recipe, console)
+    finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
+    beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output, console)
+    copied = ", ".join(["it", *beside])
+    trainings = f"pretraining and {len(finetunes)} fine-tunes"
+    say(console, f"{output}: {trainings}. Copy {copied} and the folder proser_core; then, there:")
+    say(console, f"python -m proser_core.job {output.name} OUT")
+
+
+def one_process(recipe: Recipe, console: Console) -> Recipe:
+    """The recipe as a single process trains it; what that changes is told."""
+    cluster = replace(recipe.cluster, num_workers=1, pretrain_workers=1, address="")
+    changed = [name for name in vars(cluster) if getattr(cluster, name) != getattr(recipe.cluster, name)]
+    if changed:
+        told = " and ".join(f"cluster.{name} {getattr(cluster, name) or 'empty'}" for name in changed)
+        say(console, f"one process trains all, here with {told}")
+    return replace(recipe, cluster=cluster)
+
+
+def save_job(
+    recipe: Recipe,
+    finetunes: Sequence[FinetuneConfig],
+    data_dir: Path | None,
+    storage: Path | None,
+    output: Path,
+    console: Console,
+    option: str = "--output",
+) -> list[str]:
+    """Write one job file; the names of what lies beside it and travels with it.
+
+    With a storage, in which the images are prepared or found, they are among that. Raises ProserError for what cannot
+    be trained, or where the file, which the user gave by `option`, cannot be written.
+    """
+    _check_output(output, option)
+    refuse_streaming(recipe)
+    check_recipe(recipe)
+    check_split(recipe, data_dir)
+    code, task = CodeVersions.current(), None
+    with full_disk_named(output.parent):
+        if storage is not None:
+            with opened(storage, console, f"the images of {output}") as store:
+                task = _task_beside(recipe, data_dir, store, output.parent)
+        place = data_dir.resolve() if data_dir is not None and task is None else None
+        weights = JobFile(recipe, tuple(finetunes), task, place, code).save(output)
+    return [str(name) for name in (task, weights) if name]
+
+
+def _check_output(output: Path, option: str) -> None:
+    """Raises ConfigError, before any work, where no file can be written."""
+    if output.is_dir() or not output.parent.is_dir():
+        raise ConfigError(f"{option} got {output}; need a file in a folder that exists, such as {output / 'JOB.json'}")
+    try:
+        with tempfile.TemporaryFile(dir=output.parent):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{option} got {output}, which cannot be written ({error}); give another folder") from error
+
+
+def _task_beside(recipe: Recipe, data_dir: Path | None, store: Store, folder: Path) -> Path:
+    """Name of the prepared task, which lies beside the job file under the key of its content."""
+    task = task_at(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
+    beside = adopt(task.path, "task", Store(folder))
+    return beside.path.relative_to(Store(folder).root)
+
+
+def import_job(out: Path, storage: Path, console: Console) -> int:
+    """Put what `python -m proser_core.job` left in `out` into storage, tracking and registry.
+
+    The exit code is 1 where a fine-tune failed there, else 0. Raises CheckpointError for a file that is
+    missing or was changed, ConfigError where trainings of JOB.json are not finished.
+    """
+    started = time.monotonic()
+    job, results = read_job(out), read_results(out)
+    finished = check_finished(out)
+    say(console, f"{out}: storage {storage}, tracking {shown_uri()}")
+    with opened(storage, console, f"proser import {out}") as store:
+        outcome = _outcome(job, results, out, adopt_finished(out, finished, store, console), store)
+        with outages_named():
+            return finish(job.recipe, _context(job.recipe, outcome, store, console), started)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Of results.json: the key of the prepared task, and the precision."""
+
+    task: str
+    bf16: bool
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import found: inputs of the prepared task, precision, and the fine-tunes in the sweep's order."""
+
+    data_inputs: dict[str, Any]
+    bf16: bool
+    finetunes: list[FinetuneConfig]
+    of_space: bool
+
+
+def check_finished(out: Path) -> list[Path]:
+    """Every finished folder of a runner's OUT. Raises CheckpointError for a file that is missing or was changed."""
+    folders = sorted(path.parent for stage in (PREPARE, PRETRAIN, TRIALS) for path in out.glob(f"{stage}/*/{MANIFEST}"))
+    for folder in folders:
+        check_key(folder, check_artefact(folder))
+    return folders
+
+
+def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Console) -> dict[Path, Artefact]:
+    """Copy finished folders of a runner's OUT into the storage where they are not there, and why other fine-tunes
+    failed; the copies by folder."""
+    there = sum(find(store.root / folder.parent.name / folder.name) is not None for folder in folders)
+    artefacts = {folder: adopt(folder, folder.parent.name, store) for folder in folders}
+    say(console, f"{len(folders) - there} finished folders copied, {there} were there")
+    for failure in (path for stage in (PRETRAIN, TRIALS) for path in out.glob(f"{stage}/*/{spec.FAILURE}")):
+        source = failure.parent
+        target = store.root / source.parent.name / source.name
+        if find(target) is None:
+            for name in (spec.EPOCHS, spec.FAILURE):
+                if (source / name).is_file():
+                    write_atomically(target / name, (source / name).read_bytes())
+    return artefacts
+
+
+def has_ended(folder: Path, outs: Sequence[Path]) -> bool:
+    """Whether the training of a folder of the storage is finished there, or failed in one of the runners' OUTs."""
+    there = (out / folder.parent.name / folder.name / spec.FAILURE for out in outs)
+    return find(folder) is not None or any(failure.is_file() for failure in there)
+
+
+def read_job(out: Path) -> JobFile:
+    """What a runner was asked. Raises ConfigError where that was for other code."""
+    job, code = read_job_file(out / JOB_FILE), CodeVersions.current()
+    if (code.prepare, code.train) != (job.code.prepare, job.code.train):
+        raise ConfigError(
+            f"{out / JOB_FILE} has code versions of another Python, whose results are kept apart; "
+            "write the job again here, and run that"
+        )
+    return job
+
+
+def read_results(out: Path) -> Results:
+    """What a runner says of its trainings. Raises CheckpointError where it did not come to them."""
+    try:
+        results = read_json(out / RESULTS)
+        return Results(str(results["task"]), bool(results["bf16"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        raise CheckpointError(
+            f"{out / RESULTS} is missing or cannot be read; run `python -m proser_core.job` on {out} to its end"
+        ) from None
+
+
+def _outcome(job: JobFile, results: Results, out: Path, artefacts: dict[Path, Artefact], store: Store) -> Imported:
+    """Raises ConfigError, by name, for what JOB.json lists and `out` does not hold."""
+    task = artefacts.get(out / PREPARE / results.task)
+    if task is None:
+        raise ConfigError(f"{out} has no prepared task {results.task}; run `python -m proser_core.job` to its end")
+    recorded = read_json(task.path / MANIFEST)["inputs"]
+    check_prepared_for(job.recipe, recorded, task.path)
+    if recorded.get("code") != job.code.prepare:
+        raise ConfigError(f"{task.path} was prepared by other code; write the job again with `proser job --with-task`")
+    inputs = spec.job_inputs("pretrain", job.recipe, task, "", results.bf16, job.code.train)
+    pretrained = find(store.folder(PRETRAIN, inputs))
+    if pretrained is None:
+        raise _unfinished(out, ["the pretraining"])
+
+    def plan(finetunes: list[FinetuneConfig]) -> list[Trial]:
+        return plan_trials(job.recipe, finetunes, task, pretrained, store, bf16=results.bf16, code=job.code.train)
+
+    trials = plan(list(job.finetunes))
+    missing = [trial.name for trial in trials if not has_ended(trial.folder, [out])]
+    if missing:
+        raise _unfinished(out, missing)
+    if all(trial.is_control or find(trial.folder) is None for trial in trials):
+        raise ConfigError(f"{out} has no finished PROSER fine-tune, and one must be selected; add one to {JOB_FILE}")
+    own = finetunes_of(job.recipe, points_of(job.recipe, job.recipe.space))
+    of_space = {trial.key for trial in plan(own)} == {trial.key for trial in trials}
+    data_inputs = {name: value for name, value in recorded.items() if name != "code"}
+    return Imported(data_inputs, results.bf16, own if of_space else list(job.finetunes), of_space)
+
+
+def unfinished(names: Sequence[str]) -> str:
+    """What an import lacks, in words."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"lacks {'; '.join(names[:3])}{more}, and nothing is trained in an import"
+
+
+def _unfinished(out: Path, names: list[str]) -> ConfigError:
+    return ConfigError(f"{out} {unfinished(names)}; finish it with `python -m proser_core.job {JOB_FILE} {out}`")
+
+
+def _context(recipe: Recipe, found: Imported, store: Store, console: Console) -> RunContext:
+    """A run whose trainings are all there; it asks for no node and reads no data directory."""
+    listed = [] if found.of_space else [[to_json(tuned) for tuned in found.finetunes]]
+    data = {recipe.data.split_index: found.data_inputs}
+    parent = open_parent(recipe, data, found.bf16, ["", *listed])
+    cluster = Cluster(recipe.cluster, store.root)
+    spaces = {recipe.space: points_of(recipe, recipe.space)} if recipe.space else {}
+    return RunContext(
+        store, cluster, parent, console, None, data, None, found.bf16, found.finetunes, spaces, trains=False
+    )

@@ -1,0 +1,251 @@
+"""What a sweep comes to before it begins: what is there, what is to train, on what, and for how long."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from pipelines.cluster.cluster import Cluster
+from pipelines.storage.mirror import agree, named_by
+from pipelines.workflow.stages.finetune import Base
+from pipelines.workflow.stages.prepare import prepare_key
+from pipelines.workflow.stages.pretrain import plan_pretraining
+from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.data.catalogue import count_classes, count_images, has_own_validation
+from proser_core.errors import ClusterError, ConfigError
+from proser_core.jobs.probe import StepCost, measure_step
+from proser_core.jobs.progress import duration
+from proser_core.jobs.spec import PREPARE
+from proser_core.store.files import read_json
+from proser_core.store.store import Store, find
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """One class split: whether its data and its network are there, its images by role, and its fine-tunes
+    that are to be trained, of `trials` in all."""
+
+    recipe: Recipe
+    prepared: bool
+    pretrained: bool
+    images: dict[str, int]
+    trials: int
+    missing: tuple[FinetuneConfig, ...]
+
+    @property
+    def scored(self) -> int:
+        """Images that each network scores."""
+        return self.images["val"] + self.images["development"] + self.images["test"]
+
+    @property
+    def scored_pretrained(self) -> int:
+        """Images that the pretrained network scores: the training images too, to which methods are fitted."""
+        return self.scored + self.images["train"]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Measured costs of a step, and trainings at a time, of each kind that is to be trained."""
+
+    pretrain: StepCost | None
+    finetune: StepCost | None
+    pretrain_at_once: int
+    finetune_at_once: int
+
+
+def plan_splits(
+    recipes: Sequence[Recipe],
+    data_dir: Path | None,
+    data: dict[int, dict[str, Any]],
+    finetunes: Sequence[FinetuneConfig],
+    store: Store,
+    bf16: bool,
+) -> list[SplitPlan]:
+    """Look up in the storage what is done of each class split; `data` are their `prepare_inputs` by split index."""
+    return [plan_split(recipe, data_dir, data[recipe.data.split_index], finetunes, store, bf16) for recipe in recipes]
+
+
+def plan_split(
+    recipe: Recipe,
+    data_dir: Path | None,
+    data_inputs: dict[str, Any],
+    finetunes: Sequence[FinetuneConfig],
+    store: Store,
+    bf16: bool,
+) -> SplitPlan:
+    """Look up in the storage what of a split's work is done."""
+    folder = store.folder(PREPARE, prepare_key(data_inputs))
+    agree(store, [folder])
+    task = find(folder)
+    if task is None:
+        images = _expected_images(recipe, data_dir)
+        return SplitPlan(recipe, False, False, images, len(finetunes), tuple(finetunes))
+    images = read_json(task.path / "task.json")["counts"]
+    folder = plan_pretraining(recipe, task, store, bf16).folder
+    agree(store, [folder])
+    pretrained = find(folder)
+    if pretrained is None:
+        return SplitPlan(recipe, True, False, images, len(finetunes), tuple(finetunes))
+    trials = Base(recipe, task, pretrained).trials(finetunes, store, bf16)
+    agree(store, [trial.folder for trial in trials])
+    missing = tuple(trial.recipe.finetune for trial in trials if find(trial.folder) is None)
+    return SplitPlan(recipe, True, True, images, len(trials), missing)
+
+
+def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
+    """Images by role, as if classes had equally many."""
+    data = recipe.data
+    classes = count_classes(data.name, data_dir)
+    train = count_images(data.name, "train", data_dir) * data.num_known // classes
+    if has_own_validation(data.name, data_dir):
+        val = count_images(data.name, "val", data_dir) * data.num_known // classes
+    else:
+        val = round(data.val_fraction * train)
+        train -= val
+    test = sum(count_images(each, "test", data_dir) for each in (data.name, data.unknown) if each)
+    return {
+        "train": train,
+        "val": val,
+        "development": val if data.has_development else 0,
+        "test": test * (1 + len(data.outliers)),
+    }
+
+
+def costs_of(plans: Sequence[SplitPlan], cluster: Cluster, store: Store, bf16: bool) -> Costs:
+    """As `measure`, once it is known that the outcome fits on the disk. Raises ConfigError where it does not."""
+    costs = measure(plans, cluster, bf16)
+    check_disk(disk_needed(plans, costs), store)
+    return costs
+
+
+def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
+    """A few steps of each kind of training that is missing, on workers of the cluster.
+
+    Raises ClusterError where they do not fit into a worker's share of a GPU.
+    """
+    recipe = plans[0].recipe
+    # which weights a step begins from does not change what it costs, and not all machines may have the file
+    recipe = replace(recipe, network=replace(recipe.network, weights_file=""))
+    workers = {"pretrain": recipe.cluster.pretrain_workers, "finetune": recipe.cluster.num_workers}
+    wanted = {
+        "pretrain": sum(not plan.pretrained for plan in plans),
+        "finetune": sum(len(plan.missing) for plan in plans),
+    }
+    at_once = dict.fromkeys(workers, 1)
+    costs: dict[str, StepCost | None] = dict.fromkeys(workers)
+    for kind in (kind for kind, count in wanted.items() if count):  # of none the cluster is not asked: it starts Ray
+        at_once[kind] = max(1, min(cluster.concurrent_jobs(workers[kind]), wanted[kind]))
+        copies = min(at_once[kind] * workers[kind], 4)  # side by side, as the trainings will be
+        measured = cluster.on_workers(measure_step, (kind, to_json(recipe), bf16), copies)
+        costs[kind] = max(measured, key=lambda cost: cost.step_seconds)
+        _check_memory(recipe, kind, costs[kind])
+    return Costs(costs["pretrain"], costs["finetune"], at_once["pretrain"], at_once["finetune"])
+
+
+def _check_memory(recipe: Recipe, kind: str, cost: StepCost | None) -> None:
+    share = recipe.cluster.gpus_per_worker
+    if cost is None or not cost.device_total or share >= 1 or cost.device_bytes <= share * cost.device_total:
+        return
+    raise ClusterError(
+        f"cluster.gpus_per_worker {share:g} gives a worker {share * cost.device_total / 2**30:.1f} GiB of its GPU; "
+        f"a step of {kind} takes {cost.device_bytes / 2**30:.1f} GiB. Set cluster.gpus_per_worker to at least "
+        f"{cost.device_bytes / cost.device_total:.2f}, or lower {kind}.batch_size"
+    )
+
+
+def disk_needed(plans: Sequence[SplitPlan], costs: Costs) -> int:
+    """Bytes of the weights, logits, images and checkpoints that are missing; 0 where nothing is to be trained."""
+    cost = costs.finetune or costs.pretrain
+    if cost is None:
+        return 0
+    needed = 4 * cost.weight_bytes * max(costs.finetune_at_once, costs.pretrain_at_once)
+    for plan in plans:
+        logits = 8 * plan.recipe.data.num_known
+        needed += (cost.weight_bytes + logits * plan.scored) * len(plan.missing)
+        needed += (cost.weight_bytes + logits * plan.scored_pretrained) * (not plan.pretrained)
+        pixels = 0 if plan.recipe.data.streaming else 3 * plan.recipe.data.image_size**2
+        needed += pixels * sum(plan.images.values()) * (not plan.prepared)
+    return needed
+
+
+def check_disk(needed: int, store: Store) -> None:
+    """Raises ConfigError where what a plan needs would not fit on the disk."""
+    free = shutil.disk_usage(store.root).free
+    if needed > free:
+        raise ConfigError(
+            f"the storage {store.root} has {free / 2**30:.2f} GiB free, and the plan needs about "
+            f"{needed / 2**30:.2f} GiB; free some, or give another folder with {named_by(store)}"
+        )
+
+
+def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> float:
+    """Time of all that is missing, from the measured steps; reading data and starting Ray are not in it."""
+    total = 0.0
+    for plan in plans:
+        recipe, images = plan.recipe, plan.images["train"]
+        if costs.pretrain is not None and not plan.pretrained:
+            steps = recipe.pretrain.epochs * (images // recipe.pretrain.batch_size)
+            total += _training_seconds(costs.pretrain, steps, plan.scored_pretrained) / costs.pretrain_at_once
+        for tuned in plan.missing if costs.finetune is not None else ():
+            cost = costs.finetune
+            assert cost is not None
+            # a step's time goes with its images: the points of a space may differ in batch size
+            steps = round(tuned.epochs * images / recipe.finetune.batch_size)
+            total += _training_seconds(cost, steps, plan.scored) / costs.finetune_at_once
+    return total
+
+
+def _training_seconds(cost: StepCost, steps: int, scored: int) -> float:
+    return steps * cost.step_seconds + scored / cost.scored_per_second
+
+
+def plan_table(
+    title: str, plans: Sequence[SplitPlan], first: dict[str, str], each: str, cluster: dict[str, str]
+) -> Table:
+    """The plan as people read it before they say yes: `first` are rows above those of the splits, `each` says what the
+    fine-tunes of a split are, `cluster` are rows below."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None, title_style="bold")
+    trials, missing = sum(plan.trials for plan in plans), sum(len(plan.missing) for plan in plans)
+    family = plans[0].recipe.data.split_family
+    splits = ", ".join(str(plan.recipe.data.split_index) for plan in plans)
+    for name, text in first.items():
+        table.add_row(f"  {name}", text)
+    table.add_row("  class splits", f"{splits} of {family}" if family else splits)
+    table.add_row("  prepare", _done(len(plans), sum(not plan.prepared for plan in plans), "make"))
+    table.add_row("  pretrain", _done(len(plans), sum(not plan.pretrained for plan in plans), "train"))
+    table.add_row("  fine-tune", _done(trials, missing, "train"))
+    table.add_row("", f"{trials // len(plans)} a split: {each}")
+    for name, text in cluster.items():
+        table.add_row(f"  {name}", text)
+    return table
+
+
+def _done(total: int, missing: int, verb: str) -> str:
+    return f"{missing} to {verb}" + (f", {total - missing} found finished" if missing < total else "")
+
+
+def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
+    """Resources and time as rows of the plan."""
+    recipe = plans[0].recipe
+    cluster = recipe.cluster
+    lines = {}
+    kinds = (
+        ("pretrain", costs.pretrain, cluster.pretrain_workers, costs.pretrain_at_once),
+        ("fine-tune", costs.finetune, cluster.num_workers, costs.finetune_at_once),
+    )
+    gpus = f" and {cluster.gpus_per_worker:g} GPU" if cluster.uses_gpu else ""
+    for name, cost, workers, at_once in kinds:
+        if cost is None:
+            continue
+        memory = f", {cost.device_bytes / 2**30:.1f} GiB of the GPU" if cost.device_bytes else ""
+        lines[f"a {name}"] = (
+            f"{workers} worker(s) of {cluster.cpus_per_worker} CPU{gpus}, {at_once} at a time; "
+            f"{1000 * cost.step_seconds:.3g} ms a step, measured now{memory}"
+        )
+    lines["time"] = f"about {duration(seconds_left(plans, costs))}" if lines else "nothing to train"
+    if recipe.data.streaming and len(lines) > 1:
+        lines["time"] += ", without decoding the streamed images"
+    return lines

@@ -1,0 +1,180 @@
+"""`proser promote` and `proser rollback`: which version of a model is the champion, decided on the same images."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from pipelines.console import say
+from pipelines.reports.promotion_report import comparison_figure, comparison_table, decision_note, metrics_of
+from pipelines.tracking import decisions
+from pipelines.tracking.decisions import Decision, carry_out, holder
+from pipelines.tracking.models import Model, existing_versions, load, versions_of
+from pipelines.tracking.registry import CANDIDATE, CHAMPION
+from pipelines.tracking.server import connect, shown_uri, tracking_uri
+from proser_core.errors import ConfigError, TrackingError
+from proser_core.recognition.comparison import Comparison, compare
+from proser_core.recognition.holdout import Proxy
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.store.lock import alone_in
+
+TOLERANCE = 0.02
+LOCKS = Path("~/.cache/proser/locks")
+
+
+@dataclass(frozen=True)
+class PromoteRequest:
+    """Give `alias` to a version of a model: `version`, or empty for the candidate.
+
+    `tolerance` is how much of a metric, a fraction, may be lost with 95 % confidence; `force` promotes against
+    objections, and is recorded.
+    """
+
+    model: str = "proser"
+    version: str = ""
+    alias: str = CHAMPION
+    tolerance: float = TOLERANCE
+    force: bool = False
+
+    def check(self) -> None:
+        """Raises ConfigError for a tolerance that is no fraction, or an alias that MLflow does not take."""
+        if not 0 <= self.tolerance < 1:
+            raise ConfigError(f"--tolerance got {self.tolerance:g}; need a fraction of 0 or more below 1, such as 0.02")
+        if not decisions.ALIASES.fullmatch(self.alias):
+            raise ConfigError(f"--alias got {self.alias!r}; need letters, digits, - or _, and not `latest` or `v3`")
+
+
+def promote(request: PromoteRequest, console: Console) -> int:
+    """Compare, decide, record, and move the alias; the exit code is 1 where the candidate is refused.
+
+    Raises TrackingError where there is no such version, where the two cannot be compared, or where another
+    promotion comes in between.
+    """
+    request.check()
+    client = connect()
+    candidate = load(f"models:/{request.model}" + (f"/{request.version}" if request.version else f"@{CANDIDATE}"))
+    assert candidate.version is not None
+    with _alone(request.model):
+        before = holder(client, request.model, request.alias)
+        if before == candidate.version.number:
+            say(console, f"{candidate.title} is the {request.alias} already; nothing to do")
+            return 0
+        wanted = Decision(decisions.PROMOTED, request.model, request.alias, candidate.version.number, before)
+        if not before:
+            return _first(client, wanted, candidate, console)
+        champion = load(f"models:/{request.model}/{before}")
+        comparison = _compare(candidate, champion, request)
+        return _decide(client, wanted, candidate, champion, comparison, request, console)
+
+
+def rollback(model: str, alias: str, console: Console) -> int:
+    """Give the alias back to the version that had it before, further back each time.
+
+    A version that was deleted since is passed over. Raises TrackingError where no decision tells of a version before,
+    or all of them are gone.
+    """
+    client = connect()
+    existing_versions(client, model)
+    with _alone(model):
+        now = holder(client, model, alias)
+        earlier = decisions.holders_before(client, model, alias, now)
+        if not earlier:
+            raise TrackingError(
+                f"no decision tells which version of {model!r} was {alias} before {now or 'now'}; "
+                "`proser promote --version N --force` names one"
+            )
+        there = {version.number for version in versions_of(client, model)} - {now}
+        before = next((version for version in reversed(earlier) if version in there), "")
+        if not before:
+            raise TrackingError(
+                f"version {earlier[-1]} of {model!r}, the {alias} before, was deleted, and no earlier one is left; "
+                "promote another one"
+            )
+        decision = Decision(decisions.ROLLED_BACK, model, alias, before, now)
+        carry_out(client, decision, {}, f"# {decision.title}\n\nRolled back by hand.\n")
+    say(console, f"{model} version {before} is the {alias} again, in the place of version {now}")
+    return 0
+
+
+def _first(client: Any, decision: Decision, candidate: Model, console: Console) -> int:
+    carry_out(client, decision, {}, f"# {decision.title}\n\nNo version had the alias before.\n")
+    say(console, f"{candidate.title} is the {decision.alias} now; there was none before")
+    return 0
+
+
+def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comparison | None:
+    """None where the two saw different images, and force is to promote without. Raises TrackingError without force."""
+    ours, theirs = candidate.classifier, champion.classifier
+    if ours.holdout is not None and theirs.holdout is not None:
+        if ours.holdout.fingerprint == theirs.holdout.fingerprint:
+            bias = theirs.calibration.bias
+            proxies = _proxies(ours, theirs)
+            return compare(
+                ours.holdout, ours.calibration, theirs.holdout, bias, tolerance=request.tolerance, proxies=proxies
+            )
+        reason = "their validation and development images, or their classes, are not the same"
+    else:
+        reason = "one of them does not say what it made of its validation images"
+    if request.force:
+        return None
+    raise TrackingError(
+        f"{candidate.title} and {champion.title} cannot be compared: {reason}. Train both on the same class split, "
+        "images and seed, or promote it without a comparison with --force"
+    )
+
+
+def _proxies(ours: OpenSetClassifier, theirs: OpenSetClassifier) -> tuple[Proxy, Proxy] | None:
+    """Where both have one, of the same images: the same classes held out."""
+    if ours.proxy is None or theirs.proxy is None:
+        return None
+    same = ours.proxy.holdout.fingerprint == theirs.proxy.holdout.fingerprint
+    return (ours.proxy, theirs.proxy) if same else None
+
+
+def _decide(
+    client: Any,
+    wanted: Decision,
+    candidate: Model,
+    champion: Model,
+    comparison: Comparison | None,
+    request: PromoteRequest,
+    console: Console,
+) -> int:
+    objections = ["it could not be compared"] if comparison is None else comparison.objections
+    if objections:
+        wanted = replace(wanted, kind=decisions.FORCED if request.force else decisions.REFUSED)
+    figure = None
+    if comparison is not None:
+        console.print(comparison_table(comparison, candidate, champion))
+        figure = comparison_figure(comparison, candidate.title, champion.title)
+    note = decision_note(wanted, comparison, objections, candidate, champion)
+    run_id = carry_out(client, wanted, {} if comparison is None else metrics_of(comparison), note, figure)
+    for objection in objections:
+        say(console, f"objection: {objection}")
+    if wanted.kind == decisions.REFUSED:
+        say(console, f"refused: {champion.title} stays the {wanted.alias}; --force promotes all the same")
+    else:
+        say(console, f"{wanted.kind}: {candidate.title} is the {wanted.alias} now, in the place of {champion.title}")
+    say(console, f"recorded as run {run_id} of {shown_uri()}")
+    return 1 if wanted.kind == decisions.REFUSED else 0
+
+
+@contextmanager
+def _alone(model: str) -> Iterator[None]:
+    """One decision on a model at a time of this user on this machine; over others `carry_out` looks once more."""
+    folder = LOCKS.expanduser() / hashlib.sha256(f"{tracking_uri()}\0{model}".encode()).hexdigest()[:16]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a home that cannot be written
+        yield
+        return
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(alone_in(folder, f"a decision on the model {model!r}"))
+        except ConfigError as error:
+            raise TrackingError(f"another decision on the model {model!r} is being made here; wait for it") from error
+        yield

@@ -1,0 +1,149 @@
+"""A run that knows every class there is, as for images of your own: hyperparameters are chosen on a proxy, which is
+the same training with some classes held out as unknown; then all classes are trained on.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pipelines.workflow.context import RunContext
+from pipelines.workflow.run import finish, print_results, run_stages
+from pipelines.workflow.session import exit_code, marked, say_what_went_wrong
+from pipelines.workflow.stages.evaluate import CLASSIFIER, finetune_of, read_evaluation
+from pipelines.workflow.stages.finetune import finetunes_of, points_of
+from pipelines.workflow.stages.prepare import made_task
+from proser_core.config import FinetuneConfig, Recipe
+from proser_core.data.splits.class_split import draw_split
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError, DataError
+from proser_core.jobs.spec import PROSER
+from proser_core.recognition.holdout import Proxy
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+HELD_OUT = 0.2
+"""Share of the classes that chooses, and as many again that only report; at least one, where two stay known."""
+OpenContext = Callable[..., RunContext]
+
+
+def choose_and_refit(recipe: Recipe, num_classes: int, open_context: OpenContext, started: float) -> int:
+    """Run the proxy's stages, then those of the refit; the exit code is 1 where a trial failed or tracking was lost.
+
+    `open_context` takes a recipe and `pretrained_file`. All images are read before anything is trained. Raises
+    DataError for fewer than two classes.
+    """
+    refit, code = refit_of(recipe, num_classes, recipe.finetune), 0
+    points_of(recipe, recipe.space)  # a space that is none is refused before the images are read
+    context = open_context(refit, pretrained_file=None, keyed_by=recipe)
+    context.track(context.parent.start)
+    with marked(context):
+        task = OpenSetTask.load(made_task(refit, context).path)
+        _say_classes(context, task)
+        proxy_recipe = proxy_of(recipe, num_classes)
+        if proxy_recipe is None:
+            refit = with_batches(refit, len(task.train))
+            context.say("  of 2 classes none can be held out, so the recipe's own fine-tune is taken as it is")
+        else:
+            split = draw_split(proxy_recipe.data, num_classes)
+            size = int(np.isin(task.train.targets, split.known).sum())
+            proxy_recipe, refit = (with_batches(each, size) for each in (proxy_recipe, refit))
+            chosen = _choose(proxy_recipe, task.class_names, open_context)
+            refit, code = replace(refit, finetune=chosen.finetune), exit_code(chosen.context)
+            context.proxy = chosen.proxy
+            context.say(f"all {num_classes} classes, with what the proxy chose: {chosen.name}")
+        context.finetunes = finetunes_of(refit, [])
+    return max(code, finish(refit, context, started))
+
+
+def proxy_of(recipe: Recipe, num_classes: int) -> Recipe | None:
+    """The recipe with classes held out, or None where there are too few."""
+    if num_classes == 2:
+        return None
+    held_out = min(max(1, round(HELD_OUT * num_classes)), num_classes - 2)
+    reported = min(held_out, num_classes - 2 - held_out)
+    data = replace(
+        recipe.data,
+        num_known=num_classes - held_out - reported,
+        unknown_settings=(reported,) if reported else (),
+        development=f"held-out-{held_out}",
+    )
+    return replace(recipe, name=f"{recipe.name}-proxy", data=data)
+
+
+def refit_of(recipe: Recipe, num_classes: int, tuned: FinetuneConfig) -> Recipe:
+    """The recipe on all classes with one fine-tune. Raises DataError for fewer than two classes."""
+    if num_classes < 2:
+        raise DataError(
+            f"{recipe.data.name} has {num_classes} class(es); need 2 or more to tell apart. Add a folder of images for "
+            "each further class"
+        )
+    return replace(recipe, data=replace(recipe.data, num_known=num_classes), finetune=tuned, space="")
+
+
+def with_batches(recipe: Recipe, size: int) -> Recipe:
+    """The recipe with batches of `size` training images at most, which its workers can share.
+
+    Raises ConfigError where there are fewer images than workers need.
+    """
+    parts = math.lcm(2 * recipe.cluster.num_workers, recipe.cluster.pretrain_workers)
+    if size < parts:
+        raise ConfigError(
+            f"{recipe.name} has {size} training images, and its workers need {parts} for a batch; add images, or lower "
+            "cluster.num_workers and cluster.pretrain_workers"
+        )
+    largest = size // parts * parts
+    pretrain, finetune = recipe.pretrain, recipe.finetune
+    return replace(
+        recipe,
+        pretrain=replace(pretrain, batch_size=min(pretrain.batch_size, largest)),
+        finetune=replace(finetune, batch_size=min(finetune.batch_size, largest)),
+    )
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What the proxy says of the training, the fine-tune that it chose, with its name, and its context."""
+
+    proxy: Proxy
+    finetune: FinetuneConfig
+    name: str
+    context: RunContext
+
+
+def _choose(recipe: Recipe, class_names: tuple[str, ...], open_context: OpenContext) -> _Chosen:
+    """Run the proxy; `class_names` are those of all classes by number."""
+    context = open_context(recipe, pretrained_file=None)
+    split = draw_split(recipe.data, len(class_names))
+    chose, reported = (tuple(class_names[number] for number in ids) for ids in (split.development, split.unknown))
+    context.say(
+        f"proxy: {split.num_known} classes are known; {_listed(chose)} held out to choose by"
+        + (f", {_listed(reported)} to test by" if reported else "")
+        + f"; batches of {recipe.pretrain.batch_size} and {recipe.finetune.batch_size}"
+    )
+    results = run_stages(recipe, context, "reported")
+    print_results(recipe, context, results)
+    context.say(f"Figures and tables of the proxy: {results['reported'].path}")
+    say_what_went_wrong(context)
+    context.say("")
+    classifier = OpenSetClassifier.load(results["evaluated"].path / CLASSIFIER)
+    evaluation = read_evaluation(results["evaluated"])
+    assert classifier.holdout is not None
+    measured = evaluation["methods"][PROSER]["flat"]
+    proxy = Proxy(classifier.holdout, classifier.calibration.bias, measured, chose, reported)
+    selected = evaluation["selected"]
+    return _Chosen(proxy, finetune_of(selected), selected["name"], context)
+
+
+def _say_classes(context: RunContext, task: OpenSetTask) -> None:
+    """What was found, so that folders that are no classes are noticed."""
+    targets = np.concatenate([part.targets for part in (task.train, task.val, task.test)])
+    counts = np.bincount(targets, minlength=task.num_known)
+    found = (f"{name} ({count})" for name, count in zip(task.class_names, counts, strict=True))
+    context.say(f"{task.num_known} classes, with their images: {_listed(tuple(found))}")
+
+
+def _listed(names: tuple[str, ...], most: int = 12) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,140 @@
+"""Stage pretrain: the closed-set networks, trained by DDP workers or brought by the user."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.progress import Tracker, watching
+from pipelines.storage.mirror import agree, holds, watch
+from pipelines.workflow.context import RunContext
+from proser_core.config import Recipe
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError, TrainingError
+from proser_core.jobs import spec
+from proser_core.jobs.trials import WORKER, pretrain_job
+from proser_core.networks.nets import make_closed_set_net
+from proser_core.networks.weights import load_weights
+from proser_core.recognition.logits import load_logits
+from proser_core.store.code_version import code_version
+from proser_core.store.files import sha256_of
+from proser_core.store.store import Artefact, Store, find
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """The closed-set training of one class split; `own` is a user's checkpoint or an empty string."""
+
+    recipe: Recipe
+    task: Artefact
+    inputs: dict[str, Any]
+    folder: Path
+    own: str
+
+    def job(self, bf16: bool) -> spec.Job:
+        """What the workers are to do."""
+        return pretrain_job(self.recipe, self.task, self.folder, bf16, self.own, self.inputs)
+
+    def epochs(self) -> list[dict[str, float]]:
+        """Metrics of the epochs so far."""
+        return spec.read_epochs(self.folder)
+
+
+def check_weights(recipe: Recipe, path: Path) -> None:
+    """Raises CheckpointError, before any worker starts, for weights that do not fit the network, ConfigError where no
+    fine-tune would begin from them."""
+    if recipe.finetune.start == "scratch":
+        raise ConfigError(
+            f"--pretrained got {path}, and finetune.start is scratch: no training would begin from it. "
+            "Give a recipe that fine-tunes, such as cifar100-cpu-finetune"
+        )
+    net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
+    load_weights(net, path)
+
+
+def plan_pretraining(recipe: Recipe, task: Artefact, store: Store, bf16: bool, own: Path | None = None) -> Pretraining:
+    """What the pretraining on a task comes to, and where its outcome is or will be."""
+    digest = sha256_of(own) if own else ""
+    inputs = spec.job_inputs("pretrain", recipe, task, digest, bf16, code_version(WORKER))
+    folder = store.folder(spec.PRETRAIN, inputs)
+    return Pretraining(recipe, task, inputs, folder, str(own.resolve()) if own else "")
+
+
+def pretrain(recipes: Sequence[Recipe], tasks: Sequence[Artefact], context: RunContext) -> list[Artefact]:
+    """Weights and logits of each class split: found, or trained now, side by side where the cluster has room.
+
+    Raises TrainingError where one fails, after the others have ended.
+    """
+    plans = [
+        plan_pretraining(recipe, task, context.store, context.bf16, context.pretrained_file)
+        for recipe, task in zip(recipes, tasks, strict=True)
+    ]
+    agree(context.store, [plan.folder for plan in plans])
+    missing = [plan for plan in plans if find(plan.folder) is None]
+    if missing and context.trains:
+        with context.stage(spec.PRETRAIN):
+            _train(missing, context)
+    for plan in plans:
+        context.track(lambda plan=plan: context.parent.curve(_curve(plan, context), plan.epochs()))  # type: ignore[misc]
+    return [_found(plan) for plan in plans]
+
+
+def _train(plans: list[Pretraining], context: RunContext) -> None:
+    folders = [plan.folder for plan in plans]
+    watch(context.store, folders)
+    for plan in plans:
+        if holds(context.store, plan.folder / spec.STATE):
+            done = f"epoch {len(plan.epochs())} of {plan.recipe.pretrain.epochs}"
+            context.say(f"  {_split(plan, context)}going on after {done}")
+    total = sum(plan.recipe.pretrain.epochs for plan in plans)
+    progress = Tracker(context.console, spec.PRETRAIN, total, "epochs")
+    workers = 1 if context.pretrained_file else plans[0].recipe.cluster.pretrain_workers
+
+    def poll() -> None:
+        watch(context.store, folders)
+        context.watch_cluster(workers)
+        epochs = [plan.epochs() for plan in plans]
+        accuracies = [rows[-1]["train/accuracy"] for rows in epochs if rows]
+        mean = sum(accuracies) / max(len(accuracies), 1)
+        progress.update(sum(map(len, epochs)), f"training accuracy {mean:.3f}" if accuracies else "")
+        for plan, rows in zip(plans, epochs, strict=True):
+            context.parent.curve(_curve(plan, context), rows)
+
+    try:
+        with watching(poll, context.watch_failed):
+            context.cluster.run_jobs([plan.job(context.bf16) for plan in plans], workers, spec.PRETRAIN)
+    finally:
+        progress.close()
+    for plan in plans:
+        _say_accuracy(context, OpenSetTask.load(plan.task.path), _found(plan).path, _split(plan, context))
+
+
+def _found(plan: Pretraining) -> Artefact:
+    artefact = find(plan.folder)
+    if artefact is None:
+        failure = plan.folder / spec.FAILURE
+        reason = failure.read_text() if failure.is_file() else "its workers ended without a word; see Ray's logs"
+        raise TrainingError(f"pretraining of class split {plan.recipe.data.split_index} failed: {reason}")
+    return artefact
+
+
+def _split(plan: Pretraining, context: RunContext) -> str:
+    """What a line begins with where there are several class splits."""
+    return f"class split {plan.recipe.data.split_index}: " if len(context.data_inputs) > 1 else ""
+
+
+def _curve(plan: Pretraining, context: RunContext) -> str:
+    """Where a pretraining's metrics stand in the parent run."""
+    several = len(context.data_inputs) > 1
+    return f"{spec.PRETRAIN}/split_{plan.recipe.data.split_index}" if several else spec.PRETRAIN
+
+
+def _say_accuracy(context: RunContext, task: OpenSetTask, folder: Path, split: str) -> None:
+    predictions = load_logits(folder / spec.LOGITS)["val"].known_predictions()
+    accuracy = float((predictions == task.val.targets).mean())
+    context.say(f"  {split}closed-set accuracy on validation images: {100 * accuracy:.1f} %")
+    if accuracy < 2 / task.num_known:
+        context.say(
+            "  that is near chance. For a checkpoint of your own: the order of its classes must be that of "
+            f"class_split.json, and it must have been trained with mean {task.mean} and standard deviation {task.std}"
+        )

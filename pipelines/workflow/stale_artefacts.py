@@ -1,0 +1,122 @@
+"""What a storage holds that no run will ask for again, told by its name, its age and the code in its key."""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pipelines.cluster.cluster import RAY_FOLDER
+from proser_core.jobs.preparing import ENCODED
+from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
+from proser_core.jobs.trials import WORKER
+from proser_core.store.code_version import code_version
+from proser_core.store.files import read_json
+from proser_core.store.store import KEY_PATTERN, MANIFEST
+
+DAY = 86_400
+UNFINISHED, LEFT_BY_RAY, OUTDATED = "unfinished", "left by Ray", "of other code"
+ARTEFACT = re.compile(KEY_PATTERN)
+COPY = re.compile(rf"\.{KEY_PATTERN}\.\d+")  # of an artefact, as `adopt` writes it before it takes its place
+RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|(pretrain-|finetune-)?{KEY_PATTERN}(-[01])?")
+"""As pretrainings at a time, trainings by several workers and sweeps name what Ray writes to."""
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A folder that may go, and why."""
+
+    path: Path
+    reason: str
+
+    @property
+    def stage(self) -> str:
+        """The folder of the storage that it lies in."""
+        return self.path.parent.name
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
+
+
+def leftovers(root: Path, older_than: float, outdated: bool) -> Iterator[Leftover]:
+    """Folders that nothing was written to for `older_than` days: unfinished work, and what Ray left.
+
+    With `outdated`, also finished work of other code than this, which is never found again. A folder that no run
+    would name like that is not ours.
+    """
+    before = time.time() - older_than * DAY
+    for stage, current in CODES.items():
+        codes = current() if outdated else []
+        for folder in _folders(root / stage, ARTEFACT, COPY):
+            if _last_change(folder) > before:
+                continue
+            if COPY.fullmatch(folder.name) or not (folder / MANIFEST).is_file():
+                yield Leftover(folder, UNFINISHED)
+            elif outdated and _code(folder) not in codes:
+                yield Leftover(folder, OUTDATED)
+    for folder in _folders(root / RAY_FOLDER, RAY_EXPERIMENT):
+        if _last_change(folder) <= before:
+            yield Leftover(folder, LEFT_BY_RAY)
+
+
+def is_storage(root: Path) -> bool:
+    """Whether a folder holds work of runs, or nothing but hidden files and empty folders, as one that was emptied."""
+    if any(_folders(root / stage, ARTEFACT) for stage in CODES):
+        return True
+    return all(path.is_dir() or path.name.startswith(".") for path in root.rglob("*"))
+
+
+def _folders(place: Path, *patterns: re.Pattern[str]) -> list[Path]:
+    """Those of these names, in order. A link is not followed: what it leads to is not the storage's."""
+    named = (path for path in place.glob("*") if any(pattern.fullmatch(path.name) for pattern in patterns))
+    return sorted(path for path in named if path.is_dir() and not path.is_symlink())
+
+
+def _code_of(*modules: str) -> Callable[[], list[Any]]:
+    return lambda: [code_version(module) for module in modules]
+
+
+def _code_of_pages() -> list[Any]:
+    from pipelines.reports.page import template_digests
+
+    modules = ("pipelines.reproduction.report", "pipelines.reproduction.paper_figures.page")
+    return [[code_version(module), *template_digests()] for module in modules]
+
+
+def _code_of_methods() -> list[Any]:
+    """Of those that train a network of their own."""
+    from proser_core.baselines import METHODS
+
+    return [code_version(method.train.__module__) for method in METHODS.values() if method.train is not None]
+
+
+CODES: dict[str, Callable[[], list[Any]]] = {
+    ENCODED: _code_of("proser_core.data.readers.parquet"),
+    PREPARE: _code_of("proser_core.jobs.preparing"),
+    PRETRAIN: _code_of(WORKER),
+    TRIALS: _code_of(WORKER),
+    "methods": _code_of_methods,
+    "sweep": _code_of("pipelines.workflow.stages.finetune"),
+    "evaluate": _code_of("pipelines.workflow.stages.evaluate"),
+    "report": _code_of("pipelines.workflow.stages.report", "pipelines.workflow.stages.sweep_report"),
+    "compare": _code_of("pipelines.reproduction.comparing"),
+    "reproduction": _code_of_pages,
+    "figures": _code_of("pipelines.reproduction.paper_figures.stage"),
+}
+"""Folders of a storage, and what stands for this code in the keys of their artefacts."""
+
+
+def _code(folder: Path) -> Any:
+    """What stands for the code in a finished folder's key; None where its manifest cannot be read."""
+    try:
+        return read_json(folder / MANIFEST)["inputs"]["code"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _last_change(folder: Path) -> float:
+    return max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))

@@ -1,0 +1,1 @@
+"""Batches of training images: order, crops, flips, RandAugment."""

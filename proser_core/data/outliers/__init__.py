@@ -1,0 +1,1 @@
+"""Outlier sets: test images of no class at all."""

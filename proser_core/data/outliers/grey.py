@@ -1,0 +1,99 @@
+"""Outlier sets for MNIST: Omniglot, noise, and MNIST's test images over noise.
+
+All are made at MNIST's own 28 pixels in one shade over the three channels, and brought to another size as MNIST is:
+neither polarity, colour nor sharpness gives them away.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from proser_core.data.catalogue import SOURCES, find_layout, fingerprints, load_images
+from proser_core.data.image_sets import decode_square, to_rgb_square
+from proser_core.data.readers import parquet
+from proser_core.data.readers.places import (
+    Encoded,
+    Place,
+    decoded,
+    fingerprints_below,
+    fingerprints_of,
+    in_files,
+    in_rows,
+)
+from proser_core.errors import DataError
+from proser_core.rng import keyed_generator
+
+MNIST_SIZE = 28
+OMNIGLOT_FOLDER = Path("omniglot-py/images_evaluation")
+OMNIGLOT_SIZE = 105
+NUM_OMNIGLOT = 13_180
+OMNIGLOT = f"omniglot/test-*.parquet, or torchvision's {OMNIGLOT_FOLDER}/ALPHABET/CHARACTER/*.png"
+OMNIGLOT_ORIGIN = "github.com/brendenlake/omniglot (python/images_evaluation.zip), 6 MB, MIT licence"
+
+
+def find_omniglot(data_dir: Path | None) -> Place | None:
+    """The evaluation part, 20 alphabets, which is `test` in Parquet."""
+    if data_dir is None:
+        return None
+    shards = parquet.find_shards(data_dir / "omniglot", "test")
+    if shards:
+        read = partial(_omniglot, partial(in_rows, shards), data_dir / "omniglot")
+        return Place("parquet", read, partial(fingerprints_of, shards), NUM_OMNIGLOT)
+    folder = data_dir / OMNIGLOT_FOLDER
+    if folder.is_dir():
+        read = partial(_omniglot, partial(in_files, folder), folder)
+        return Place("torchvision", read, partial(fingerprints_below, folder), NUM_OMNIGLOT)
+    return None
+
+
+def find_noise(_: Path | None) -> Place:
+    """Every pixel drawn by itself, evenly over all shades (the paper's Noise)."""
+    return Place("generated", lambda rows, size: _squares(_noise(rows), size), list)
+
+
+def find_mnist_noise(data_dir: Path | None) -> Place | None:
+    """MNIST's test images over the paper's Noise: white ink, which covers as much as it is bright."""
+    mnist = SOURCES["mnist"]
+    if not find_layout(mnist, data_dir):
+        return None
+    count = mnist.counts["test"]
+    return Place("generated", partial(_mnist_noise, data_dir), lambda: fingerprints("mnist", data_dir), count)
+
+
+def _noise(rows: np.ndarray) -> np.ndarray:
+    """uint8[n, 28, 28]; each row is drawn by itself."""
+    shape = (MNIST_SIZE, MNIST_SIZE)
+    drawn = [keyed_generator(0, "outliers noise", int(row)).integers(0, 256, shape, np.uint8) for row in rows]
+    return np.stack(drawn) if drawn else np.zeros((0, *shape), np.uint8)
+
+
+def _mnist_noise(data_dir: Path | None, rows: np.ndarray, size: int) -> np.ndarray:
+    digits = load_images("mnist", "test", data_dir, size=MNIST_SIZE).images
+    assert isinstance(digits, np.ndarray)
+    ink = digits[rows, :, :, 0] / 255
+    over = 255 * ink + (1 - ink) * _noise(rows)
+    return _squares(np.round(over).astype(np.uint8), size)
+
+
+def _squares(grey: np.ndarray, size: int) -> np.ndarray:
+    return decoded(lambda row: to_rgb_square(Image.fromarray(grey[row]), size), len(grey), size)
+
+
+def _omniglot(read: Callable[[], Encoded], where: Path, rows: np.ndarray, size: int) -> np.ndarray:
+    """Inverted, because Omniglot is black on white and MNIST white on black."""
+    encoded = read()
+    if encoded.count != NUM_OMNIGLOT:
+        raise DataError(
+            f"{where} has {encoded.count} images; the evaluation part of Omniglot has {NUM_OMNIGLOT}. Fetch it again"
+        )
+
+    def decode(position: int) -> np.ndarray:
+        content, name = encoded.content(int(rows[position]))
+        grey = Image.fromarray(decode_square(content, OMNIGLOT_SIZE, name)).convert("L")
+        small = ImageOps.invert(grey).resize((MNIST_SIZE, MNIST_SIZE), Image.Resampling.BICUBIC)
+        return to_rgb_square(small, size)
+
+    return decoded(decode, len(rows), size)

@@ -1,0 +1,146 @@
+"""ODIN's outlier sets for CIFAR10 (Liang et al. 2018): test images of Tiny-ImageNet and LSUN, cropped or resized to 32.
+
+Its released folders hold 10,000 images each, below `test/` or wherever in them, or in Parquet files as on the Hugging
+Face Hub. Those of the crops have 36 pixels (as its code notes); the field takes their middle 32 (`CenterCrop(32)`), and
+so do we.
+
+Where a folder is missing, the set is made again from what ODIN made it of: unlabelled test images of Tiny-ImageNet, or
+those of LSUN, which have any size. ODIN's own crops and its way of resizing are not published, so this is another draw:
+it says so.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from proser_core.data.catalogue import SOURCES
+from proser_core.data.image_sets import opened_image, to_rgb_square
+from proser_core.data.readers.parquet import find_shards
+from proser_core.data.readers.places import (
+    Find,
+    Fingerprints,
+    Place,
+    decoded,
+    fingerprints_below,
+    fingerprints_of,
+    in_files,
+    in_rows,
+)
+from proser_core.data.readers.tiny_imagenet import FOLDER as TINY
+from proser_core.errors import DataError
+from proser_core.rng import keyed_generator
+
+SIZE = 32  # of CIFAR10's images
+COUNT = 10_000
+PIXELS = {"crop": 36, "resize": SIZE}  # of ODIN's own images
+Cut = Callable[[Image.Image, int], Image.Image]  # of the image at a row, what is brought to the asked size
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Images of which ODIN made a crop and a resize, and from which we make them again."""
+
+    folder: str
+    origin: str
+
+    def note(self, way: str) -> str:
+        """What a reader of results must know of a set that was made again."""
+        done = {
+            "crop": f"a random crop of {SIZE} pixels from each of {self.folder}",
+            "resize": f"those of {self.folder}, resampled to {SIZE} pixels with antialiasing",
+        }
+        return f"re-created, not ODIN's own images: {done[way]}"
+
+
+RAW = {
+    "imagenet": Raw(f"{TINY}/test/images", SOURCES["tiny-imagenet"].origin),
+    "lsun": Raw(
+        "lsun-test",
+        "dl.yf.io/lsun/scenes/test_lmdb.zip, 172 MB, no licence stated; docs/data-sets.md writes them to files",
+    ),
+}
+
+
+def needs(folder: str, raw: Raw) -> str:
+    """What a set is read from, for people."""
+    return f"ODIN's {folder}/ with {COUNT:,} images, loose or in *.parquet, or {raw.folder}/ with as many raw ones"
+
+
+def origin(way: str, raw: Raw) -> str:
+    """Where ODIN's folder and the raw images are to be had, with size and licence."""
+    pixels = PIXELS[way]
+    megabytes = round(COUNT * pixels * pixels * 3 / 1e6)
+    return (
+        f"github.com/facebookresearch/odin, {COUNT:,} images of {pixels} x {pixels}, some {megabytes} MB before "
+        f"compression, no licence stated; the raw ones at {raw.origin}"
+    )
+
+
+def finder(name: str, folder: str, way: str, raw: Raw) -> Find:
+    """Of the set `name` in ODIN's `folder`, or else in that of the raw images; `way` is crop or resize."""
+    return partial(_find, name, folder, way, raw)
+
+
+def _find(name: str, folder: str, way: str, raw: Raw, data_dir: Path | None) -> Place | None:
+    if data_dir is None:
+        return None
+    released, source = data_dir / folder, data_dir / raw.folder
+    if released.is_dir():
+        read = partial(_read, released, _middle if way == "crop" else _whole)
+        return Place("ODIN's folder", read, partial(_fingerprints, released), COUNT)
+    if source.is_dir():
+        read = partial(_read, source, _random(name) if way == "crop" else _resized)
+        return Place("re-created", read, partial(_fingerprints, source), COUNT, raw.note(way))
+    return None
+
+
+def _fingerprints(folder: Path) -> Fingerprints:
+    shards = find_shards(folder, "")
+    return fingerprints_of(shards) if shards else fingerprints_below(folder)
+
+
+def _read(folder: Path, cut: Cut, rows: np.ndarray, size: int) -> np.ndarray:
+    shards = find_shards(folder, "")
+    encoded = in_rows(shards) if shards else in_files(folder)
+    if encoded.count != COUNT:
+        raise DataError(f"{folder} holds {encoded.count} images; need {COUNT:,}. Unpack or export them again")
+
+    def decode(position: int) -> np.ndarray:
+        content, name = encoded.content(int(rows[position]))
+        with opened_image(content, name) as image:
+            if min(image.size) < SIZE:
+                raise DataError(f"{name} has {image.width} x {image.height} pixels; need {SIZE} or more")
+            return to_rgb_square(cut(image, int(rows[position])), size)
+
+    return decoded(decode, len(rows), size)
+
+
+def _whole(image: Image.Image, _: int) -> Image.Image:
+    return image
+
+
+def _middle(image: Image.Image, _: int) -> Image.Image:
+    return _crop(image, (image.width - SIZE) // 2, (image.height - SIZE) // 2)
+
+
+def _resized(image: Image.Image, _: int) -> Image.Image:
+    return Image.fromarray(to_rgb_square(image, SIZE))
+
+
+def _random(name: str) -> Cut:
+    """One crop for each image, whichever of them are drawn."""
+    corners = keyed_generator(0, f"outliers {name} corners").random((COUNT, 2))
+
+    def cut(image: Image.Image, row: int) -> Image.Image:
+        left, top = (corners[row] * (image.width - SIZE + 1, image.height - SIZE + 1)).astype(int)
+        return _crop(image, int(left), int(top))
+
+    return cut
+
+
+def _crop(image: Image.Image, left: int, top: int) -> Image.Image:
+    return image.crop((left, top, left + SIZE, top + SIZE))

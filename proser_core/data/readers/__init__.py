@@ -1,0 +1,1 @@
+"""Readers of data sets and image files, one file a layout."""

@@ -1,0 +1,185 @@
+"""Images to be classified, wherever they lie: files, folders, patterns such as 'photos/*.jpg', and Parquet files.
+
+They are read piece by piece, so that memory does not grow with their number; one that cannot be decoded is named
+and left out.
+"""
+
+import glob
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from proser_core.data.image_sets import decode_square
+from proser_core.data.readers.image_folders import ENDINGS, files_below
+from proser_core.data.readers.parquet import count_rows, encoded_rows, has_images
+from proser_core.errors import DamagedFileError, DataError
+
+PIECE = 256  # images that are read and classified at a time
+PATTERN = "*?["
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Image files, or one Parquet file: what one process reads at a time."""
+
+    files: tuple[str, ...]
+    is_parquet: bool = False
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An image that was left out, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Images uint8[n, size, size, 3] with their names, a path or PATH, row R; and those that were left out."""
+
+    names: list[str]
+    images: np.ndarray
+    failures: list[Failure] = field(default_factory=list)
+
+
+Content = bytes | Path | Failure | None  # of an image: encoded, in a file of its own, left out already, or missing
+
+
+@dataclass
+class Found:
+    """What a walk over paths came by that is no image, by its ending or its columns.
+
+    `outputs` are absolute paths that are about to be written, perhaps below the very folder that is read.
+    """
+
+    outputs: frozenset[str] = frozenset()
+    others: int = 0
+    first_other: str = ""
+
+    def skip(self, path: str) -> None:
+        """Count a file that is left alone."""
+        self.others += 1
+        self.first_other = self.first_other or path
+
+
+def absolute(*paths: Path | None) -> frozenset[str]:
+    """Those of the paths that were given, as `Found.outputs` has them."""
+    return frozenset(os.path.abspath(path) for path in paths if path is not None)
+
+
+def check_paths(paths: Sequence[str], found: Found | None = None) -> None:
+    """Raises DataError for a path that is not there, a folder or a pattern without an image."""
+    if not paths:
+        raise DataError("no image was given; name files, folders, patterns such as 'photos/*.jpg', or Parquet files")
+    for path in paths:
+        if not Path(path).exists() and not any(sign in path for sign in PATTERN):
+            raise DataError(f"{path} is not there; need a file, a folder, a pattern, or a Parquet file of images")
+        if next(pieces([path], replace(found or Found())), None) is None:
+            kind = "holds" if Path(path).is_dir() else "matches"
+            raise DataError(f"{path} {kind} no image ({', '.join(ENDINGS)}) and no Parquet file; give another path")
+
+
+def pieces(paths: Iterable[str], found: Found | None = None, length: int = PIECE) -> Iterator[Piece]:
+    """All images below the paths, in the order of the paths and then of their names; `found` counts other files.
+
+    A file that is named itself is taken whatever its ending. Raises DataError for a folder that cannot be read.
+    """
+    found = found or Found()
+    pictures: list[str] = []
+    for path, named in itertools.chain.from_iterable(_files(path) for path in paths):
+        if os.path.abspath(path) in found.outputs:
+            continue
+        if path.lower().endswith(".parquet"):
+            if not named and not has_images(Path(path)):
+                found.skip(path)
+                continue
+            if pictures:  # in the order in which they were found
+                yield Piece(tuple(pictures))
+                pictures = []
+            yield Piece((path,), is_parquet=True)
+        elif named or path.lower().endswith(ENDINGS):
+            pictures.append(path)
+        else:
+            found.skip(path)
+        if len(pictures) == length:
+            yield Piece(tuple(pictures))
+            pictures = []
+    if pictures:
+        yield Piece(tuple(pictures))
+
+
+def decoded(piece: Piece, size: int, pool: ThreadPoolExecutor, length: int = PIECE) -> Iterator[Decoded]:
+    """The images of a piece, up to `length` at a time, decoded by the pool's threads.
+
+    Raises DataError for a Parquet file without a column of images; what is damaged is a Failure.
+    """
+    encoded: Iterator[tuple[str, Content]] = (
+        _rows(piece) if piece.is_parquet else ((path, Path(path)) for path in piece.files)
+    )
+    while chunk := list(itertools.islice(encoded, length)):
+        names, images, failures = [], [], []
+        for (name, _), image in zip(chunk, pool.map(lambda each: _decode(each[0], each[1], size), chunk), strict=True):
+            if isinstance(image, Failure):
+                failures.append(image)
+            else:
+                names.append(name)
+                images.append(image)
+        yield Decoded(names, np.stack(images) if images else np.zeros((0, size, size, 3), np.uint8), failures)
+
+
+def count_images(paths: Iterable[str], found: Found | None = None) -> int:
+    """Images below the paths, those too that cannot be decoded. Raises DataError where there is none."""
+    found = replace(found or Found())
+    count = sum(_count(piece) for piece in pieces(paths, found))
+    if not count:
+        raise DataError("the Parquet files that were given have no row; give files with images")
+    return count
+
+
+def _files(path: str) -> Iterator[tuple[str, bool]]:
+    """Files below a path, and whether it is the path itself."""
+    if Path(path).is_dir():
+        for entry in files_below(path):
+            yield entry.path, False
+    elif Path(path).exists():
+        yield path, True
+    else:
+        for match in sorted(glob.iglob(path, recursive=True)):
+            if not Path(match).is_dir():
+                yield match, False
+
+
+def _count(piece: Piece) -> int:
+    try:
+        return count_rows(Path(piece.files[0])) if piece.is_parquet else len(piece.files)
+    except DamagedFileError:
+        return 1  # as it is left out
+
+
+def _rows(piece: Piece) -> Iterator[tuple[str, bytes | Failure | None]]:
+    (path,) = piece.files
+    row = -1
+    try:
+        for row, content in enumerate(encoded_rows(Path(path))):
+            yield f"{path}, row {row}", content
+    except DamagedFileError as error:
+        reason = str(error) if row < 0 else f"{error}; its rows from {row + 1} on are left out"
+        yield path, Failure(path, reason)
+
+
+def _decode(name: str, content: Content, size: int) -> np.ndarray | Failure:
+    """A file is read here, by a thread of the pool: files that wait are not in memory."""
+    if isinstance(content, Failure):
+        return content
+    try:
+        return decode_square(content.read_bytes() if isinstance(content, Path) else content, size, name)
+    except DataError as error:
+        return Failure(name, str(error))
+    except OSError as error:
+        return Failure(name, f"{name} cannot be read ({error.strerror})")

@@ -1,0 +1,124 @@
+"""Reader of Tiny-ImageNet in its published layout: 200 classes of 64x64 JPEG files, some of them grey.
+
+    tiny-imagenet-200/wnids.txt, words.txt
+    tiny-imagenet-200/train/WNID/images/*.JPEG
+    tiny-imagenet-200/val/images/*.JPEG, val/val_annotations.txt     used as test: they are labelled
+    tiny-imagenet-200/test/images/*.JPEG                             without labels; see odin.py
+
+Classes are numbered by their sorted WNIDs, as torchvision's ImageFolder numbers them.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+
+from proser_core.data.image_sets import ImageSet, decode_square
+from proser_core.data.readers.places import (
+    Fingerprints,
+    decoded,
+    file_content,
+    files_fingerprint,
+    folders_fingerprint,
+    image_paths,
+)
+from proser_core.errors import DataError
+
+FOLDER = "tiny-imagenet-200"
+ANNOTATIONS = "val/val_annotations.txt"
+PARTS = ("train", "val")
+NEEDS = f"{FOLDER}/ with wnids.txt, words.txt, train/WNID/images/ and {ANNOTATIONS}"
+
+
+def is_present(root: Path) -> bool:
+    """Whether the root holds the unpacked data set."""
+    return (root / FOLDER / "train").is_dir()
+
+
+def read(
+    root: Path,
+    part: str,
+    *,
+    size: int,
+    classes: Collection[int] | None = None,
+    count: int | None = None,
+) -> ImageSet:
+    """Decode the images of `classes` (default: all) with all cores, leaving the others undecoded.
+
+    Raises DataError for a missing file, an undecodable image, a label that is none, and where a class does not have
+    its share of `count` images.
+    """
+    folder = root / FOLDER
+    wnids = _wnids(folder)
+    wanted = range(len(wnids)) if classes is None else sorted(classes)
+    paths = _train_paths(folder, wnids, wanted) if part == "train" else _val_paths(folder, wnids, wanted)
+    for number in wanted:
+        if count is not None and len(paths[number]) * len(wnids) != count:
+            raise DataError(
+                f"{folder} has {len(paths[number])} {part} images of {wnids[number]}; the data set has "
+                f"{count // len(wnids)} of each class. Unpack it again"
+            )
+    files = [path for number in wanted for path in paths[number]]
+    labels = np.repeat(np.array(wanted, np.int64), [len(paths[number]) for number in wanted])
+    return ImageSet(decoded_files(files, size), labels, _names(folder, wnids))
+
+
+def decoded_files(paths: list[str], size: int) -> np.ndarray:
+    """uint8[n, size, size, 3] of image files. Raises DataError, with the file, for one that cannot be decoded."""
+    return decoded(lambda row: decode_square(file_content(paths[row]), size, paths[row]), len(paths), size)
+
+
+def fingerprints(root: Path) -> Fingerprints:
+    """Of the files that tell labels and names, and of the folders of images: 110,000 files take seconds to look at."""
+    folder = root / FOLDER
+    texts = [str(folder / name) for name in ("wnids.txt", "words.txt", ANNOTATIONS) if (folder / name).is_file()]
+    return [files_fingerprint("labels", texts, folder), *(folders_fingerprint(folder / part) for part in PARTS)]
+
+
+def _wnids(folder: Path) -> list[str]:
+    return sorted(_text(folder / "wnids.txt").split())
+
+
+def _names(folder: Path, wnids: list[str]) -> tuple[str, ...]:
+    """The first word for each class, with its WNID where another class has the same."""
+    rows = [line.partition("\t") for line in _text(folder / "words.txt").splitlines()]
+    words = {wnid: text.split(",")[0].strip() for wnid, _, text in rows}
+    named = [words.get(wnid, "") for wnid in wnids]
+    counts = Counter(named)
+    return tuple(
+        name if name and counts[name] == 1 else f"{name} {wnid}".strip()
+        for wnid, name in zip(wnids, named, strict=True)
+    )
+
+
+def _train_paths(folder: Path, wnids: list[str], wanted: Collection[int]) -> dict[int, list[str]]:
+    found = {}
+    for number in wanted:
+        place = folder / "train" / wnids[number] / "images"
+        if not place.is_dir():
+            raise DataError(f"{place} is missing, and {folder / 'wnids.txt'} names {wnids[number]}. Unpack it again")
+        found[number] = image_paths(place)
+    return found
+
+
+def _val_paths(folder: Path, wnids: list[str], wanted: Collection[int]) -> dict[int, list[str]]:
+    """By the second column of val_annotations.txt. A reader who overlooks it finds no unknown image at all."""
+    numbers = {wnid: number for number, wnid in enumerate(wnids)}
+    found: dict[int, list[str]] = {number: [] for number in wanted}
+    for line in _text(folder / ANNOTATIONS).splitlines():
+        cells = line.split("\t")
+        if len(cells) < 2 or cells[1] not in numbers:
+            raise DataError(
+                f"{folder / ANNOTATIONS} has the line {line[:80]!r}; need a file name, a tab and a WNID of wnids.txt"
+            )
+        if numbers[cells[1]] in found:
+            found[numbers[cells[1]]].append(str(folder / "val" / "images" / cells[0]))
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read ({error}); Tiny-ImageNet needs it. Unpack it again") from error

@@ -1,0 +1,1 @@
+"""Class splits: which classes are known, and the published lists."""

@@ -1,0 +1,93 @@
+"""Locks that the system gives back however their holder ends: one run in a storage, one process at a training."""
+
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from proser_core.errors import ConfigError, TrainingError
+from proser_core.store.files import full_disk_named
+
+LOCK = ".lock"
+WAIT = 120.0
+"""Seconds that a training waits for a process of an earlier attempt; one whose machine left its cluster ends in 60."""
+
+
+@contextmanager
+def alone_in(storage: Path, work: str) -> Iterator[None]:
+    """Hold the storage's lock: two runs would write over each other's checkpoints.
+
+    `work` says who holds it to whoever comes second. Raises ConfigError where another run works there, or where
+    the file system has no locks over all machines that start runs, as NFS 4, EFS and Lustre have; StorageError
+    where the disk is full, now or later.
+    """
+    with full_disk_named(storage), (storage / LOCK).open("a+") as lock:
+        try:
+            taken = _take(lock)
+        except OSError as error:
+            raise ConfigError(
+                f"the file system of {storage} cannot lock files ({error.strerror}), and two runs there would harm "
+                "each other; give a folder on one that can, such as a local disk or NFS 4"
+            ) from error
+        if not taken:
+            raise ConfigError(
+                f"another run works in {storage}: {_holder(lock)}; wait for it, or give another folder"
+            ) from None
+        _write(lock, f"{work}, {_myself()}\n")
+        yield
+        lock.truncate(0)
+
+
+@contextmanager
+def alone_at(folder: Path, wait: float = WAIT) -> Iterator[None]:
+    """Hold a training's folder, as soon as a process of an earlier attempt that may still write there has ended.
+
+    Such a process has lost its driver or its cluster and does not know it yet. Raises TrainingError where it
+    does not end in `wait` seconds. A file system without locks is trusted.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + wait
+    with (folder / LOCK).open("a+") as lock:
+        while not _take_if_possible(lock):
+            if time.monotonic() > end:
+                raise TrainingError(
+                    f"another process trains in {folder}: {_holder(lock)}; end it, then give the same command again"
+                )
+            time.sleep(0.1)
+        with suppress(OSError):  # a full disk is for the training to find
+            _write(lock, f"{_myself()}\n")
+        yield
+        lock.truncate(0)
+
+
+def _take(lock: TextIO) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _take_if_possible(lock: TextIO) -> bool:
+    try:
+        return _take(lock)
+    except OSError:
+        return True
+
+
+def _holder(lock: TextIO) -> str:
+    lock.seek(0)
+    return lock.read().strip() or "one that does not name itself"
+
+
+def _write(lock: TextIO, text: str) -> None:
+    lock.truncate(0)
+    os.write(lock.fileno(), text.encode())  # nothing is left to write when the file is closed
+
+
+def _myself() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%F %T')}"

@@ -1,0 +1,134 @@
+"""Finished work on disk, found again by what it was made from.
+
+An artefact is a folder whose manifest.json, written last, lists every file with its SHA-256.
+Its name carries a key: a hash of the inputs' contents, the fields of the recipe that matter and
+the source code. A stage is skipped if the folder for its key is there, whole and unchanged.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from proser_core.config import digest_of
+from proser_core.errors import ConfigError
+from proser_core.store.files import read_json, sha256_of, write_json
+
+MANIFEST = "manifest.json"
+KEY_DIGITS = 16
+KEY_PATTERN = rf"[0-9a-f]{{{KEY_DIGITS}}}"  # of the name of every artefact's folder
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A finished folder; `digest` depends on the content of its files alone."""
+
+    path: Path
+    digest: str
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a stage says of its work: whether all of it succeeded, and the artefacts it points to.
+
+    An incomplete artefact is used, and built again by the next run. A linked folder that is
+    missing or changed makes this one stale too.
+    """
+
+    complete: bool = True
+    linked: tuple[Path, ...] = ()
+
+
+@dataclass
+class Store:
+    """Artefacts below one folder, which all machines of a cluster must see."""
+
+    root: Path
+    ran: dict[str, float] = field(default_factory=dict)
+    """Seconds of each stage that this process did not find finished."""
+    announce: Callable[[str], None] = lambda stage: None
+    """Told the name of each stage that is about to run."""
+
+    def __post_init__(self) -> None:
+        try:
+            self.root = self.root.expanduser().resolve()
+            self.root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
+        except (OSError, RuntimeError) as error:  # the second for the home of a user who is none
+            raise ConfigError(f"the folder {self.root} cannot be written ({error}); give another one") from error
+
+    def folder(self, stage: str, inputs: Mapping[str, Any]) -> Path:
+        """Where the artefact of a stage for these inputs is, or will be."""
+        return self.root / stage / digest_of(stage, dict(inputs))[:KEY_DIGITS]
+
+    def run(
+        self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], Built | None], made_on: str = ""
+    ) -> Artefact:
+        """The artefact of `build(folder)` for `inputs`: found, or made now, on the hardware `made_on` in words.
+
+        `build` may find what an interrupted attempt left in the folder, and go on from there.
+        """
+        folder = self.folder(stage, inputs)
+        found = find(folder)
+        if found is not None:
+            return found
+        if stage not in self.ran:
+            self.announce(stage)
+        started = time.monotonic()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)
+        built = build(folder) or Built()
+        seconds = time.monotonic() - started
+        self.ran[stage] = self.ran.get(stage, 0.0) + seconds
+        return seal(folder, inputs, built, seconds=seconds, made_on=made_on)
+
+
+def seal(
+    folder: Path,
+    inputs: Mapping[str, Any],
+    built: Built | None = None,
+    seconds: float = 0.0,
+    passing: Collection[str] = (),
+    made_on: str = "",
+) -> Artefact:
+    """Write the manifest that makes a folder an artefact; `passing` are files that are not to stay.
+
+    `seconds` and `made_on`, the hardware in words, decide nothing.
+    """
+    built = built or Built()
+    files = {name: sha256_of(folder / name) for name in _file_names(folder) if name not in passing}
+    manifest = {
+        "complete": built.complete,
+        "seconds": round(seconds, 3),
+        "made_on": made_on,
+        "inputs": dict(inputs),
+        "files": files,
+        "linked": [os.path.relpath(path, folder) for path in built.linked],
+    }
+    write_json(folder / MANIFEST, manifest)
+    return Artefact(folder, digest_of(files))
+
+
+def find(folder: Path) -> Artefact | None:
+    """The artefact in a folder, or None where it or one that it links to is missing or changed."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+        files: dict[str, str] = manifest["files"]
+        whole = manifest["complete"] and all(
+            (folder / name).is_file() and sha256_of(folder / name) == digest for name, digest in files.items()
+        )
+        linked = [(folder / path).resolve() for path in manifest["linked"]]
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):  # missing, damaged or no manifest
+        return None
+    if not whole or any(find(path) is None for path in linked):
+        return None
+    return Artefact(folder, digest_of(files))
+
+
+def _file_names(folder: Path) -> list[str]:
+    paths = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return sorted(path.relative_to(folder).as_posix() for path in paths if path.name != MANIFEST)
