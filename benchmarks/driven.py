@@ -20,8 +20,8 @@ def main() -> int:
     notes, kind = Path(sys.argv[1]), sys.argv[2]
     sys.argv = ["proser", *sys.argv[3:]]
     import pipelines.cluster.cluster
-    import pipelines.workflow.stages.finetune
-    import pipelines.workflow.stages.sweep_report
+    import pipelines.workflow.sweep_dag
+    import pipelines.workflow.training_dag
     from pipelines.cli import main
 
     if kind == SIMULATED:
@@ -37,10 +37,8 @@ def main() -> int:
         return _noted(notes, "trained", run_jobs)(cluster, jobs, *arguments, **more)
 
     pipelines.cluster.cluster.Cluster.run_jobs = handed_over  # type: ignore[method-assign]
-    pipelines.workflow.stages.finetune.record = _noted(notes, "tracked", pipelines.workflow.stages.finetune.record)
-    pipelines.workflow.stages.sweep_report.report = _noted(
-        notes, "reported", pipelines.workflow.stages.sweep_report.report
-    )
+    pipelines.workflow.training_dag.track_rows = _noted(notes, "tracked", pipelines.workflow.training_dag.track_rows)
+    pipelines.workflow.sweep_dag.report = _noted(notes, "reported", pipelines.workflow.sweep_dag.report)
     return main()
 
 

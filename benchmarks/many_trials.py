@@ -69,7 +69,7 @@ class _Half:
         for path in self._trials().iterdir():
             if path.name not in self.finished:
                 shutil.rmtree(path)
-        for name in ("sweep", "report"):
+        for name in ("sweep", "sweep_report"):
             shutil.rmtree(self.sweeps.storage / name)
 
     def _trials(self) -> Path:

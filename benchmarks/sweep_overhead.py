@@ -98,7 +98,7 @@ def _arguments(settings: Settings) -> tuple[str, ...]:
 
 def _forget(sweeps: SweepFolder) -> None:
     """Leave of an earlier sweep what was prepared and pretrained."""
-    for name in (TRIALS, "sweep", "report"):
+    for name in (TRIALS, "sweep", "sweep_report"):
         shutil.rmtree(sweeps.storage / name, ignore_errors=True)
     sweeps.database.unlink(missing_ok=True)
     shutil.rmtree(sweeps.place / "mlruns", ignore_errors=True)

@@ -167,7 +167,7 @@ def run_command(arguments: list[str]) -> int:
     from pipelines.workflow.run import draw, run
 
     if parsed.draw is not None:
-        draw(parsed.recipe, parsed.draw)
+        draw(parsed.draw)
         return 0
     return run(parsed.recipe, parsed.data_dir, place(parsed.storage), parsed.pretrained, console(), parsed.cluster_file)
 

@@ -14,7 +14,7 @@ import torch
 
 from proser_core.config import Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
-from proser_core.jobs.spec import SCORES, STATE, Job
+from proser_core.jobs.spec import SCORES, SELECTION_METRIC, STATE, Job, read_scores
 from proser_core.learning.objectives import ProserObjective
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import calibrate
@@ -23,7 +23,7 @@ from proser_core.recognition.metrics import open_set_macro_f1
 from proser_core.recognition.scoring import PlaceholderMargin, score
 from proser_core.store.files import write_atomically
 
-METRIC, TIME = "dev/macro_f1", "epochs"
+TIME = "epochs"
 REDUCTION = 3  # one of three goes on at each rung
 Score = dict[str, float]
 
@@ -35,14 +35,8 @@ def early_stopping(jobs: Sequence[Job]) -> Any:
     epochs = max(int(job.recipe["finetune"]["epochs"]) for job in jobs)
     # a trial that reaches max_t would be stopped before it has written its outcome
     return ASHAScheduler(
-        TIME, METRIC, "max", max_t=epochs + 1, grace_period=max(1, epochs // 5), reduction_factor=REDUCTION
+        TIME, SELECTION_METRIC, "max", max_t=epochs + 1, grace_period=max(1, epochs // 5), reduction_factor=REDUCTION
     )
-
-
-def read_scores(folder: Path) -> list[Score]:
-    """Development scores of a trial, one an epoch: `epochs` trained so far, and the metric."""
-    path = folder / SCORES
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
 class EpochScorer:
@@ -59,7 +53,7 @@ class EpochScorer:
         """Macro-F1 on validation images and development unknowns after the last epoch, durable before it returns."""
         state = torch.load(self._folder / STATE, map_location=self._device, weights_only=True)
         self._objective.load_state_dict(state["objective"])
-        row = {TIME: state["epoch"] + 1.0, METRIC: self._macro_f1()}
+        row = {TIME: state["epoch"] + 1.0, SELECTION_METRIC: self._macro_f1()}
         rows = [old for old in read_scores(self._folder) if old[TIME] < row[TIME]]
         lines = [json.dumps(each) for each in [*rows, row]]
         write_atomically(self._folder / SCORES, "\n".join(lines).encode())

@@ -16,7 +16,7 @@ from typing import Any
 
 from pipelines.storage.training_folder import Place, place_of
 from proser_core.errors import ProserError, StorageError, TrainingError
-from proser_core.jobs.spec import Job
+from proser_core.jobs.spec import Job, read_scores
 from proser_core.store.files import full_disk_named
 from proser_core.store.lock import alone_at
 from proser_core.store.store import find
@@ -47,7 +47,7 @@ def run_searched_trial(config: dict[str, Any]) -> None:
     """
     from ray import tune
 
-    from pipelines.cluster.early_stopping import EpochScorer, read_scores
+    from pipelines.cluster.early_stopping import EpochScorer
 
     def follow(job: Job, place: Place) -> Callable[[dict[str, float]], None]:
         for row in read_scores(Path(job.folder)):

@@ -10,7 +10,7 @@ from pipelines.recipes import schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import Asked, ReproduceRequest
 from pipelines.storage.argument import DEFAULT_STORAGE
-from pipelines.workflow.session import check_storage, say_defects
+from pipelines.workflow.session import check_places, say_defects
 from pipelines.workflow.sweeping import data_of
 from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe
 from proser_core.errors import ConfigError, ProserError
@@ -23,7 +23,7 @@ class Ready:
     """A study whose images are there, with what decides the data of each class split."""
 
     asked: Asked
-    data: dict[int, dict[str, Any]]
+    data: list[dict[str, Any]]
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ def check_carrying(request: ReproduceRequest) -> None:
         ("--import-from", "--with-task", "--with-task is for --jobs"),
     ):
         if given[one] and given[other]:
-            raise ConfigError(f"{one} was given with {other}: {why}; leave one of them away")
+            raise ConfigError(f"{one} was given with {other}: {why}; omit one of them")
     if request.with_task and request.jobs is None:
         raise ConfigError("--with-task says what is written beside the job files; give --jobs FOLDER with it")
     if isinstance(request.storage, str) and (request.with_task or request.import_from):
@@ -116,7 +116,7 @@ def checked(request: ReproduceRequest, name: str, console: Console) -> Ready:
     asked = request.asked(name)
     first = asked.recipes[0]
     check_recipe(first)
-    check_storage(first, request.storage)
+    check_places(first, request.data_dir, request.storage)
     note = schedule_note(first.pretrain, first.data.name)
     if note:
         say(console, f"{name}: {note}")

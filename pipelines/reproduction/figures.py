@@ -5,13 +5,17 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pipelines.console import say
 from pipelines.reports.page import HTML
+from pipelines.reproduction.paper_figures import dag as figures_dag
+from pipelines.reproduction.paper_figures.stage import check_drawable
 from pipelines.reproduction.protocols import STUDIES
-from pipelines.workflow.run import begun
-from pipelines.workflow.session import close, execute, exit_code, with_absolute_path
+from pipelines.tracking.server import shown_uri
+from pipelines.workflow import training_dag
+from pipelines.workflow.run_stages import check_run, open_run_of
+from pipelines.workflow.session import check_places, close, execute, open_session, say_defects, with_absolute_path
+from pipelines.workflow.stages.trial_rows import failures_of
 from proser_core.config import Recipe
-
-LAST_STAGE = "paged"
 
 
 def reproduce_figures(
@@ -24,20 +28,21 @@ def reproduce_figures(
 ) -> int:
     """Train what is missing, and draw; the exit code as of a run. Raises ProserError for what is refused. `command` is
     what the user typed, for the report."""
-    from pipelines.reproduction.paper_figures import dag as figures
-    from pipelines.reproduction.paper_figures.stage import check_drawable
-    from pipelines.workflow import dag
-
     started = time.monotonic()
     recipe = with_absolute_path(recipe)
     check_drawable(recipe)
+    check_places(recipe, data_dir, storage)
+    say(console, f"{recipe.name}: storage {storage}, tracking {shown_uri()}")
+    say_defects(recipe, data_dir, console)
     outliers = {study.data.name: study.data.outliers for study in STUDIES.values() if study.data.outliers}
-    with begun(recipe, data_dir, storage, console, "proser reproduce figures", cluster_file) as open_context:
-        context = open_context(recipe, pretrained_file=None)
-        inputs = {"recipe": recipe, "context": context, "outliers": outliers, "command": command}
-        page = execute([dag, figures], [LAST_STAGE], inputs, context)[LAST_STAGE]
-        context.track(lambda: context.parent.report(page))
-        context.settle()
-        context.say(f"Report: {page.path / HTML}")
-        close(context, page.path, time.monotonic() - started)
-        return exit_code(context)
+    work = "proser reproduce figures"
+    with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file) as session:
+        inputs = check_run(recipe, data_dir, session, None)
+        follower = session.follow(open_run_of(recipe, inputs))
+        modules, more = [training_dag, figures_dag], {"outliers": outliers, "command": command}
+        results = execute(follower, inputs, modules, ["trials", "paged"], **more)
+        page = results["paged"]
+        session.tracking.track(lambda: follower.run.report(page))
+        session.tracking.settle()
+        session.say(f"Report: {page.path / HTML}")
+        return close(session, page.path, started, failures_of(results["trials"]))

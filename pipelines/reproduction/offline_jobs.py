@@ -1,8 +1,7 @@
 """A reproduction on machines without Ray: its trainings as job files, and their outcome back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -16,11 +15,12 @@ from pipelines.workflow.offline_jobs import (
     save_job,
     unfinished,
 )
-from pipelines.workflow.stages.finetune import Base
-from pipelines.workflow.stages.prepare import task_at
+from pipelines.workflow.session import precision_name
 from pipelines.workflow.stages.pretrain import plan_pretraining
+from pipelines.workflow.training import TrainedSplit, TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
+from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.store.store import Store, find
 
@@ -57,15 +57,9 @@ and here again this command with --import-from {folder}/*/{OUT} instead of --job
 
 
 def take_outcomes(
-    outs: Sequence[Path],
-    wanted: Sequence[tuple[Recipe, dict[str, Any]]],
-    finetunes: Sequence[FinetuneConfig],
-    data_dir: Path | None,
-    store: Store,
-    bf16: bool,
-    console: Console,
+    outs: Sequence[Path], studies: Sequence[TrainingInputs], bf16: bool, store: Store, console: Console
 ) -> None:
-    """Copy what runners finished into the storage; `wanted` are recipes with their `prepare_inputs`.
+    """Copy what runners finished of these studies into the storage.
 
     Raises, before anything is copied, CheckpointError for a file that is missing or was changed, ConfigError for other
     code or another precision; after it ConfigError where a training of theirs is neither finished nor failed there:
@@ -76,23 +70,13 @@ def take_outcomes(
         trained_in = read_results(out).bf16 if (out / RESULTS).is_file() else bf16  # none where the pretraining failed
         if trained_in != bf16:
             raise ConfigError(
-                f"{out} was trained in {_name(trained_in)}, and this command comes to {_name(bf16)}; give --precision "
-                f"{_name(trained_in)}"
+                f"{out} was trained in {precision_name(trained_in)}, and this command comes to "
+                f"{precision_name(bf16)}; give --precision {precision_name(trained_in)}"
             )
     finished = {out: check_finished(out) for out in outs}
     for out, folders in finished.items():
         adopt_finished(out, folders, store, console)
-    missing = []
-    for recipe, inputs in wanted:
-        task = task_at(recipe, inputs, data_dir, store)
-        folder = plan_pretraining(recipe, task, store, bf16).folder
-        where = f"{recipe.name}, split {recipe.data.split_index}"
-        if not has_ended(folder, outs):
-            missing.append(f"{where}: the pretraining")
-        pretrained = find(folder)
-        if pretrained is not None:
-            trials = Base(recipe, task, pretrained).trials(finetunes, store, bf16)
-            missing += [f"{where}: {trial.name}" for trial in trials if not has_ended(trial.folder, outs)]
+    missing = [name for study in studies for name in _unfinished(study, outs, store)]
     if missing:
         raise ConfigError(
             f"--import-from got {', '.join(map(str, outs))}, which {unfinished(missing)}; finish it with `python -m "
@@ -100,5 +84,15 @@ def take_outcomes(
         )
 
 
-def _name(bf16: bool) -> str:
-    return "bf16" if bf16 else "fp32"
+def _unfinished(study: TrainingInputs, outs: Sequence[Path], store: Store) -> Iterator[str]:
+    """Trainings of a study that are neither finished nor failed in the runners' OUTs."""
+    for recipe, inputs in zip(study.recipes, study.data_inputs, strict=True):
+        task = prepare_task(recipe, inputs, study.data_dir, store)
+        folder = plan_pretraining(recipe, task, store, study.bf16).folder
+        where = f"{recipe.name}, split {recipe.data.split_index}"
+        if not has_ended(folder, outs):
+            yield f"{where}: the pretraining"
+        pretrained = find(folder)
+        if pretrained is not None:
+            trials = TrainedSplit(recipe, task, pretrained).trials(study.finetunes, store, study.bf16)
+            yield from (f"{where}: {trial.name}" for trial in trials if not has_ended(trial.folder, outs))

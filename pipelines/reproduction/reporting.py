@@ -1,72 +1,97 @@
 """The report of a reproduction: its files, its numbers in MLflow, and what the terminal is told."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.console import say
+from pipelines.reports.page import HTML, Made, template_digests
 from pipelines.reports.sweep_table import mean
 from pipelines.reproduction.checking import Ready
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
+from pipelines.reproduction.report import terminal_table, write_report
 from pipelines.reproduction.request import ReproduceRequest, facts
 from pipelines.reproduction.results import Result, block
-from pipelines.workflow.context import RunContext
-from pipelines.workflow.session import close, exit_code, say_what_went_wrong
+from pipelines.tracking.runs import ParentRun
+from pipelines.workflow.session import Session, close
+from pipelines.workflow.stage import stage_code
 from proser_core.config import to_json
 from proser_core.errors import ProserError
-from proser_core.store.code_version import code_version
+from proser_core.processor import resolve_precision
+from proser_core.store.store import Artefact
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that was trained and compared: its MLflow run, its results, and what failed in it."""
+
+    ready: Ready
+    run: ParentRun
+    results: list[Result]
+    failures: list[str]
 
 
 def report_on(
     request: ReproduceRequest,
-    done: list[tuple[Ready, RunContext]],
-    results: list[Result],
+    studies: Sequence[Study],
     spared: Iterable[str],
     failed: Mapping[str, ProserError],
+    session: Session,
     started: float,
 ) -> int:
-    """Write the report of the studies that are `done`, track their numbers and print both; the exit code."""
-    from pipelines.reports.page import HTML, Made, template_digests
-    from pipelines.reproduction.report import terminal_table, write_report
+    """Write the report of the studies, track their numbers and print both; the exit code."""
+    results = [result for study in studies for result in study.results]
+    families = {name: request.family_of(STUDIES[name]) for name in request.studies}
+    report = _write(request, studies, results, families, spared, failed, session)
+    for study in studies:
+        metrics = mean_metrics(study.results)
+        session.tracking.track(lambda run=study.run, metrics=metrics: run.compared(report, metrics))  # type: ignore[misc]
+    session.tracking.settle()
+    session.console.print()
+    _print_columns(request, results, families, session)
+    session.say(f"Report: {report.path / HTML}")
+    return close(session, report.path, started, [failure for study in studies for failure in study.failures])
 
-    contexts = [context for _, context in done]
-    store, families = contexts[0].store, {name: request.family_of(STUDIES[name]) for name in request.studies}
-    asked = [study.asked for study, _ in done]
-    made = Made(request.command, facts(request, asked, results, spared, failed, contexts[0].bf16))
-    recipes = {study.name: to_json(study.recipes[0]) for study, _ in done}
+
+def _write(
+    request: ReproduceRequest,
+    studies: Sequence[Study],
+    results: list[Result],
+    families: dict[str, str],
+    spared: Iterable[str],
+    failed: Mapping[str, ProserError],
+    session: Session,
+) -> Artefact:
+    bf16 = resolve_precision(request.recipe)
+    asked = [study.ready.asked for study in studies]
+    made = Made(request.command, facts(request, asked, results, spared, failed, bf16))
+    recipes = {study.ready.name: to_json(study.ready.recipes[0]) for study in studies}
     inputs = {
         "names": request.names,
         "recipes": recipes,
         "families": families,
         "results": [vars(result) for result in results],
         "made": vars(made),
-        "code": [code_version("pipelines.reproduction.report"), *template_digests()],
+        "code": [stage_code("reproduction"), *template_digests()],
     }
 
     def build(folder: Path) -> None:
         write_report(request.names, families, results, recipes, made, folder)
 
-    report = store.run("reproduction", inputs, build)
-    for study, context in done:
-        metrics = mean_metrics([result for result in results if result.study == study.name])
-        context.track(lambda context=context, metrics=metrics: context.parent.compared(report, metrics))  # type: ignore[misc]
-        context.settle()
-    console = contexts[0].console
-    console.print()
+    return session.store.run("reproduction", inputs, build)
+
+
+def _print_columns(
+    request: ReproduceRequest, results: list[Result], families: dict[str, str], session: Session
+) -> None:
     for protocol in request.names:
         for column in PROTOCOLS[protocol].columns:
             found = block(column, results, families[column.study])
             if not found.splits:
-                say(console, f"{protocol}, {column.title}: not measured")
+                session.say(f"{protocol}, {column.title}: not measured")
                 continue
-            console.print(terminal_table(protocol, found))
+            session.console.print(terminal_table(protocol, found))
             for verdict in found.verdicts:
-                say(console, f"  {verdict}")
-    say(console, f"Report: {report.path / HTML}")
-    close(contexts[0], report.path, time.monotonic() - started)
-    for context in contexts[1:]:
-        say_what_went_wrong(context)
-    return max(exit_code(context) for context in contexts)
+                session.say(f"  {verdict}")
 
 
 def mean_metrics(results: Sequence[Result]) -> dict[str, float]:

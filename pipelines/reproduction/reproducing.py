@@ -1,34 +1,31 @@
 """`proser reproduce`: the trainings of one or more protocols over their class splits, then the report."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from pipelines.cluster.cluster import Cluster
-from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
+from pipelines.reproduction import compare_dag
 from pipelines.reproduction.checking import Ready, carried_methods, check_carrying, checked, finetunes_asked_for
+from pipelines.reproduction.comparing import read_compared
 from pipelines.reproduction.offline_jobs import take_outcomes, write_jobs
 from pipelines.reproduction.protocols import STUDIES
-from pipelines.reproduction.reporting import report_on
+from pipelines.reproduction.reporting import Study, report_on
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result
-from pipelines.storage.mirror import mirror_of
-from pipelines.tracking.server import connect, outages_named, shown_uri
-from pipelines.workflow.context import RunContext
+from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.server import connect, shown_uri
+from pipelines.workflow import plan, training_dag
 from pipelines.workflow.offline_jobs import one_process
-from pipelines.workflow.session import common_params, data_sizes, execute, opened, with_absolute_path
-from proser_core.config import FinetuneConfig, decisive_fields, digest_of
+from pipelines.workflow.session import Session, execute, open_run, open_session, with_absolute_path
+from pipelines.workflow.stages.trial_rows import failures_of
+from pipelines.workflow.training import TrainingInputs
+from proser_core.config import FinetuneConfig
 from proser_core.errors import DataError, ProserError, TrainingError
 from proser_core.processor import resolve_precision
-from proser_core.store.code_version import code_version
-from proser_core.store.store import Artefact, Store
-
-LAST_STAGE = "compared"
 
 
 def reproduce(request: ReproduceRequest, console: Console) -> int:
@@ -54,103 +51,93 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         storage = Path(request.storage) if request.with_task else None
         write_jobs(recipes, finetunes, request.data_dir, storage, request.jobs, console)
         return 0
-    with opened(request.storage, console, f"proser reproduce {' '.join(request.names)}") as store, outages_named():
-        bf16 = resolve_precision(request.recipe)
-        grows_to = largest_cluster(request.cluster_file)
-        cluster = Cluster(request.recipe.cluster, store.root, grows_to=grows_to, mirror=mirror_of(store))
+    work = f"proser reproduce {' '.join(request.names)}"
+    cluster, cluster_file = request.recipe.cluster, request.cluster_file
+    with open_session(cluster, request.storage, console, work, cluster_file=cluster_file) as session:
+        inputs = {study.name: _inputs(request, study, finetunes) for study in studies}
         if not request.dry_run:
             connect()
         if request.import_from:
-            wanted = [(recipe, study.data[recipe.data.split_index]) for study in studies for recipe in study.recipes]
-            take_outcomes(request.import_from, wanted, finetunes, request.data_dir, store, bf16, console)
+            bf16 = resolve_precision(request.recipe)
+            take_outcomes(request.import_from, list(inputs.values()), bf16, session.store, console)
         else:
-            _print_plans(request, studies, finetunes, cluster, store, bf16, console)
-        if request.dry_run:
-            return 0
-        done: list[tuple[Ready, RunContext]] = []
-        results: list[Result] = []
-        failed: dict[str, ProserError] = {}
-        for study in studies:
-            parent = _open_parent(request, study, bf16)
-            context = RunContext(
-                store,
-                cluster,
-                parent,
-                console,
-                request.data_dir,
-                study.data,
-                None,
-                bf16,
-                finetunes,
-                trains=not request.import_from,
-            )
-            try:
-                results += _compared(request, study, context)
-            except (TrainingError, DataError) as error:
-                failed[study.name] = error
-                say(console, f"failed: {study.name}: {error}")
-                continue
-            done.append((study, context))
-        if not done:
-            raise next(iter(failed.values()))
-        code = report_on(request, done, results, spared, failed, started)
-        return 1 if failed else code
+            _print_plans(request, inputs, session)
+        return 0 if request.dry_run else _train(request, studies, inputs, spared, session, started)
 
 
-def _print_plans(
+def _inputs(request: ReproduceRequest, study: Ready, finetunes: list[FinetuneConfig]) -> TrainingInputs:
+    return TrainingInputs(
+        recipes=study.recipes,
+        data_dir=request.data_dir,
+        data_inputs=study.data,
+        bf16=resolve_precision(request.recipe),
+        finetunes=finetunes,
+        spaces={},
+    )
+
+
+def _train(
     request: ReproduceRequest,
     studies: Sequence[Ready],
-    finetunes: Sequence[FinetuneConfig],
-    cluster: Cluster,
-    store: Store,
-    bf16: bool,
-    console: Console,
-) -> None:
+    inputs: Mapping[str, TrainingInputs],
+    spared: Mapping[str, str],
+    session: Session,
+    started: float,
+) -> int:
+    """Train and compare study by study, then report those that did not fail."""
+    done: list[Study] = []
+    failed: dict[str, ProserError] = {}
+    for study in studies:
+        run = _open_run(request, study, inputs[study.name])
+        try:
+            done.append(_compared(request, study, inputs[study.name], run, session))
+        except (TrainingError, DataError) as error:
+            failed[study.name] = error
+            session.say(f"failed: {study.name}: {error}")
+    if not done:
+        raise next(iter(failed.values()))
+    code = report_on(request, done, spared, failed, session, started)
+    return 1 if failed else code
+
+
+def _print_plans(request: ReproduceRequest, studies: Mapping[str, TrainingInputs], session: Session) -> None:
     """Each study's plan. Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk
     cannot hold all of it."""
-    from pipelines.workflow import plan
-
-    planned = [
-        plan.plan_splits(study.recipes, request.data_dir, study.data, finetunes, store, bf16) for study in studies
-    ]
-    if any(split.missing or not split.pretrained for plans in planned for split in plans):
-        cluster.check()
+    planned = {name: plan.plan_splits(inputs, session.store) for name, inputs in studies.items()}
+    if any(split.missing or not split.pretrained for plans in planned.values() for split in plans):
+        session.cluster.check()
     needed = 0
-    for study, plans in zip(studies, planned, strict=True):
-        costs = plan.measure(plans, cluster, bf16)
+    for name, plans in planned.items():
+        costs = plan.measure(plans, session.cluster, studies[name].bf16)
         needed += plan.disk_needed(plans, costs)
-        data = study.recipes[0].data
+        data = studies[name].recipes[0].data
         first = {
             "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
             "methods": ", ".join(request.method_names()),
         }
         lines = plan.cost_lines(plans, costs)
-        console.print(
-            plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines), highlight=False
-        )
-    plan.check_disk(needed, store)
+        table = plan.plan_table(f"Plan: {name}", plans, first, "those of the methods", lines)
+        session.console.print(table, highlight=False)
+    plan.check_disk(needed, session.store)
 
 
-def _open_parent(request: ReproduceRequest, study: Ready, bf16: bool) -> Any:
+def _open_run(request: ReproduceRequest, study: Ready, inputs: TrainingInputs) -> ParentRun:
     """The MLflow run of a study: one for the same recipe, splits and methods, whichever protocol asks for it."""
-    from pipelines.tracking.runs import ParentRun
-
-    recipe, splits = study.recipes[0], [recipe.data.split_index for recipe in study.recipes]
-    decisive = [study.name, splits, request.method_names(), data_sizes(study.data.values()), bf16]
-    run_key = digest_of("reproduce", decisive_fields(recipe), decisive, code_version("pipelines.reproduction.dag"))
+    splits = [recipe.data.split_index for recipe in study.recipes]
     family = request.family_of(STUDIES[study.name])
-    params = {**common_params(recipe, bf16), "split_indices": ", ".join(map(str, splits))}
     title = f"reproduce {study.name}" + (f", {family}" if family else "")
-    return ParentRun.open(title, run_key, params, {"proser.recipe": study.name})
+    decisive = ["reproduce", study.name, splits, request.method_names()]
+    return open_run(title, study.recipes[0], inputs, decisive, split_indices=", ".join(map(str, splits)))
 
 
-def _compared(request: ReproduceRequest, study: Ready, context: RunContext) -> list[Result]:
-    from pipelines.reproduction import dag
-    from pipelines.reproduction.comparing import read_compared
-    from pipelines.workflow import sweep_dag
-
-    inputs = {"recipes": study.recipes, "methods": request.method_names(), "context": context}
-    compared: Artefact = execute([sweep_dag, dag], [LAST_STAGE], inputs, context)[LAST_STAGE]
-    return [
-        Result(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in read_compared(compared)
-    ]
+def _compared(
+    request: ReproduceRequest, study: Ready, inputs: TrainingInputs, run: ParentRun, session: Session
+) -> Study:
+    """Train a study and compare its methods."""
+    follower = session.follow(run, trains=not request.import_from)
+    results = execute(
+        follower, inputs, [training_dag, compare_dag], ["trials", "compared"], methods=request.method_names()
+    )
+    rows, failures = read_compared(results["compared"])
+    measured = [Result(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]
+    return Study(study, run, measured, [*failures_of(results["trials"]), *failures])

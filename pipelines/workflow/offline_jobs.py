@@ -9,23 +9,25 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from pipelines.cluster.cluster import Cluster
 from pipelines.console import say
-from pipelines.tracking.server import outages_named, shown_uri
-from pipelines.workflow.context import RunContext
-from pipelines.workflow.run import finish, open_parent
-from pipelines.workflow.session import opened
-from pipelines.workflow.stages.finetune import finetunes_of, points_of
-from pipelines.workflow.stages.prepare import task_at
+from pipelines.tracking.server import shown_uri
+from pipelines.workflow.run_stages import finish_run, open_run_of
+from pipelines.workflow.session import open_session, open_storage
+from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
-from proser_core.jobs.preparing import check_prepared_for, check_split, prepare_inputs, refuse_streaming
+from proser_core.jobs.preparing import (
+    check_prepared_for,
+    check_split,
+    prepare_inputs,
+    prepare_task,
+    refuse_streaming,
+)
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import Trial, check_recipe, plan_trials
@@ -82,7 +84,7 @@ def save_job(
     code, task = CodeVersions.current(), None
     with full_disk_named(output.parent):
         if storage is not None:
-            with opened(storage, console, f"the images of {output}") as store:
+            with open_storage(storage, console, f"the images of {output}") as store:
                 task = _task_beside(recipe, data_dir, store, output.parent)
         place = data_dir.resolve() if data_dir is not None and task is None else None
         weights = JobFile(recipe, tuple(finetunes), task, place, code).save(output)
@@ -102,7 +104,7 @@ def _check_output(output: Path, option: str) -> None:
 
 def _task_beside(recipe: Recipe, data_dir: Path | None, store: Store, folder: Path) -> Path:
     """Name of the prepared task, which lies beside the job file under the key of its content."""
-    task = task_at(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
+    task = prepare_task(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
     beside = adopt(task.path, "task", Store(folder))
     return beside.path.relative_to(Store(folder).root)
 
@@ -117,10 +119,12 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
     job, results = read_job(out), read_results(out)
     finished = check_finished(out)
     say(console, f"{out}: storage {storage}, tracking {shown_uri()}")
-    with opened(storage, console, f"proser import {out}") as store:
-        outcome = _outcome(job, results, out, adopt_finished(out, finished, store, console), store)
-        with outages_named():
-            return finish(job.recipe, _context(job.recipe, outcome, store, console), started)
+    with open_session(job.recipe.cluster, storage, console, f"proser import {out}") as session:
+        adopted = adopt_finished(out, finished, session.store, console)
+        inputs, of_space = _inputs(job, results, out, adopted, session.store)
+        listed = [] if of_space else [[to_json(tuned) for tuned in inputs.finetunes]]
+        run = open_run_of(job.recipe, inputs, listed)
+        return finish_run(inputs, session.follow(run, trains=False), started)
 
 
 @dataclass(frozen=True)
@@ -129,16 +133,6 @@ class Results:
 
     task: str
     bf16: bool
-
-
-@dataclass(frozen=True)
-class Imported:
-    """What an import found: inputs of the prepared task, precision, and the fine-tunes in the sweep's order."""
-
-    data_inputs: dict[str, Any]
-    bf16: bool
-    finetunes: list[FinetuneConfig]
-    of_space: bool
 
 
 def check_finished(out: Path) -> list[Path]:
@@ -193,8 +187,13 @@ def read_results(out: Path) -> Results:
         ) from None
 
 
-def _outcome(job: JobFile, results: Results, out: Path, artefacts: dict[Path, Artefact], store: Store) -> Imported:
-    """Raises ConfigError, by name, for what JOB.json lists and `out` does not hold."""
+def _inputs(
+    job: JobFile, results: Results, out: Path, artefacts: dict[Path, Artefact], store: Store
+) -> tuple[TrainingInputs, bool]:
+    """What the import found, and whether its fine-tunes are those of the recipe's own search space.
+
+    It reads no data directory. Raises ConfigError, by name, for what JOB.json lists and `out` does not hold.
+    """
     task = artefacts.get(out / PREPARE / results.task)
     if task is None:
         raise ConfigError(f"{out} has no prepared task {results.task}; run `python -m proser_core.job` to its end")
@@ -202,8 +201,8 @@ def _outcome(job: JobFile, results: Results, out: Path, artefacts: dict[Path, Ar
     check_prepared_for(job.recipe, recorded, task.path)
     if recorded.get("code") != job.code.prepare:
         raise ConfigError(f"{task.path} was prepared by other code; write the job again with `proser job --with-task`")
-    inputs = spec.job_inputs("pretrain", job.recipe, task, "", results.bf16, job.code.train)
-    pretrained = find(store.folder(PRETRAIN, inputs))
+    key = spec.job_inputs("pretrain", job.recipe, task, "", results.bf16, job.code.train)
+    pretrained = find(store.folder(PRETRAIN, key))
     if pretrained is None:
         raise _unfinished(out, ["the pretraining"])
 
@@ -216,10 +215,18 @@ def _outcome(job: JobFile, results: Results, out: Path, artefacts: dict[Path, Ar
         raise _unfinished(out, missing)
     if all(trial.is_control or find(trial.folder) is None for trial in trials):
         raise ConfigError(f"{out} has no finished PROSER fine-tune, and one must be selected; add one to {JOB_FILE}")
-    own = finetunes_of(job.recipe, points_of(job.recipe, job.recipe.space))
+    points = points_of(job.recipe, job.recipe.space)
+    own = finetunes_of(job.recipe, points)
     of_space = {trial.key for trial in plan(own)} == {trial.key for trial in trials}
-    data_inputs = {name: value for name, value in recorded.items() if name != "code"}
-    return Imported(data_inputs, results.bf16, own if of_space else list(job.finetunes), of_space)
+    inputs = TrainingInputs(
+        recipes=[job.recipe],
+        data_dir=None,
+        data_inputs=[{name: value for name, value in recorded.items() if name != "code"}],
+        bf16=results.bf16,
+        finetunes=own if of_space else list(job.finetunes),
+        spaces={job.recipe.space: points} if job.recipe.space else {},
+    )
+    return inputs, of_space
 
 
 def unfinished(names: Sequence[str]) -> str:
@@ -230,15 +237,3 @@ def unfinished(names: Sequence[str]) -> str:
 
 def _unfinished(out: Path, names: list[str]) -> ConfigError:
     return ConfigError(f"{out} {unfinished(names)}; finish it with `python -m proser_core.job {JOB_FILE} {out}`")
-
-
-def _context(recipe: Recipe, found: Imported, store: Store, console: Console) -> RunContext:
-    """A run whose trainings are all there; it asks for no node and reads no data directory."""
-    listed = [] if found.of_space else [[to_json(tuned) for tuned in found.finetunes]]
-    data = {recipe.data.split_index: found.data_inputs}
-    parent = open_parent(recipe, data, found.bf16, ["", *listed])
-    cluster = Cluster(recipe.cluster, store.root)
-    spaces = {recipe.space: points_of(recipe, recipe.space)} if recipe.space else {}
-    return RunContext(
-        store, cluster, parent, console, None, data, None, found.bf16, found.finetunes, spaces, trains=False
-    )

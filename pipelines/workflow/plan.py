@@ -1,4 +1,4 @@
-"""What a sweep comes to before it begins: what is there, what is to train, on what, and for how long."""
+"""Dry-run plan of a sweep: what is cached, what must be trained, estimated cost."""
 
 import shutil
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ from rich.table import Table
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.mirror import agree, named_by
-from pipelines.workflow.stages.finetune import Base
-from pipelines.workflow.stages.prepare import prepare_key
 from pipelines.workflow.stages.pretrain import plan_pretraining
+from pipelines.workflow.training import TrainedSplit, TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.catalogue import count_classes, count_images, has_own_validation
 from proser_core.errors import ClusterError, ConfigError
+from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.probe import StepCost, measure_step
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PREPARE
 from proser_core.store.files import read_json
-from proser_core.store.store import Store, find
+from proser_core.store.store import Artefact, Store, find
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,12 @@ class Costs:
     finetune_at_once: int
 
 
-def plan_splits(
-    recipes: Sequence[Recipe],
-    data_dir: Path | None,
-    data: dict[int, dict[str, Any]],
-    finetunes: Sequence[FinetuneConfig],
-    store: Store,
-    bf16: bool,
-) -> list[SplitPlan]:
-    """Look up in the storage what is done of each class split; `data` are their `prepare_inputs` by split index."""
-    return [plan_split(recipe, data_dir, data[recipe.data.split_index], finetunes, store, bf16) for recipe in recipes]
+def plan_splits(inputs: TrainingInputs, store: Store) -> list[SplitPlan]:
+    """What is done of each class split, by the storage."""
+    return [
+        plan_split(recipe, inputs.data_dir, data, inputs.finetunes, store, inputs.bf16)
+        for recipe, data in zip(inputs.recipes, inputs.data_inputs, strict=True)
+    ]
 
 
 def plan_split(
@@ -76,23 +72,24 @@ def plan_split(
     store: Store,
     bf16: bool,
 ) -> SplitPlan:
-    """Look up in the storage what of a split's work is done."""
-    folder = store.folder(PREPARE, prepare_key(data_inputs))
-    agree(store, [folder])
-    task = find(folder)
+    """What of a split's work is done, by the storage; `data_inputs` are its `prepare_inputs`."""
+    task = _finished(store.folder(PREPARE, prepare_key(data_inputs)), store)
     if task is None:
         images = _expected_images(recipe, data_dir)
         return SplitPlan(recipe, False, False, images, len(finetunes), tuple(finetunes))
     images = read_json(task.path / "task.json")["counts"]
-    folder = plan_pretraining(recipe, task, store, bf16).folder
-    agree(store, [folder])
-    pretrained = find(folder)
+    pretrained = _finished(plan_pretraining(recipe, task, store, bf16).folder, store)
     if pretrained is None:
         return SplitPlan(recipe, True, False, images, len(finetunes), tuple(finetunes))
-    trials = Base(recipe, task, pretrained).trials(finetunes, store, bf16)
+    trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store, bf16)
     agree(store, [trial.folder for trial in trials])
     missing = tuple(trial.recipe.finetune for trial in trials if find(trial.folder) is None)
     return SplitPlan(recipe, True, True, images, len(trials), missing)
+
+
+def _finished(folder: Path, store: Store) -> Artefact | None:
+    agree(store, [folder])
+    return find(folder)
 
 
 def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
@@ -112,13 +109,6 @@ def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
         "development": val if data.has_development else 0,
         "test": test * (1 + len(data.outliers)),
     }
-
-
-def costs_of(plans: Sequence[SplitPlan], cluster: Cluster, store: Store, bf16: bool) -> Costs:
-    """As `measure`, once it is known that the outcome fits on the disk. Raises ConfigError where it does not."""
-    costs = measure(plans, cluster, bf16)
-    check_disk(disk_needed(plans, costs), store)
-    return costs
 
 
 def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:

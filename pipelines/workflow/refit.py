@@ -3,57 +3,61 @@ the same training with some classes held out as unknown; then all classes are tr
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
-from pipelines.workflow.context import RunContext
-from pipelines.workflow.run import finish, print_results, run_stages
-from pipelines.workflow.session import exit_code, marked, say_what_went_wrong
+from pipelines.workflow.run_stages import REPORTED, check_run, finish_run, open_run_of, run_stages
+from pipelines.workflow.session import Session, mark_run_failed, say_failures
 from pipelines.workflow.stages.evaluate import CLASSIFIER, finetune_of, read_evaluation
-from pipelines.workflow.stages.finetune import finetunes_of, points_of
-from pipelines.workflow.stages.prepare import made_task
+from pipelines.workflow.stages.trial_rows import failures_of
+from pipelines.workflow.training import finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
+from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.spec import PROSER
 from proser_core.recognition.holdout import Proxy
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 HELD_OUT = 0.2
 """Share of the classes that chooses, and as many again that only report; at least one, where two stay known."""
-OpenContext = Callable[..., RunContext]
 
 
-def choose_and_refit(recipe: Recipe, num_classes: int, open_context: OpenContext, started: float) -> int:
+def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, session: Session, started: float) -> int:
     """Run the proxy's stages, then those of the refit; the exit code is 1 where a trial failed or tracking was lost.
 
-    `open_context` takes a recipe and `pretrained_file`. All images are read before anything is trained. Raises
-    DataError for fewer than two classes.
+    All images are read before anything is trained. Raises DataError for fewer than two classes.
     """
-    refit, code = refit_of(recipe, num_classes, recipe.finetune), 0
+    refit, proxied = refit_of(recipe, num_classes, recipe.finetune), None
     points_of(recipe, recipe.space)  # a space that is none is refused before the images are read
-    context = open_context(refit, pretrained_file=None, keyed_by=recipe)
-    context.track(context.parent.start)
-    with marked(context):
-        task = OpenSetTask.load(made_task(refit, context).path)
-        _say_classes(context, task)
+    inputs = check_run(refit, data_dir, session, None)
+    run = open_run_of(recipe, inputs, ["refit"])
+    session.tracking.track(run.start)
+    with mark_run_failed(run):
+        task = OpenSetTask.load(prepare_task(refit, inputs.data_inputs[0], data_dir, session.store).path)
+        _say_classes(session, task)
         proxy_recipe = proxy_of(recipe, num_classes)
         if proxy_recipe is None:
             refit = with_batches(refit, len(task.train))
-            context.say("  of 2 classes none can be held out, so the recipe's own fine-tune is taken as it is")
+            session.say("  of 2 classes none can be held out, so the recipe's own fine-tune is taken as it is")
         else:
             split = draw_split(proxy_recipe.data, num_classes)
             size = int(np.isin(task.train.targets, split.known).sum())
             proxy_recipe, refit = (with_batches(each, size) for each in (proxy_recipe, refit))
-            chosen = _choose(proxy_recipe, task.class_names, open_context)
-            refit, code = replace(refit, finetune=chosen.finetune), exit_code(chosen.context)
-            context.proxy = chosen.proxy
-            context.say(f"all {num_classes} classes, with what the proxy chose: {chosen.name}")
-        context.finetunes = finetunes_of(refit, [])
-    return max(code, finish(refit, context, started))
+            proxied = _choose(proxy_recipe, task.class_names, data_dir, session)
+            refit = replace(refit, finetune=proxied.finetune)
+            session.say(f"all {num_classes} classes, with what the proxy chose: {proxied.name}")
+    inputs = replace(
+        inputs,
+        recipes=[refit],
+        finetunes=finetunes_of(refit, []),
+        proxy=None if proxied is None else proxied.proxy,
+    )
+    failed = proxied is not None and proxied.has_failures
+    return max(int(failed), finish_run(inputs, session.follow(run), started))
 
 
 def proxy_of(recipe: Recipe, num_classes: int) -> Recipe | None:
@@ -103,44 +107,45 @@ def with_batches(recipe: Recipe, size: int) -> Recipe:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What the proxy says of the training, the fine-tune that it chose, with its name, and its context."""
+    """What the proxy says of the training, and the fine-tune that it chose, with its name."""
 
     proxy: Proxy
     finetune: FinetuneConfig
     name: str
-    context: RunContext
+    has_failures: bool
 
 
-def _choose(recipe: Recipe, class_names: tuple[str, ...], open_context: OpenContext) -> _Chosen:
+def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None, session: Session) -> _Chosen:
     """Run the proxy; `class_names` are those of all classes by number."""
-    context = open_context(recipe, pretrained_file=None)
+    inputs = check_run(recipe, data_dir, session, None)
+    run = open_run_of(recipe, inputs)
     split = draw_split(recipe.data, len(class_names))
     chose, reported = (tuple(class_names[number] for number in ids) for ids in (split.development, split.unknown))
-    context.say(
+    session.say(
         f"proxy: {split.num_known} classes are known; {_listed(chose)} held out to choose by"
         + (f", {_listed(reported)} to test by" if reported else "")
         + f"; batches of {recipe.pretrain.batch_size} and {recipe.finetune.batch_size}"
     )
-    results = run_stages(recipe, context, "reported")
-    print_results(recipe, context, results)
-    context.say(f"Figures and tables of the proxy: {results['reported'].path}")
-    say_what_went_wrong(context)
-    context.say("")
+    results = run_stages(inputs, session.follow(run), REPORTED)
+    session.say(f"Figures and tables of the proxy: {results[REPORTED].path}")
+    failures = failures_of(results["trials"])
+    say_failures(session, failures)
+    session.say("")
     classifier = OpenSetClassifier.load(results["evaluated"].path / CLASSIFIER)
     evaluation = read_evaluation(results["evaluated"])
     assert classifier.holdout is not None
     measured = evaluation["methods"][PROSER]["flat"]
     proxy = Proxy(classifier.holdout, classifier.calibration.bias, measured, chose, reported)
     selected = evaluation["selected"]
-    return _Chosen(proxy, finetune_of(selected), selected["name"], context)
+    return _Chosen(proxy, finetune_of(selected), selected["name"], bool(failures or session.tracking.lost))
 
 
-def _say_classes(context: RunContext, task: OpenSetTask) -> None:
+def _say_classes(session: Session, task: OpenSetTask) -> None:
     """What was found, so that folders that are no classes are noticed."""
     targets = np.concatenate([part.targets for part in (task.train, task.val, task.test)])
     counts = np.bincount(targets, minlength=task.num_known)
     found = (f"{name} ({count})" for name, count in zip(task.class_names, counts, strict=True))
-    context.say(f"{task.num_known} classes, with their images: {_listed(tuple(found))}")
+    session.say(f"{task.num_known} classes, with their images: {_listed(tuple(found))}")
 
 
 def _listed(names: tuple[str, ...], most: int = 12) -> str:

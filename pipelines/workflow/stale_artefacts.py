@@ -1,21 +1,23 @@
-"""What a storage holds that no run will ask for again, told by its name, its age and the code in its key."""
+"""Artefacts that no run will reuse, by their name, their age and the code in their key."""
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pipelines.cluster.cluster import RAY_FOLDER
-from proser_core.jobs.preparing import ENCODED
-from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
-from proser_core.jobs.trials import WORKER
+from pipelines.reports.page import template_digests
+from pipelines.workflow.stage import METHODS_STAGE, STAGES, stage_code
+from proser_core.baselines import METHODS
+from proser_core.jobs.spec import PRETRAIN
 from proser_core.store.code_version import code_version
 from proser_core.store.files import read_json
 from proser_core.store.store import KEY_PATTERN, MANIFEST
 
+FOLDERS = (*STAGES, METHODS_STAGE)
 DAY = 86_400
 UNFINISHED, LEFT_BY_RAY, OUTDATED = "unfinished", "left by Ray", "of other code"
 ARTEFACT = re.compile(KEY_PATTERN)
@@ -49,8 +51,8 @@ def leftovers(root: Path, older_than: float, outdated: bool) -> Iterator[Leftove
     would name like that is not ours.
     """
     before = time.time() - older_than * DAY
-    for stage, current in CODES.items():
-        codes = current() if outdated else []
+    for stage in FOLDERS:
+        codes = _codes(stage) if outdated else []
         for folder in _folders(root / stage, ARTEFACT, COPY):
             if _last_change(folder) > before:
                 continue
@@ -65,7 +67,7 @@ def leftovers(root: Path, older_than: float, outdated: bool) -> Iterator[Leftove
 
 def is_storage(root: Path) -> bool:
     """Whether a folder holds work of runs, or nothing but hidden files and empty folders, as one that was emptied."""
-    if any(_folders(root / stage, ARTEFACT) for stage in CODES):
+    if any(_folders(root / stage, ARTEFACT) for stage in FOLDERS):
         return True
     return all(path.is_dir() or path.name.startswith(".") for path in root.rglob("*"))
 
@@ -76,38 +78,12 @@ def _folders(place: Path, *patterns: re.Pattern[str]) -> list[Path]:
     return sorted(path for path in named if path.is_dir() and not path.is_symlink())
 
 
-def _code_of(*modules: str) -> Callable[[], list[Any]]:
-    return lambda: [code_version(module) for module in modules]
-
-
-def _code_of_pages() -> list[Any]:
-    from pipelines.reports.page import template_digests
-
-    modules = ("pipelines.reproduction.report", "pipelines.reproduction.paper_figures.page")
-    return [[code_version(module), *template_digests()] for module in modules]
-
-
-def _code_of_methods() -> list[Any]:
-    """Of those that train a network of their own."""
-    from proser_core.baselines import METHODS
-
-    return [code_version(method.train.__module__) for method in METHODS.values() if method.train is not None]
-
-
-CODES: dict[str, Callable[[], list[Any]]] = {
-    ENCODED: _code_of("proser_core.data.readers.parquet"),
-    PREPARE: _code_of("proser_core.jobs.preparing"),
-    PRETRAIN: _code_of(WORKER),
-    TRIALS: _code_of(WORKER),
-    "methods": _code_of_methods,
-    "sweep": _code_of("pipelines.workflow.stages.finetune"),
-    "evaluate": _code_of("pipelines.workflow.stages.evaluate"),
-    "report": _code_of("pipelines.workflow.stages.report", "pipelines.workflow.stages.sweep_report"),
-    "compare": _code_of("pipelines.reproduction.comparing"),
-    "reproduction": _code_of_pages,
-    "figures": _code_of("pipelines.reproduction.paper_figures.stage"),
-}
-"""Folders of a storage, and what stands for this code in the keys of their artefacts."""
+def _codes(stage: str) -> list[Any]:
+    """What stands for this code in the keys of a stage's artefacts."""
+    if stage == METHODS_STAGE:
+        return [code_version(method.train.__module__) for method in METHODS.values() if method.train is not None]
+    code = stage_code(stage)
+    return [code, [code, *template_digests()]]
 
 
 def _code(folder: Path) -> Any:

@@ -6,41 +6,39 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.cluster.cluster import Cluster
-from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
-from pipelines.storage.mirror import mirror_of, shown
-from pipelines.tracking.server import connect, outages_named, shown_uri, tracking_uri
-from pipelines.workflow.context import RunContext, Search
+from pipelines.reports.sweep_summary import sweep_tables
+from pipelines.reports.sweep_table import read_table
+from pipelines.storage.mirror import shown
+from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.server import connect, shown_uri, tracking_uri
+from pipelines.workflow import plan, sweep_dag, training_dag
 from pipelines.workflow.session import (
-    check_apart,
-    check_storage,
+    Session,
+    check_places,
     close,
-    common_params,
-    data_sizes,
     execute,
-    exit_code,
-    opened,
+    open_run,
+    open_session,
     say_defects,
     with_absolute_path,
 )
-from proser_core.config import FinetuneConfig, Recipe, decisive_fields, digest_of
+from pipelines.workflow.stages.trial_rows import failures_of
+from pipelines.workflow.training import Search, TrainingInputs, finetunes_of, points_of, sampled_points
+from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
+from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.progress import duration
+from proser_core.jobs.trials import check_recipe
 from proser_core.processor import resolve_precision
-from proser_core.store.code_version import code_version
-from proser_core.store.store import Store
 from tune_spaces import draws_values
 
-if TYPE_CHECKING:
-    from pipelines.tracking.runs import ParentRun
-
-LAST_STAGE = "reported"
+REPORTED = "logged"
 
 
 @dataclass(frozen=True)
@@ -80,15 +78,6 @@ class SweepRequest:
         return f"{self.recipe.name}, {' + '.join(self.spaces)}"
 
 
-@dataclass(frozen=True)
-class Points:
-    """The fine-tunes of a sweep: all of them, by space, and with which budget."""
-
-    finetunes: list[FinetuneConfig]
-    spaces: dict[str, list[FinetuneConfig]]
-    search: Search
-
-
 def parse_indices(text: str) -> tuple[int, ...]:
     """Class splits from "0-4" or "0,2,5-7". Raises ConfigError for anything else."""
     found: list[int] = []
@@ -108,43 +97,42 @@ def sweep(request: SweepRequest, console: Console) -> int:
     """
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
-    check_storage(request.recipe, request.storage)
-    check_apart(request.recipe, request.data_dir, request.storage)
+    check_places(request.recipe, request.data_dir, request.storage)
     say(console, f"{request.title}: storage {request.storage}, tracking {shown_uri()}")
     say_defects(request.recipe, request.data_dir, console)
-    points, data = _points(request), data_of(request.recipes, request.data_dir)
-    with opened(request.storage, console, f"proser sweep {request.title}") as store, outages_named():
-        bf16 = resolve_precision(request.recipe)
-        stops_trials, grows_to = points.search != Search(), largest_cluster(request.cluster_file)
-        cluster = Cluster(request.recipe.cluster, store.root, stops_trials, grows_to, mirror=mirror_of(store))
-        cluster.check()
+    inputs = _inputs(request)
+    with open_session(
+        request.recipe.cluster,
+        request.storage,
+        console,
+        f"proser sweep {request.title}",
+        cluster_file=request.cluster_file,
+        stops_trials=inputs.search != Search(),
+    ) as session:
+        session.cluster.check()
         if not request.dry_run:
             connect()
-        console.print(_plan(request, points, data, cluster, store, bf16), highlight=False)
-        if request.dry_run:
-            return 0
-        parent = _open_parent(request, data, bf16)
-        context = RunContext(
-            store,
-            cluster,
-            parent,
-            console,
-            request.data_dir,
-            data,
-            None,
-            bf16,
-            points.finetunes,
-            points.spaces,
-            search=points.search,
-        )
-        return _finish(request, context, started)
+        console.print(_plan(request, inputs, session), highlight=False)
+        return 0 if request.dry_run else _train(request, inputs, session, started)
 
 
-def _points(request: SweepRequest) -> Points:
-    """Every point of the spaces. Raises ConfigError for what cannot be swept."""
-    from pipelines.workflow.stages.finetune import finetunes_of, points_of, sampled_points
-    from proser_core.jobs.trials import check_recipe
+def _inputs(request: SweepRequest) -> TrainingInputs:
+    """Every point of the spaces on every class split. Raises ConfigError for what cannot be swept."""
+    spaces, search = _points(request)
+    recipe, points = request.recipe, [point for found in spaces.values() for point in found]
+    return TrainingInputs(
+        recipes=request.recipes,
+        data_dir=request.data_dir,
+        data_inputs=data_of(request.recipes, request.data_dir),
+        bf16=resolve_precision(recipe),
+        finetunes=finetunes_of(recipe, points),
+        spaces=spaces,
+        search=search,
+    )
 
+
+def _points(request: SweepRequest) -> tuple[dict[str, list[FinetuneConfig]], Search]:
+    """The points of each space, and which of them are searched with which budget."""
     recipe = request.recipe
     check_recipe(recipe)
     if not (recipe.data.settings and recipe.data.has_development):
@@ -159,10 +147,9 @@ def _points(request: SweepRequest) -> Points:
         name: sampled_points(recipe, name, request.num_samples) if name in drawn else points_of(recipe, name)
         for name in request.spaces
     }
-    finetunes = finetunes_of(recipe, [point for points in spaces.values() for point in points])
-    kept = {finetunes[0], finetunes[1], *(point for name in spaces if name not in drawn for point in spaces[name])}
+    kept = {*finetunes_of(recipe, [point for name in spaces if name not in drawn for point in spaces[name]])}
     searched = tuple(point for name in drawn for point in spaces[name] if point not in kept)
-    return Points(finetunes, spaces, Search(3600 * request.max_hours, searched))
+    return spaces, Search(3600 * request.max_hours, searched)
 
 
 def _check_search(request: SweepRequest, space: str) -> None:
@@ -179,72 +166,52 @@ def _check_search(request: SweepRequest, space: str) -> None:
         )
 
 
-def data_of(recipes: Sequence[Recipe], data_dir: Path | None) -> dict[int, dict[str, Any]]:
+def data_of(recipes: Sequence[Recipe], data_dir: Path | None) -> list[dict[str, Any]]:
     """What decides the data of each class split. Raises ProserError where it cannot be made."""
-    from proser_core.jobs.preparing import check_split, prepare_inputs
-
-    data = {}
+    data = []
     for recipe in recipes:
         check_split(recipe, data_dir)
-        data[recipe.data.split_index] = prepare_inputs(recipe, data_dir)
+        data.append(prepare_inputs(recipe, data_dir))
     return data
 
 
-def _plan(
-    request: SweepRequest, points: Points, data: dict[int, dict[str, Any]], cluster: Cluster, store: Store, bf16: bool
-) -> Table:
+def _plan(request: SweepRequest, inputs: TrainingInputs, session: Session) -> Table:
     """The plan, once it is known that there is room for it."""
-    from pipelines.workflow import plan
-
-    plans = plan.plan_splits(request.recipes, request.data_dir, data, points.finetunes, store, bf16)
+    plans = plan.plan_splits(inputs, session.store)
     if request.resume and not any(split.prepared for split in plans):
         raise ConfigError(
-            f"--resume found nothing of this sweep in {shown(store)}; give the storage in which it began, or leave "
-            "--resume away to begin"
+            f"--resume found nothing of this sweep in {shown(session.store)}; give the storage in which it began, or "
+            "omit --resume to begin"
         )
-    costs = plan.costs_of(plans, cluster, store, bf16)
+    costs = plan.measure(plans, session.cluster, inputs.bf16)
+    plan.check_disk(plan.disk_needed(plans, costs), session.store)
     lines = plan.cost_lines(plans, costs)
-    if points.search.points:
-        lines["time"] += f" at most: {len(points.search.points)} points may be stopped early"
-    if points.search.max_seconds:
-        lines["budget"] = f"{duration(points.search.max_seconds)} of fine-tuning"
-    spaces = ", ".join(f"{name} ({len(found)} points)" for name, found in points.spaces.items())
-    each = f"{sum(map(len, points.spaces.values()))} points, the recipe's own and the control, equal ones once"
+    search = inputs.search
+    if search.points:
+        lines["time"] += f" at most: {len(search.points)} points may be stopped early"
+    if search.max_seconds:
+        lines["budget"] = f"{duration(search.max_seconds)} of fine-tuning"
+    spaces = ", ".join(f"{name} ({len(found)} points)" for name, found in inputs.spaces.items())
+    each = f"{sum(map(len, inputs.spaces.values()))} points, the recipe's own and the control, equal ones once"
     return plan.plan_table("Plan", plans, {"search spaces": spaces}, each, lines)
 
 
-def _open_parent(request: SweepRequest, data: dict[int, dict[str, Any]], bf16: bool) -> "ParentRun":
+def _open_run(request: SweepRequest, inputs: TrainingInputs) -> ParentRun:
     """The MLflow run of this sweep; its key holds the spaces and splits, and whatever decides the outcome."""
-    from pipelines.tracking.runs import ParentRun
-
-    recipe = request.recipe
-    decisive = [
-        recipe.name,
-        request.spaces,
-        request.num_samples,
-        request.split_indices,
-        data_sizes(data.values()),
-        bf16,
-    ]
-    run_key = digest_of("sweep", decisive_fields(recipe), decisive, code_version("pipelines.workflow.sweep_dag"))
-    splits = ", ".join(map(str, request.split_indices))
-    params = {**common_params(recipe, bf16), "spaces": ", ".join(request.spaces), "split_indices": splits}
-    return ParentRun.open(request.title, run_key, params, {"proser.recipe": recipe.name})
+    spaces, splits = ", ".join(request.spaces), ", ".join(map(str, request.split_indices))
+    decisive = ["sweep", request.spaces, request.num_samples, request.split_indices]
+    return open_run(request.title, request.recipe, inputs, decisive, spaces=spaces, split_indices=splits)
 
 
-def _finish(request: SweepRequest, context: RunContext, started: float) -> int:
-    from pipelines.reports.sweep_summary import sweep_tables
-    from pipelines.reports.sweep_table import read_table
-    from pipelines.workflow import sweep_dag
-
-    inputs = {"recipes": request.recipes, "context": context}
+def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:
+    run = _open_run(request, inputs)
     name = f"{request.recipe.name}: {', '.join(request.spaces)}"
-    context.track(lambda: context.parent.save_view(name, context.finetunes, request.recipe.data.settings))
-    results = execute([sweep_dag], [LAST_STAGE], inputs, context)
-    context.console.print()
-    for table in sweep_tables(read_table(results[LAST_STAGE].path)):
-        context.console.print(table)
+    session.tracking.track(lambda: run.save_view(name, inputs.finetunes, request.recipe.data.settings))
+    results = execute(session.follow(run), inputs, [training_dag, sweep_dag], ["trials", REPORTED])
+    report = results[REPORTED].path
+    session.console.print()
+    for table in sweep_tables(read_table(report)):
+        session.console.print(table)
     once = "" if tracking_uri().startswith("http") else " (once `proser ui` runs)"
-    context.say(f"Trials in the MLflow UI{once}: {context.parent.link()}")
-    close(context, results[LAST_STAGE].path, time.monotonic() - started)
-    return exit_code(context)
+    session.say(f"Trials in the MLflow UI{once}: {run.link()}")
+    return close(session, report, started, failures_of(results["trials"]))

@@ -16,13 +16,12 @@ from typing import Any
 from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.fields import fitting
+from proser_core.jobs.preparing import PREPARING
 from proser_core.jobs.trials import WORKER, check_recipe, control_of
 from proser_core.naming import unknown_name
 from proser_core.store.code_version import code_version, source_digests
 from proser_core.store.files import read_json, write_json
 from proser_core.store.transfer import weights_beside
-
-PREPARING = "proser_core.jobs.preparing"
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,14 @@ from typing import Any
 
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import ConfigError
+from proser_core.jobs.spec import PREPARE
 from proser_core.naming import look_up
 from proser_core.store.code_version import code_version
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact, Built, Store
 
 AUGMENTATION_ONLY = ("flip", "padding", "download")
+PREPARING = "proser_core.jobs.preparing"
 ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
 
 
@@ -36,6 +38,16 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
     for name in recipe.data.outliers:
         files += outlier_fingerprints(name, data_dir)
     return {"data": data_fields(recipe), "files": files, "seed": recipe.seed}
+
+
+def prepare_key(data_inputs: dict[str, Any]) -> dict[str, Any]:
+    """What decides a task: fields and files of `prepare_inputs`, and the code that reads them."""
+    return {**data_inputs, "code": code_version(PREPARING)}
+
+
+def prepare_task(recipe: Recipe, data_inputs: dict[str, Any], data_dir: Path | None, store: Store) -> Artefact:
+    """The task of a recipe's class split, found or made now; `data_inputs` are its `prepare_inputs`."""
+    return store.run(PREPARE, prepare_key(data_inputs), lambda folder: prepare(recipe, data_dir, folder, store))
 
 
 def missing_images(recipe: Recipe, data_dir: Path | None) -> str:

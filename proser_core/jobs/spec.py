@@ -16,6 +16,8 @@ PROSER = "PROSER"  # a fine-tune scored by its own margin; every other row of a 
 CONTROL = "CE control"  # trained by cross-entropy as long as PROSER beside it, on the same images in the same order
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
 SCORES = "development.jsonl"  # of a trial in a search, scored after every epoch
+SELECTION_METRIC = "dev/macro_f1"
+"""By which points are chosen: on validation images and development unknowns."""
 
 
 @dataclass(frozen=True)
@@ -65,4 +67,10 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
 def read_epochs(folder: Path) -> list[dict[str, float]]:
     """Metrics of the epochs that a job has reported so far."""
     path = folder / EPOCHS
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def read_scores(folder: Path) -> list[dict[str, float]]:
+    """Development scores of a trial, one per epoch: `epochs` trained so far, and SELECTION_METRIC."""
+    path = folder / SCORES
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []

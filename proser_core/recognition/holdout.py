@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from proser_core.config import digest_of
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.logits import LogitTable
@@ -101,6 +102,11 @@ class Proxy:
     results: dict[str, float]
     chose: tuple[str, ...]
     reported: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Of its results, by which a stage that was given it is found again."""
+        return digest_of(self.results)
 
     def metrics(self) -> dict[str, float]:
         """Of METRICS those that need unknown images."""

@@ -8,7 +8,8 @@ the source code. A stage is skipped if the folder for its key is there, whole an
 import os
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,15 +77,20 @@ class Store:
         found = find(folder)
         if found is not None:
             return found
-        if stage not in self.ran:
-            self.announce(stage)
-        started = time.monotonic()
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / MANIFEST).unlink(missing_ok=True)
-        built = build(folder) or Built()
-        seconds = time.monotonic() - started
-        self.ran[stage] = self.ran.get(stage, 0.0) + seconds
-        return seal(folder, inputs, built, seconds=seconds, made_on=made_on)
+        with self.stage(stage) as seconds:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / MANIFEST).unlink(missing_ok=True)
+            built = build(folder) or Built()
+            return seal(folder, inputs, built, seconds=seconds(), made_on=made_on)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Callable[[], float]]:
+        """Announce a stage that runs now, and keep its time; gives the seconds since it began."""
+        if name not in self.ran:
+            self.announce(name)
+        began = time.monotonic()
+        yield lambda: time.monotonic() - began
+        self.ran[name] = self.ran.get(name, 0.0) + time.monotonic() - began
 
 
 def seal(

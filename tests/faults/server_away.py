@@ -11,7 +11,7 @@ from ray_nodes import free_ports
 from sweeps import require
 from tracking_servers import mlflow_server
 
-from pipelines.workflow.context import PATIENCE_VARIABLE
+from pipelines.tracking.deferred import TIMEOUT_VARIABLE
 
 AWAY, QUICKLY = 60, 10  # seconds
 PATIENCE = "5"
@@ -65,7 +65,7 @@ def for_good(lab: Lab) -> Loss:
     undisturbed = lab.undisturbed()
     with _server(lab.root / "for_good") as (server, environment):
         with lab.sweep(environment=environment) as sweep:
-            sweep.begin(**{PATIENCE_VARIABLE: PATIENCE})
+            sweep.begin(**{TIMEOUT_VARIABLE: PATIENCE})
             sweep.until_epochs(1)
             sweep.strike([])
             server.go()

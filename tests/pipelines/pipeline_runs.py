@@ -3,6 +3,7 @@
 import io
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import mlflow
 import pytest
@@ -11,7 +12,7 @@ from rich.console import Console
 
 import pipelines.workflow.run
 from pipelines.recipes import digits
-from pipelines.workflow.context import RunContext
+from pipelines.workflow.session import Session, TrainingSession
 from proser_core.config import Recipe
 
 
@@ -30,21 +31,25 @@ def tiny_recipe() -> Recipe:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run gave: exit code, context, printed text, and the registry's aliases right after it."""
+    """What one run gave: exit code, session, printed text, and the registry's aliases right after it."""
 
     code: int
-    context: RunContext
+    session: TrainingSession
     text: str
     aliases: dict[str, str]
     versions: int
 
     @property
     def ran(self) -> set[str]:
-        return set(self.context.store.ran)
+        return set(self.session.store.ran)
+
+    @property
+    def failures(self) -> list[str]:
+        return [line.removeprefix("failed: ") for line in self.text.splitlines() if line.startswith("failed: ")]
 
     @property
     def parent_id(self) -> str:
-        return self.context.parent.run_id
+        return self.session.run.run_id
 
 
 @dataclass(frozen=True)
@@ -63,21 +68,21 @@ class RunFolder:
 
     def run(self, recipe: Recipe, pretrained_file: Path | None = None) -> Outcome:
         """One whole run in this process."""
-        contexts: list[RunContext] = []
-        open_context = pipelines.workflow.run._open_context
+        sessions: list[TrainingSession] = []
+        follow = Session.follow
 
-        def spy(*arguments: object, **named: object) -> RunContext:
-            contexts.append(open_context(*arguments, **named))  # type: ignore[arg-type]
-            return contexts[-1]
+        def spy(*arguments: Any, **named: Any) -> TrainingSession:
+            sessions.append(follow(*arguments, **named))
+            return sessions[-1]
 
         out = io.StringIO()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pipelines.workflow.run, "_open_context", spy)
+            patch.setattr(Session, "follow", spy)
             code = pipelines.workflow.run.run(recipe, None, self.storage, pretrained_file, Console(file=out, width=200))
         model = self.client.get_registered_model(recipe.model_name)
         versions = self.client.search_model_versions(f"name = '{recipe.model_name}'")
         aliases = {alias: str(number) for alias, number in model.aliases.items()}
-        return Outcome(code, contexts[0], out.getvalue(), aliases, len(versions))
+        return Outcome(code, sessions[0], out.getvalue(), aliases, len(versions))
 
     def parents(self) -> list[Run]:
         return [run for run in self._runs() if "mlflow.parentRunId" not in run.data.tags]

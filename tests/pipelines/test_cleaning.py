@@ -12,7 +12,9 @@ from rich.console import Console
 
 from pipelines.commands.clean import LISTED, clean
 from pipelines.reports.page import template_digests
-from pipelines.workflow.stale_artefacts import CODES, leftovers
+from pipelines.workflow import stage as stage_module
+from pipelines.workflow.stage import STAGES, stage_code
+from pipelines.workflow.stale_artefacts import FOLDERS, leftovers
 from proser_core.baselines import METHODS
 from proser_core.errors import ConfigError
 from proser_core.jobs import preparing, spec
@@ -158,14 +160,15 @@ def test_what_trainings_and_sweeps_give_to_ray_is_known(storage: Path) -> None:
 
 
 def test_every_stage_of_the_code_is_known() -> None:
-    constants = vars(spec) | vars(preparing)
+    constants = vars(spec) | vars(preparing) | vars(stage_module)
     sources = (path.read_text() for package in ("pipelines", "proser_core") for path in (ROOT / package).rglob("*.py"))
-    calls = [call for text in sources for call in re.findall(r'store\.(?:run|folder)\("?(?:spec\.)?(\w+)', text)]
-    stages = {constants.get(name, name) for name in calls} - {"stage"}  # a variable of that name
-    assert stages == CODES.keys()
+    pattern = r'(?:store\.(?:run|folder)|@stage)\("?(?:spec\.)?(\w+)'
+    calls = [call for text in sources for call in re.findall(pattern, text)]
+    stages = {constants.get(name, name) for name in calls if name not in ("name", "stage")}  # variables
+    assert stages == set(FOLDERS)
 
 
-@pytest.mark.parametrize("stage", CODES)
+@pytest.mark.parametrize("stage", FOLDERS)
 def test_every_stage_leaves_unfinished_work_and_work_of_other_code(tmp_path: Path, stage: str) -> None:
     half, theirs = f"{stage}/{KEY}", finished(tmp_path, stage, "another")
     unfinished(tmp_path, half)
@@ -176,10 +179,10 @@ def test_every_stage_leaves_unfinished_work_and_work_of_other_code(tmp_path: Pat
 def test_work_of_this_code_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, NEAREST.name, NEAREST)
     assert NEAREST.train is not None
-    finished(tmp_path, "encoded", code_version("proser_core.data.readers.parquet"))
     finished(tmp_path, "methods", code_version(NEAREST.train.__module__))
-    for module in ("pipelines.reproduction.report", "pipelines.reproduction.paper_figures.page"):
-        finished(tmp_path, "reproduction", [code_version(module), *template_digests()])
+    for name, module in STAGES.items():
+        finished(tmp_path, name, code_version(module))
+    finished(tmp_path, "reproduction", [stage_code("reproduction"), *template_digests()])
     made_old(tmp_path)
     assert found(tmp_path, outdated=True) == {}
 

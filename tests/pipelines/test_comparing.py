@@ -1,18 +1,14 @@
 """Stage compare on small trainings of digits, without Ray: methods with networks of their own beside the others."""
 
-import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from own_networks import NEAREST
 from pipeline_runs import tiny_recipe
-from rich.console import Console
 
-from pipelines.reproduction.comparing import COMPARED, compare
-from pipelines.workflow.context import RunContext
-from pipelines.workflow.stages.finetune import Base
+from pipelines.reproduction.comparing import compare, read_compared
+from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
@@ -32,29 +28,28 @@ DIVERGES = replace(NEAREST, name="Diverges", train=diverges)
 
 
 @pytest.fixture
-def base(task: Artefact, tmp_path: Path) -> Base:
+def split(task: Artefact, tmp_path: Path) -> TrainedSplit:
     recipe = tiny_recipe()
     recipe = replace(recipe, pretrain=replace(recipe.pretrain, epochs=1), finetune=replace(recipe.finetune, epochs=1))
     run_job(pretrain_job(recipe, task, tmp_path / "pretrained", False), lambda _: None)
-    return Base(recipe, task, Artefact(tmp_path / "pretrained", "weights"))
+    return TrainedSplit(recipe, task, Artefact(tmp_path / "pretrained", "weights"))
 
 
 def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_loses_its_own_row_alone(
-    base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    split: TrainedSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for method in (DIVERGES, NEAREST):
         monkeypatch.setitem(METHODS, method.name, method)
-    nothing: Any = None  # of a cluster and of tracking
     store = Store(tmp_path / "storage")
-    context = RunContext(store, nothing, nothing, Console(file=io.StringIO()), None, {}, None, False, [])
-    (trial,) = base.trials([METHODS["PROSER"].finetune(base.recipe.finetune)], store, bf16=False)  # type: ignore[misc]
-    run_job(trial.job(base.task, base.pretrained, False), lambda _: None)
+    (trial,) = split.trials([METHODS["PROSER"].finetune(split.recipe.finetune)], store, bf16=False)  # type: ignore[misc]
+    run_job(trial.job(split.task, split.pretrained, False), lambda _: None)
 
     names = ("MaxLogit", "Diverges", "PROSER", "Dummy", "Nearest mean")
-    built = compare([base], names, context, tmp_path)
-    rows = {row["method"]: row for row in read_json(tmp_path / COMPARED)}
+    built = compare([split], names, False, store, tmp_path)
+    found, failures = read_compared(Artefact(tmp_path, ""))
+    rows = {row["method"]: row for row in found}
     assert list(rows) == ["MaxLogit", "PROSER", "Nearest mean"]  # Dummy was not trained
-    assert context.failures == ["Diverges, class split 0: the loss is nan in epoch 1"]
+    assert failures == ["Diverges, class split 0: the loss is nan in epoch 1"]
     assert not built.complete
     assert all(0 < row["metrics"]["test/unknown_3/auroc"] <= 1 for row in rows.values())
     (own,) = (store.root / "methods").glob(f"*/{MANIFEST}")

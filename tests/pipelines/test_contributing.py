@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pipelines.recipes import RECIPES, digits
-from pipelines.workflow.stages.finetune import points_of
+from pipelines.workflow.training import points_of
 from proser_core.baselines.tables import fit_margin
 from proser_core.config import DataConfig, NetworkConfig, Recipe
 from proser_core.data.catalogue import Source

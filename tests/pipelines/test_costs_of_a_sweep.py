@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 from pipeline_runs import tiny_recipe
-from pipelines.workflow.session.stages import sweep_report
 from ray import tune
 from sweep_tables import GRID, by_weights, table
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.reports.sweep_table import Space
 from pipelines.tracking.runs import ParentRun
-from pipelines.workflow.stages.finetune import Base, SweepWatch
+from pipelines.workflow.stages import sweep_report
+from pipelines.workflow.stages.finetune import SweepWatch
+from pipelines.workflow.stages.trial_rows import TrialRows
+from pipelines.workflow.training import TrainedSplit
 from proser_core.jobs import spec
 from proser_core.store.store import Artefact, Store
 
@@ -72,21 +74,18 @@ def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_trac
     from proser_core.jobs.worker import run_job
 
     recipe, store = tiny_recipe(), Store(tmp_path)
-    base = Base(recipe, task, Artefact(closed_set_weights.parent, ""))
-    trials = base.trials([replace(recipe.finetune, beta=float(beta)) for beta in range(5)], store, bf16=False)
-    run_job(trials[0].job(task, base.pretrained, bf16=False), lambda metrics: None)
+    split = TrainedSplit(recipe, task, Artefact(closed_set_weights.parent, ""))
+    trials = split.trials([replace(recipe.finetune, beta=float(beta)) for beta in range(5)], store, bf16=False)
+    run_job(trials[0].job(task, split.pretrained, bf16=False), lambda metrics: None)
     trials[1].folder.mkdir()
     silent = lambda *_: None  # noqa: E731
-    parent = SimpleNamespace(track_trial=silent, track_epochs=silent)
-    context = SimpleNamespace(
+    session = SimpleNamespace(
         store=store,
-        parent=parent,
-        spaces={},
-        search=SimpleNamespace(points=(), max_seconds=0.0),
+        run=SimpleNamespace(track_trial=silent, track_epochs=silent),
         console=SimpleNamespace(is_terminal=False),
-        watch_cluster=silent,
+        cluster=SimpleNamespace(watch=lambda workers: ""),
     )
-    watch = SweepWatch(context, trials, {0: task})  # type: ignore[arg-type]
+    watch = SweepWatch(session, trials, TrialRows({0: task}, {}, (), "silent"))  # type: ignore[arg-type]
     seen: list[Path] = []
     read = spec.read_epochs
     monkeypatch.setattr(spec, "read_epochs", lambda folder: seen.append(folder) or read(folder))

@@ -13,16 +13,15 @@ from pipeline_runs import tiny_recipe
 from rich.console import Console
 
 import pipelines.reproduction.paper_figures.stage as stage
-import pipelines.workflow.dag
 from pipelines.recipes import figures_mnist
 from pipelines.reproduction.figures import reproduce_figures
 from pipelines.reproduction.paper_figures import dag
 from pipelines.reproduction.paper_figures.measured_planes import Trained, boundaries, shown
 from pipelines.reproduction.paper_figures.page import write_figures_page
 from pipelines.reproduction.paper_figures.training_times import seconds_of
-from pipelines.workflow.context import RunContext
-from pipelines.workflow.session import driver_of
-from pipelines.workflow.stages.finetune import ROWS, Base, points_of
+from pipelines.workflow import training_dag
+from pipelines.workflow.session import TrainingSession, driver_of
+from pipelines.workflow.training import TrainedSplit, points_of
 from proser_core.baselines import METHODS
 from proser_core.config import NetworkConfig, Recipe
 from proser_core.data.splits.class_split import draw_split
@@ -35,30 +34,36 @@ from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
-from proser_core.store.files import read_json, write_json
+from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Artefact, Store, seal
 
 
 class Stored(SimpleNamespace):
-    """A recipe with its artefacts, and what stands for the context of its run."""
+    """A class split with its network, and the rows of its trials, in a store."""
 
-    recipe: Recipe
-    task: Artefact
-    pretrained: Artefact
-    swept: Artefact
-    context: Any
+    split: TrainedSplit
+    trials: list[dict[str, Any]]
+    store: Store
 
-    def draw(self, folder: Path, **changes: Any) -> None:
-        parts = {**vars(self), **changes}
-        names = ("recipe", "task", "pretrained", "swept", "context")
-        stage.draw_figures(*(parts[name] for name in names), {}, folder)
+    @property
+    def recipe(self) -> Recipe:
+        return self.split.recipe
 
-    def swept_with(self, folder: Path, change: Mapping[str, Any], mixup: str = "vanilla") -> Artefact:
-        """The sweep with its rows of one way of mixing changed."""
-        rows = read_json(self.swept.path / ROWS)
-        folder.mkdir()
-        write_json(folder / ROWS, [{**row, **(change if row["params"]["mixup"] == mixup else {})} for row in rows])
-        return seal(folder, {})
+    @property
+    def task(self) -> Artefact:
+        return self.split.task
+
+    @property
+    def pretrained(self) -> Artefact:
+        return self.split.pretrained
+
+    def draw(self, folder: Path, trials: list[dict[str, Any]] | None = None) -> None:
+        rows = self.trials if trials is None else trials
+        stage.draw_figures(self.split, rows, self.store.root / spec.TRIALS, False, {}, None, folder)
+
+    def with_rows(self, change: Mapping[str, Any], mixup: str = "vanilla") -> list[dict[str, Any]]:
+        """The rows, those of one way of mixing changed."""
+        return [{**row, **(change if row["params"]["mixup"] == mixup else {})} for row in self.trials]
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +83,11 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     run_job(pretrain_job(recipe, task, root / "pretrained", False), lambda _: None)
     pretrained = Artefact(root / "pretrained", "weights")
     store, rows = Store(root / "storage"), []
-    for trial in Base(recipe, task, pretrained).trials(points_of(recipe, recipe.space), store, bf16=False):
+    split = TrainedSplit(recipe, task, pretrained)
+    for trial in split.trials(points_of(recipe, recipe.space), store, bf16=False):
         run_job(trial.job(task, pretrained, False), lambda _: None)
         rows.append({"key": trial.key, "params": trial.params(), "status": "finished", "reason": ""})
-    (root / "swept").mkdir()
-    write_json(root / "swept" / ROWS, rows)
-    nothing: Any = None  # of a cluster and of tracking
-    console = Console(file=io.StringIO(), width=200)
-    context = RunContext(store, nothing, nothing, console, None, {}, None, False, [])
-    return Stored(recipe=recipe, task=task, pretrained=pretrained, swept=seal(root / "swept", {}), context=context)
+    return Stored(split=split, trials=rows, store=store)
 
 
 def test_every_figure_is_drawn_and_its_numbers_are_those_of_the_stored_logits(stored: Stored, tmp_path: Path) -> None:
@@ -132,10 +133,9 @@ def test_the_region_at_a_test_image_is_the_decision_about_it(stored: Stored) -> 
 
 
 def closed_as_tuned(stored: Stored) -> Trained:
-    row = read_json(stored.swept.path / ROWS)[0]
-    images = OpenSetTask.load(stored.task.path)
-    assert row["params"]["mixup"] == "manifold"
-    return stage._fine_tuned(stored.recipe, images, stored.swept, stored.context, "manifold")
+    images, folders = OpenSetTask.load(stored.task.path), stored.store.root / spec.TRIALS
+    assert stored.trials[0]["params"]["mixup"] == "manifold"
+    return stage._fine_tuned(stored.recipe, images, stored.trials, folders, "manifold")
 
 
 def test_what_is_shown_are_images_of_every_class(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,9 +148,9 @@ def test_what_is_shown_are_images_of_every_class(stored: Stored, monkeypatch: py
 
 
 def test_a_fine_tune_that_failed_is_named(stored: Stored, tmp_path: Path) -> None:
-    failed = stored.swept_with(tmp_path / "failed", {"status": "failed", "reason": "not finite"})
+    failed = stored.with_rows({"status": "failed", "reason": "not finite"})
     with pytest.raises(TrainingError, match=r"with vanilla mixup, which is to be drawn, failed: not finite"):
-        stored.draw(tmp_path / "figures", swept=failed)
+        stored.draw(tmp_path / "figures", failed)
 
 
 @pytest.mark.parametrize(
@@ -201,19 +201,23 @@ def test_a_training_without_a_time_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_stage_is_found_again_and_says_what_it_could_not_draw(stored: Stored) -> None:
+    nothing: Any = None  # of a cluster and of tracking
+    console = Console(file=io.StringIO(), width=200)
+    session = TrainingSession(stored.store, nothing, nothing, console, nothing)
+
     def drawn() -> Artefact:
         outliers = {"digits": ("noise",), "mnist": ("omniglot", "noise")}
-        inputs = {"recipe": stored.recipe, "context": stored.context, "outliers": outliers}
-        before = {"prepared": stored.task, "pretrained": stored.pretrained, "swept": stored.swept}
-        return driver_of(pipelines.workflow.dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
+        inputs = {"outliers": outliers, "session": session, "store": stored.store, "data_dir": None, "bf16": False}
+        before = {"splits": [stored.split], "trials": stored.trials}
+        return driver_of(training_dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
 
     first = drawn()
     assert (first.path / "outlier_examples_digits.png").is_file()
     assert not (first.path / "outlier_examples_mnist.png").exists()
-    said = stored.context.console.file.getvalue()
+    said = console.file.getvalue()  # type: ignore[attr-defined]
     assert said == "  no examples of omniglot, noise beside mnist: the images are not there\n"
     assert drawn() == first
-    assert list(stored.context.store.ran) == ["figures"]
+    assert list(stored.store.ran) == ["figures"]
 
 
 def test_the_recipe_knows_the_papers_classes_and_draws_what_the_figures_need() -> None:

@@ -11,7 +11,7 @@ from pipelines.cli import main
 from pipelines.cluster.cluster import Cluster
 from pipelines.recipes import digits
 from pipelines.tracking.databases import check_database
-from pipelines.workflow.context import PATIENCE_VARIABLE
+from pipelines.tracking.deferred import TIMEOUT_VARIABLE
 from proser_core.config import NetworkConfig
 from proser_core.data.splits.families import FAMILIES, Family
 from proser_core.networks.nets import make_closed_set_net
@@ -249,10 +249,10 @@ def test_a_database_that_is_still_to_be_made_is_left_to_mlflow(place: Path) -> N
 def test_a_patience_that_is_no_number_of_seconds_is_refused_before_any_work(
     given: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(PATIENCE_VARIABLE, given)
+    monkeypatch.setenv(TIMEOUT_VARIABLE, given)
     code, error = proser(DIGITS, monkeypatch, capsys)
     assert code == 2
-    assert error == f"proser: {PATIENCE_VARIABLE} is '{given}'; need a number of seconds, 0 or more, such as 90\n"
+    assert error == f"proser: {TIMEOUT_VARIABLE} is '{given}'; need a number of seconds, 0 or more, such as 90\n"
     assert not (place / "proser-storage").exists()
 
 

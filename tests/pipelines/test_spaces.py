@@ -9,7 +9,7 @@ import pytest
 
 import tune_spaces
 from pipelines.recipes import cifar100_cpu, digits
-from pipelines.workflow.stages.finetune import apply_point, finetunes_of, points_of
+from pipelines.workflow.training import apply_point, finetunes_of, points_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.trials import control_of, plan_trials
 from proser_core.store.store import Artefact, Store

@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,14 +16,13 @@ from pipelines.cluster import streaming
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.session import DRIVER_RESOURCE
 from pipelines.cluster.streaming import RayImages
-from pipelines.workflow import dag
 from proser_core.config import Recipe, to_json
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.jobs import spec
-from proser_core.jobs.preparing import prepare, prepare_inputs
+from proser_core.jobs.preparing import prepare, prepare_inputs, prepare_task
 from proser_core.jobs.worker import run_job
 from proser_core.store.files import sha256_of
 from proser_core.store.store import Artefact, Store, seal
@@ -151,13 +149,7 @@ def test_parquet_files_are_unpacked_once_for_all_splits_and_again_where_they_are
         recipe = recipe_of(PARQUET.name, True)
         recipe = replace(recipe, data=replace(recipe.data, split_index=split_index))
         store.ran.clear()
-        context = SimpleNamespace(
-            store=store,
-            data_dir=data_dir,
-            data_inputs={split_index: prepare_inputs(recipe, data_dir)},
-            finetunes=[recipe.finetune],
-        )
-        artefact = dag.prepared(recipe, context)  # type: ignore[arg-type]
+        artefact = prepare_task(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
         return set(store.ran), artefact
 
     assert prepared(0)[0] == {"encoded", "prepare"}

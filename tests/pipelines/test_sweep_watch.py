@@ -9,9 +9,12 @@ from pipeline_runs import tiny_recipe
 from rich.console import Console
 
 from pipelines.cluster.cluster import Cluster
+from pipelines.tracking.deferred import DeferredTracking
 from pipelines.tracking.runs import ParentRun
-from pipelines.workflow.context import RunContext
-from pipelines.workflow.stages.finetune import Base, SweepWatch
+from pipelines.workflow.session import TrainingSession
+from pipelines.workflow.stages.finetune import SweepWatch
+from pipelines.workflow.stages.trial_rows import TrialRows
+from pipelines.workflow.training import TrainedSplit
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
 from proser_core.store.store import Artefact, Store
@@ -26,27 +29,27 @@ def stop(metrics: object) -> None:
 
 
 @pytest.fixture
-def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunContext:
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingSession:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     recipe = tiny_recipe()
     store = Store(tmp_path / "storage")
     parent = ParentRun.open("watched", "key", {}, {})
     cluster = Cluster(recipe.cluster, store.root)
-    return RunContext(store, cluster, parent, Console(file=io.StringIO()), None, {}, None, False, [recipe.finetune])
+    return TrainingSession(store, cluster, DeferredTracking(print), Console(file=io.StringIO()), parent)
 
 
 def test_a_trial_that_ends_while_it_is_looked_at_has_all_its_epochs_tracked(
-    context: RunContext, task: Artefact, closed_set_weights: Path, monkeypatch: pytest.MonkeyPatch
+    session: TrainingSession, task: Artefact, closed_set_weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = tiny_recipe()
-    base = Base(
+    split = TrainedSplit(
         replace(recipe, finetune=replace(recipe.finetune, epochs=3)), task, Artefact(closed_set_weights.parent, "")
     )
-    (trial,) = base.trials([base.recipe.finetune], context.store, bf16=False)
-    job = trial.job(task, base.pretrained, bf16=False)
+    (trial,) = split.trials([split.recipe.finetune], session.store, bf16=False)
+    job = trial.job(task, split.pretrained, bf16=False)
     with pytest.raises(StoppedError):
         run_job(job, stop)
-    watch = SweepWatch(context, [trial], {0: task})
+    watch = SweepWatch(session, [trial], TrialRows({0: task}, {}, (), "silent"))
     read = spec.read_epochs
 
     def read_then_end(folder: Path) -> list[dict[str, float]]:
@@ -58,7 +61,7 @@ def test_a_trial_that_ends_while_it_is_looked_at_has_all_its_epochs_tracked(
         patch.setattr(spec, "read_epochs", read_then_end)
         watch.poll()
     watch.poll()
-    (run,) = context.parent.client.search_runs([context.parent.experiment_id], "tags.`proser.trial_key` != ''")
-    history = context.parent.client.get_metric_history(run.info.run_id, "loss/closed_set")
+    (run,) = session.run.client.search_runs([session.run.experiment_id], "tags.`proser.trial_key` != ''")
+    history = session.run.client.get_metric_history(run.info.run_id, "loss/closed_set")
     assert [metric.step for metric in history] == [0, 1, 2]
     assert run.info.status == "FINISHED"

@@ -1,6 +1,5 @@
 """A tracking server that goes away: no work waits for it, nothing is lost and nothing is logged twice."""
 
-import io
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -9,14 +8,10 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from pipeline_runs import tiny_recipe
-from rich.console import Console
 
-import pipelines.workflow.context
-from pipelines.cluster.cluster import Cluster
+from pipelines.tracking import deferred
+from pipelines.tracking.deferred import TIMEOUT_VARIABLE, DeferredTracking
 from pipelines.tracking.runs import ParentRun
-from pipelines.workflow.context import PATIENCE_VARIABLE, RunContext
-from proser_core.store.store import Store
 
 TRIALS = ("one", "two")
 EPOCHS = [{"epoch": number, "loss": 1.0 / (number + 1)} for number in range(4)]
@@ -26,14 +21,6 @@ EPOCHS = [{"epoch": number, "loss": 1.0 / (number + 1)} for number in range(4)]
 def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParentRun:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     return ParentRun.open("sweep", "key", {"seed": 0}, {})
-
-
-@pytest.fixture
-def context(parent: ParentRun, tmp_path: Path) -> RunContext:
-    recipe = tiny_recipe()
-    store = Store(tmp_path / "storage")
-    console = Console(file=io.StringIO())
-    return RunContext(store, Cluster(recipe.cluster, store.root), parent, console, None, {}, None, False, [])
 
 
 class Lossy:
@@ -128,43 +115,44 @@ class Server:
 
 
 def test_no_work_waits_for_a_server_that_is_away_and_the_end_logs_all_in_order(
-    context: RunContext, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server, slept = Server(), []
+    server, slept, tracking = Server(), [], DeferredTracking(print)
 
     def come_back(seconds: float) -> None:
         slept.append(seconds)
         server.away = False
 
-    monkeypatch.setattr(pipelines.workflow.context.time, "sleep", come_back)
+    monkeypatch.setattr(deferred.time, "sleep", come_back)
     for what in ("curve", "trial", "report"):
-        context.track(server.told(what))
+        tracking.track(server.told(what))
     assert slept == []
-    context.settle()
+    tracking.settle()
     assert server.logged == ["curve", "trial", "report"]
     assert len(slept) == 1
-    assert context.tracking_lost == ""
+    assert tracking.lost == ""
 
 
 def test_a_server_that_stays_away_is_done_without_once_patience_is_over(
-    context: RunContext, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(PATIENCE_VARIABLE, "0")
+    printed: list[str] = []
+    tracking = DeferredTracking(printed.append)
+    monkeypatch.setenv(TIMEOUT_VARIABLE, "0")
     server = Server()
-    context.track(server.told("trial"))
-    context.settle()
-    assert context.tracking_lost == "refused"
-    context.track(server.told("report"))
-    context.settle()
+    tracking.track(server.told("trial"))
+    tracking.settle()
+    assert tracking.lost == "refused"
+    tracking.track(server.told("report"))
+    tracking.settle()
     assert server.logged == []
-    printed = context.console.file.getvalue()  # type: ignore[attr-defined]
-    assert printed.count("the tracking server does not answer (refused)") == 1
-    assert printed.count("metrics cannot be logged now (refused)") == 1
+    assert sum("the tracking server does not answer (refused)" in line for line in printed) == 1
+    assert sum("metrics cannot be logged now (refused)" in line for line in printed) == 1
 
 
-def test_an_error_that_is_no_outage_is_not_kept_for_later(context: RunContext) -> None:
+def test_an_error_that_is_no_outage_is_not_kept_for_later() -> None:
     def refuse() -> None:
         raise ValueError("a mistake of ours")
 
     with pytest.raises(ValueError, match="a mistake of ours"):
-        context.track(refuse)
+        DeferredTracking(print).track(refuse)

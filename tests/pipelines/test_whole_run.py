@@ -95,7 +95,7 @@ def aggregate_bias(run_folder: RunFolder, outcome: Outcome) -> dict[str, float]:
 class TestTheFirstRun:
     def test_it_is_clean_and_names_the_model_and_the_figures(self, first: Outcome) -> None:
         assert first.code == 0
-        assert not first.context.failures
+        assert not first.failures
         assert "models:/proser/1" in first.text
         assert "Selected on development data" in first.text
         assert "proser ui" in first.text
@@ -257,7 +257,7 @@ class TestTheSameRunAgain:
 
     def test_it_starts_no_ray(self, again: tuple[Outcome, int, int]) -> None:
         outcome, _, _ = again
-        assert not outcome.context.cluster._resources
+        assert not outcome.session.cluster._resources
 
     def test_no_curve_has_a_value_twice(self, again: object, children: list[Run], run_folder: RunFolder) -> None:
         history = run_folder.client.get_metric_history(children[0].info.run_id, "loss/closed_set")
@@ -287,7 +287,7 @@ class TestARunWithAnotherTargetRate:
         outcome, before, after = recalibrated
         assert before == after
         assert "pretrain" not in outcome.ran
-        assert not outcome.context.cluster._resources
+        assert not outcome.session.cluster._resources
 
     def test_every_trial_has_a_higher_bias(
         self, first: Outcome, recalibrated: tuple[Outcome, dict, dict], run_folder: RunFolder
@@ -324,7 +324,7 @@ class TestARunWithAnotherFineTuning:
     ) -> None:
         outcome = retrained[0]
         assert outcome.code == 1
-        (failure,) = outcome.context.failures
+        (failure,) = outcome.failures
         assert "gamma 1e+38" in failure
         assert "must stay finite" in failure
         assert "gamma 1e+38" in outcome.text

@@ -17,8 +17,9 @@ from pipelines.reproduction.paper_figures.outlier_examples import COLUMNS, outli
 from pipelines.reproduction.paper_figures.page import EXAMPLES, NUMBERS
 from pipelines.reproduction.paper_figures.running_time import running_time
 from pipelines.reproduction.paper_figures.training_times import GENERATIVE, training_seconds
-from pipelines.workflow.context import RunContext
-from pipelines.workflow.stages.finetune import finetunes_of, points_of, read_trials
+from pipelines.workflow.session import precision_name
+from pipelines.workflow.stages.trial_rows import Row
+from pipelines.workflow.training import TrainedSplit, finetunes_of, points_of
 from proser_core.config import MixupPlace, Recipe, to_json
 from proser_core.data.catalogue import load_images
 from proser_core.data.outliers.outlier_sets import load_outliers, outlier_notes
@@ -29,7 +30,7 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placehol
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
 from proser_core.store.files import read_json, write_json
-from proser_core.store.store import MANIFEST, Artefact
+from proser_core.store.store import MANIFEST
 from tune_spaces.mixup_alpha import ALPHAS
 
 WAYS: tuple[MixupPlace, ...] = ("vanilla", "manifold")  # as the paper has them, left and right
@@ -48,12 +49,12 @@ TITLES = {
 
 
 def draw_figures(
-    recipe: Recipe,
-    task: Artefact,
-    pretrained: Artefact,
-    swept: Artefact,
-    context: RunContext,
+    split: TrainedSplit,
+    trials: Sequence[Row],
+    trial_folders: Path,
+    bf16: bool,
     outliers: Mapping[str, Sequence[str]],
+    data_dir: Path | None,
     folder: Path,
 ) -> None:
     """Write every figure as PNG and SVG, and the numbers and notes that stand in them.
@@ -61,10 +62,10 @@ def draw_figures(
     `outliers` are names of outlier sets by that of their known data set, all of which are there. Raises TrainingError
     where a fine-tune that is drawn has failed, DataError for damaged images.
     """
-    images = OpenSetTask.load(task.path)
+    recipe, images = split.recipe, OpenSetTask.load(split.task.path)
     net = _closed_set(recipe, images)
-    closed = _trained(net, pretrained.path)
-    tuned = {place: _fine_tuned(recipe, images, swept, context, place) for place in WAYS}
+    closed = _trained(net, split.pretrained.path)
+    tuned = {place: _fine_tuned(recipe, images, trials, trial_folders, place) for place in WAYS}
     names, about = images.class_names, about_training(recipe, len(images.train))
     methods, plane = boundaries(recipe, images, closed, tuned["manifold"])
     made, wider = generated(recipe, images, tuned)
@@ -75,11 +76,11 @@ def draw_figures(
     title = f"{about}; {schedule(recipe)}"
     save(running_time(seconds, title, not_measured=GENERATIVE), folder / "running_time")
     for known, others in outliers.items():
-        save(outlier_examples(example_sets(known, others, context.data_dir)), folder / f"{EXAMPLES}{known}")
-    notes = {f"{EXAMPLES}{known}": outlier_notes(others, context.data_dir) for known, others in outliers.items()}
+        save(outlier_examples(example_sets(known, others, data_dir)), folder / f"{EXAMPLES}{known}")
+    notes = {f"{EXAMPLES}{known}": outlier_notes(others, data_dir) for known, others in outliers.items()}
     trainings = [read_json(net.folder / MANIFEST) for net in (closed, *tuned.values())]
     facts = {
-        "schedule": f"{schedule(recipe)} on {about}, {'bf16' if context.bf16 else 'fp32'}",
+        "schedule": f"{schedule(recipe)} on {about}, {precision_name(bf16)}",
         "class split": str(recipe.data.split_index),
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({training["made_on"] for training in trainings})),
@@ -135,14 +136,16 @@ def _trained(net: ClosedSetNet | PlaceholderNet, folder: Path) -> Trained:
     return Trained(folder, net, load_logits(folder / spec.LOGITS))
 
 
-def _fine_tuned(recipe: Recipe, task: OpenSetTask, swept: Artefact, context: RunContext, place: MixupPlace) -> Trained:
+def _fine_tuned(
+    recipe: Recipe, task: OpenSetTask, trials: Sequence[Row], trial_folders: Path, place: MixupPlace
+) -> Trained:
     """The recipe's own point with this way of mixing."""
     wanted = to_json(replace(recipe.finetune, mixup=place))
-    row = next(row for row in read_trials(swept) if all(row["params"][name] == wanted[name] for name in wanted))
+    row = next(row for row in trials if all(row["params"][name] == wanted[name] for name in wanted))
     if row["status"] != "finished":
         raise TrainingError(f"the fine-tune with {place} mixup, which is to be drawn, failed: {row['reason']}")
     net = add_placeholders(_closed_set(recipe, task), recipe.finetune.num_dummies, recipe.seed)
-    return _trained(net, context.store.root / spec.TRIALS / row["key"])
+    return _trained(net, trial_folders / row["key"])
 
 
 def _numbers(methods: Sequence[Decisions], ways: Sequence[Generated], seconds: Mapping[str, float]) -> dict[str, Any]:

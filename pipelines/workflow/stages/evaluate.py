@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.tracking.model_card import MODEL_CARD, model_card
-from pipelines.workflow.context import RunContext
-from pipelines.workflow.stages.finetune import read_trials
 from proser_core.baselines.tables import margins_of
 from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
 from proser_core.data.tasks import OpenSetTask
@@ -27,21 +25,25 @@ EVALUATION, CLASSIFIER = "evaluation.json", "classifier"
 Row = dict[str, Any]
 
 
-def evaluate_stage(
-    recipe: Recipe, task: Artefact, pretrained: Artefact, swept: Artefact, context: RunContext, folder: Path
+def evaluate_run(
+    recipe: Recipe,
+    task: Artefact,
+    pretrained: Artefact,
+    trials: list[Row],
+    trial_folders: Path,
+    proxy: Proxy | None,
+    folder: Path,
 ) -> None:
     """Write the evaluation of every method, and the selected trial as an `OpenSetClassifier`."""
     images = OpenSetTask.load(task.path)
-    trials = read_trials(swept)
     selected = select(trials, recipe.finetune)
     rate = recipe.calibration.target_rate
     margin = PlaceholderMargin(recipe.calibration.dummy_weight)
-    tables = _tables(context, images, pretrained, trials, selected, recipe.finetune, margin)
+    tables = _tables(trial_folders, images, pretrained, trials, selected, recipe.finetune, margin)
     reports = {name: evaluate(logits, margin, images, rate) for name, (logits, margin) in tables.items()}
-    proxy = None if context.proxy is None else context.proxy.results
-    write_json(folder / EVALUATION, {**_to_json(selected, reports), "proxy": proxy})
-    trial = context.store.root / spec.TRIALS / selected["key"]
-    save_classifier(recipe, images, trial, selected, reports, folder, context.proxy)
+    found = None if proxy is None else proxy.results
+    write_json(folder / EVALUATION, {**_to_json(selected, reports), "proxy": found})
+    save_classifier(recipe, images, trial_folders / selected["key"], selected, reports, folder, proxy)
 
 
 def select(trials: list[Row], default: FinetuneConfig) -> Row:
@@ -58,7 +60,7 @@ def _is_default(row: Row, default: FinetuneConfig) -> bool:
 
 
 def _tables(
-    context: RunContext,
+    trial_folders: Path,
     task: OpenSetTask,
     pretrained: Artefact,
     trials: list[Row],
@@ -69,7 +71,7 @@ def _tables(
     """Each method of the table: its logits and its margin."""
 
     def of_trial(row: Row) -> dict[str, LogitTable]:
-        return load_logits(context.store.root / spec.TRIALS / row["key"] / spec.LOGITS)
+        return load_logits(trial_folders / row["key"] / spec.LOGITS)
 
     chosen, base = of_trial(selected), load_logits(pretrained.path / spec.LOGITS)
     tables: dict[str, tuple[dict[str, LogitTable], Margin]] = {spec.PROSER: (chosen, own_margin)}
@@ -138,5 +140,5 @@ def finetune_of(row: Row) -> FinetuneConfig:
 
 
 def read_evaluation(evaluated: Artefact) -> dict[str, Any]:
-    """What `evaluate_stage` wrote."""
+    """What `evaluate_run` wrote."""
     return read_json(evaluated.path / EVALUATION)

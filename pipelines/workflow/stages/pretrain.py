@@ -1,13 +1,14 @@
 """Stage pretrain: the closed-set networks, trained by DDP workers or brought by the user."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipelines.progress import Tracker, watching
 from pipelines.storage.mirror import agree, holds, watch
-from pipelines.workflow.context import RunContext
+from pipelines.workflow.session import TrainingSession
+from pipelines.workflow.stages.finetune import SILENCE, Shortage
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
@@ -60,81 +61,85 @@ def plan_pretraining(recipe: Recipe, task: Artefact, store: Store, bf16: bool, o
     return Pretraining(recipe, task, inputs, folder, str(own.resolve()) if own else "")
 
 
-def pretrain(recipes: Sequence[Recipe], tasks: Sequence[Artefact], context: RunContext) -> list[Artefact]:
+def pretrain(
+    recipes: Sequence[Recipe],
+    tasks: Sequence[Artefact],
+    bf16: bool,
+    pretrained_file: Path | None,
+    session: TrainingSession,
+) -> list[Artefact]:
     """Weights and logits of each class split: found, or trained now, side by side where the cluster has room.
 
     Raises TrainingError where one fails, after the others have ended.
     """
     plans = [
-        plan_pretraining(recipe, task, context.store, context.bf16, context.pretrained_file)
+        plan_pretraining(recipe, task, session.store, bf16, pretrained_file)
         for recipe, task in zip(recipes, tasks, strict=True)
     ]
-    agree(context.store, [plan.folder for plan in plans])
+    agree(session.store, [plan.folder for plan in plans])
     missing = [plan for plan in plans if find(plan.folder) is None]
-    if missing and context.trains:
-        with context.stage(spec.PRETRAIN):
-            _train(missing, context)
+    curves = {plan.folder: f"/split_{plan.recipe.data.split_index}" if len(plans) > 1 else "" for plan in plans}
+    if missing and session.trains:
+        with session.store.stage(spec.PRETRAIN):
+            _train(missing, curves, bf16, session)
     for plan in plans:
-        context.track(lambda plan=plan: context.parent.curve(_curve(plan, context), plan.epochs()))  # type: ignore[misc]
+        curve = spec.PRETRAIN + curves[plan.folder]
+        session.tracking.track(lambda plan=plan, curve=curve: session.run.curve(curve, plan.epochs()))  # type: ignore[misc]
     return [_found(plan) for plan in plans]
 
 
-def _train(plans: list[Pretraining], context: RunContext) -> None:
+def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool, session: TrainingSession) -> None:
+    """Train side by side; `curves` says where the metrics of each stand in the MLflow run."""
     folders = [plan.folder for plan in plans]
-    watch(context.store, folders)
+    watch(session.store, folders)
     for plan in plans:
-        if holds(context.store, plan.folder / spec.STATE):
+        if holds(session.store, plan.folder / spec.STATE):
             done = f"epoch {len(plan.epochs())} of {plan.recipe.pretrain.epochs}"
-            context.say(f"  {_split(plan, context)}going on after {done}")
+            session.say(f"  {_split(plan, curves)}resuming after {done}")
     total = sum(plan.recipe.pretrain.epochs for plan in plans)
-    progress = Tracker(context.console, spec.PRETRAIN, total, "epochs")
-    workers = 1 if context.pretrained_file else plans[0].recipe.cluster.pretrain_workers
+    progress = Tracker(session.console, spec.PRETRAIN, total, "epochs")
+    workers = 1 if plans[0].own else plans[0].recipe.cluster.pretrain_workers
+    shortage = Shortage(session, workers)
 
     def poll() -> None:
-        watch(context.store, folders)
-        context.watch_cluster(workers)
+        watch(session.store, folders)
+        shortage.poll()
         epochs = [plan.epochs() for plan in plans]
         accuracies = [rows[-1]["train/accuracy"] for rows in epochs if rows]
         mean = sum(accuracies) / max(len(accuracies), 1)
         progress.update(sum(map(len, epochs)), f"training accuracy {mean:.3f}" if accuracies else "")
         for plan, rows in zip(plans, epochs, strict=True):
-            context.parent.curve(_curve(plan, context), rows)
+            session.run.curve(spec.PRETRAIN + curves[plan.folder], rows)
 
     try:
-        with watching(poll, context.watch_failed):
-            context.cluster.run_jobs([plan.job(context.bf16) for plan in plans], workers, spec.PRETRAIN)
+        with watching(poll, session.tracking.warn):
+            session.cluster.run_jobs([plan.job(bf16) for plan in plans], workers, spec.PRETRAIN)
     finally:
         progress.close()
     for plan in plans:
-        _say_accuracy(context, OpenSetTask.load(plan.task.path), _found(plan).path, _split(plan, context))
+        _say_accuracy(session, OpenSetTask.load(plan.task.path), _found(plan).path, _split(plan, curves))
 
 
 def _found(plan: Pretraining) -> Artefact:
     artefact = find(plan.folder)
     if artefact is None:
         failure = plan.folder / spec.FAILURE
-        reason = failure.read_text() if failure.is_file() else "its workers ended without a word; see Ray's logs"
+        reason = failure.read_text() if failure.is_file() else SILENCE
         raise TrainingError(f"pretraining of class split {plan.recipe.data.split_index} failed: {reason}")
     return artefact
 
 
-def _split(plan: Pretraining, context: RunContext) -> str:
+def _split(plan: Pretraining, curves: Mapping[Path, str]) -> str:
     """What a line begins with where there are several class splits."""
-    return f"class split {plan.recipe.data.split_index}: " if len(context.data_inputs) > 1 else ""
+    return f"class split {plan.recipe.data.split_index}: " if curves[plan.folder] else ""
 
 
-def _curve(plan: Pretraining, context: RunContext) -> str:
-    """Where a pretraining's metrics stand in the parent run."""
-    several = len(context.data_inputs) > 1
-    return f"{spec.PRETRAIN}/split_{plan.recipe.data.split_index}" if several else spec.PRETRAIN
-
-
-def _say_accuracy(context: RunContext, task: OpenSetTask, folder: Path, split: str) -> None:
+def _say_accuracy(session: TrainingSession, task: OpenSetTask, folder: Path, split: str) -> None:
     predictions = load_logits(folder / spec.LOGITS)["val"].known_predictions()
     accuracy = float((predictions == task.val.targets).mean())
-    context.say(f"  {split}closed-set accuracy on validation images: {100 * accuracy:.1f} %")
+    session.say(f"  {split}closed-set accuracy on validation images: {100 * accuracy:.1f} %")
     if accuracy < 2 / task.num_known:
-        context.say(
+        session.say(
             "  that is near chance. For a checkpoint of your own: the order of its classes must be that of "
             f"class_split.json, and it must have been trained with mean {task.mean} and standard deviation {task.std}"
         )

@@ -4,13 +4,12 @@ from pathlib import Path
 
 from pipelines.reports import figures
 from pipelines.reports.summary import markdown_table
-from pipelines.workflow.context import RunContext
 from pipelines.workflow.stages.evaluate import read_evaluation
-from pipelines.workflow.stages.finetune import read_trials
+from pipelines.workflow.stages.trial_rows import Row
 from proser_core.config import Recipe, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit, setting_name, where
 from proser_core.data.tasks import OpenSetTask
-from proser_core.jobs.spec import LOGITS, PROSER, TRIALS
+from proser_core.jobs.spec import LOGITS, PROSER
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scoring import PlaceholderMargin, score
@@ -19,13 +18,13 @@ from proser_core.store.store import Artefact
 
 
 def report(
-    recipe: Recipe, task: Artefact, swept: Artefact, evaluated: Artefact, context: RunContext, folder: Path
+    recipe: Recipe, task: Artefact, trials: list[Row], evaluated: Artefact, trial_folders: Path, folder: Path
 ) -> None:
     """Draw the figures and write the class split, the recipe, the data fingerprint and the tables."""
     images = OpenSetTask.load(task.path)
-    trials, evaluation = read_trials(swept), read_evaluation(evaluated)
+    evaluation = read_evaluation(evaluated)
     selected = evaluation["selected"]["key"]
-    logits = load_logits(context.store.root / TRIALS / selected / LOGITS)
+    logits = load_logits(trial_folders / selected / LOGITS)
     for metric in ("macro_f1", "auroc"):
         places = {"development": "dev"} if len(images.development) else {}
         places |= {setting_name(setting): where(setting) for setting in images.split.settings}

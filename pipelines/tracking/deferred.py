@@ -1,0 +1,82 @@
+"""Tracking that may wait: what is safe on disk is logged now, or at the end of a run where the server is away."""
+
+import math
+import os
+import time
+from collections.abc import Callable
+
+from pipelines.tracking.server import is_outage
+from proser_core.errors import ConfigError, first_line
+
+TRACKING_TIMEOUT_S, TIMEOUT_VARIABLE = 90.0, "PROSER_TRACKING_PATIENCE"
+"""Seconds that a run waits at its end for a tracking server that went away, and the variable that changes it."""
+RETRY_INTERVAL_S = 2.0
+
+
+def tracking_timeout() -> float:
+    """TRACKING_TIMEOUT_S, or the variable's value; raises ConfigError where that is no number of seconds."""
+    given = os.environ.get(TIMEOUT_VARIABLE) or TRACKING_TIMEOUT_S
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ConfigError(f"{TIMEOUT_VARIABLE} is {given!r}; need a number of seconds, 0 or more, such as 90")
+    return seconds
+
+
+class DeferredTracking:
+    """A queue of log calls, each safe to repeat; `lost` says why the server did not answer where some were dropped."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.lost = ""
+        self._say = say
+        self._waiting: list[Callable[[], None]] = []
+        self._warned = False
+
+    def track(self, log: Callable[[], None]) -> None:
+        """Log something that is safe on disk: now, or in `settle` where the tracking server is away.
+
+        `log` must change nothing where it is called again.
+        """
+        self._waiting.append(log)
+        if len(self._waiting) > 1:  # calls keep their order, and no work waits for a server that is away
+            return
+        error = self._log_waiting()
+        if error is not None:
+            self.warn(error)
+
+    def warn(self, error: Exception) -> None:
+        """Say once that metrics are logged later; the work goes on."""
+        if not self._warned:
+            self._warned = True
+            self._say(f"  metrics cannot be logged now ({first_line(error)}); the work goes on, they are logged later")
+
+    def settle(self) -> None:
+        """Log what is left; wait for a server that is away, but not longer than `tracking_timeout`."""
+        timeout = tracking_timeout()
+        end, error = time.monotonic() + timeout, None
+        while self._waiting and not self.lost:
+            waited, error = error is not None, self._log_waiting()
+            if error is None:
+                return
+            if not waited:
+                self._say(
+                    f"  the tracking server does not answer ({first_line(error)}); waiting {timeout:.0f} s for it"
+                )
+            if time.monotonic() > end:
+                self.lost = first_line(error)
+            else:
+                time.sleep(RETRY_INTERVAL_S)
+
+    def _log_waiting(self) -> Exception | None:
+        """Log what waits until the server does not answer."""
+        while self._waiting:
+            try:
+                self._waiting[0]()
+            except Exception as error:
+                if not is_outage(error):
+                    raise
+                return error
+            del self._waiting[0]
+        return None

@@ -1,0 +1,86 @@
+"""A run of one recipe: its inputs checked, its DAG executed, its closing table printed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pipelines.reports.summary import terminal_tables
+from pipelines.tracking.registry import CANDIDATE, CHAMPION, Registered
+from pipelines.tracking.runs import ParentRun
+from pipelines.workflow import run_dag, training_dag
+from pipelines.workflow.session import Session, TrainingSession, close, execute, open_run
+from pipelines.workflow.stages.evaluate import read_evaluation
+from pipelines.workflow.stages.pretrain import check_weights
+from pipelines.workflow.stages.trial_rows import failures_of
+from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
+from proser_core.config import Recipe
+from proser_core.data.tasks import OpenSetTask
+from proser_core.jobs.preparing import check_split, prepare_inputs
+from proser_core.jobs.trials import check_recipe
+from proser_core.processor import resolve_precision
+from proser_core.store.files import sha256_of
+
+REPORTED, REGISTERED = "logged", "registered"
+"""Last nodes of a run that only reports, and of one that registers a model."""
+
+
+def check_run(recipe: Recipe, data_dir: Path | None, session: Session, pretrained_file: Path | None) -> TrainingInputs:
+    """Everything that can be checked before any work. Raises ProserError."""
+    check_recipe(recipe)
+    points = points_of(recipe, recipe.space)
+    if pretrained_file is not None:
+        check_weights(recipe, pretrained_file)
+    check_split(recipe, data_dir)
+    data_inputs = [prepare_inputs(recipe, data_dir)]
+    session.cluster.check()
+    return TrainingInputs(
+        recipes=[recipe],
+        data_dir=data_dir,
+        data_inputs=data_inputs,
+        bf16=resolve_precision(recipe),
+        finetunes=finetunes_of(recipe, points),
+        spaces={recipe.space: points} if recipe.space else {},
+        pretrained_file=pretrained_file,
+    )
+
+
+def open_run_of(recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()) -> ParentRun:
+    """The MLflow run of this recipe and whatever `more` decides its outcome."""
+    decisive = [sha256_of(inputs.pretrained_file) if inputs.pretrained_file else "", *more]
+    return open_run(recipe.name, recipe, inputs, decisive, space=recipe.space, split_index=recipe.data.split_index)
+
+
+def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> dict[str, Any]:
+    """The DAG as far as `last`, and the closing table printed; results of `last` and of what the table is made of."""
+    targets = dict.fromkeys(["prepared", "trials", "evaluated", REPORTED, last])
+    results = execute(session, inputs, [training_dag, run_dag], targets)
+    _print_results(inputs.recipes[0], results, session)
+    return results
+
+
+def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float) -> int:
+    """Run all stages, and say where everything is; the exit code is 1 where a trial failed or tracking was lost."""
+    results = run_stages(inputs, session, REGISTERED)
+    _say_model(session, results[REGISTERED])
+    return close(session, results[REPORTED].path, started, failures_of(results["trials"]))
+
+
+def _print_results(recipe: Recipe, results: dict[str, Any], session: Session) -> None:
+    split = OpenSetTask.load(results["prepared"][0].path).split
+    evaluation = read_evaluation(results["evaluated"])
+    session.console.print()
+    for table in terminal_tables(recipe.name, evaluation, split):
+        session.console.print(table)
+    if recipe.data.has_development:
+        session.say(f"Selected on development data: {evaluation['selected']['name']}")
+
+
+def _say_model(session: Session, registered: Registered | None) -> None:
+    if registered is None:
+        return
+    aliases = f" ({', '.join(registered.aliases)})" if registered.aliases else ""
+    session.say(f"Model: models:/{registered.name}/{registered.version}{aliases}")
+    if CHAMPION not in registered.aliases:
+        session.say(
+            f"The champion is still an earlier version; to try this one, load models:/{registered.name}@{CANDIDATE}"
+        )

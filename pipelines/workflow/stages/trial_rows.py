@@ -1,0 +1,95 @@
+"""The rows of a sweep: each trial's parameters, what became of it, and its metrics, read from its folder."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from proser_core.config import FinetuneConfig
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ProserError
+from proser_core.jobs import spec
+from proser_core.jobs.trials import Trial
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logits import load_logits
+from proser_core.store.files import read_json, write_json
+from proser_core.store.store import Artefact, find
+
+ROWS = "trials.json"
+Row = dict[str, Any]
+
+
+class TrialRows:
+    """Rows by trial; one that has finished is evaluated once.
+
+    `tasks` are prepared tasks by class split, `spaces` the points of each search space, `may_stop` the fine-tunes that
+    a search may stop early; `silence` is the reason of a trial that left none.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[int, Artefact],
+        spaces: Mapping[str, Collection[FinetuneConfig]],
+        may_stop: Collection[FinetuneConfig],
+        silence: str,
+    ) -> None:
+        self._tasks = {split_index: OpenSetTask.load(task.path) for split_index, task in tasks.items()}
+        self._spaces = {name: frozenset(points) for name, points in spaces.items()}
+        self._may_stop, self._silence = frozenset(may_stop), silence
+        self._finished: dict[str, Row] = {}
+
+    def row(self, trial: Trial) -> Row:
+        """The trial's parameters, status, the reason where it is not finished, and metrics."""
+        if trial.key in self._finished:
+            return self._finished[trial.key]
+        row = {**self._about(trial), **self._outcome(trial)}
+        if row["status"] == "finished":
+            self._finished[trial.key] = row
+        return row
+
+    def _about(self, trial: Trial) -> Row:
+        tuned = trial.recipe.finetune
+        return {
+            "key": trial.key,
+            "name": trial.name,
+            "objective": tuned.objective,
+            "split_index": trial.recipe.data.split_index,
+            "spaces": [name for name, points in self._spaces.items() if tuned in points],
+            "params": trial.params(),
+        }
+
+    def _outcome(self, trial: Trial) -> Row:
+        if find(trial.folder) is None:
+            return self._unfinished(trial)
+        logits, task = load_logits(trial.folder / spec.LOGITS), self._tasks[trial.recipe.data.split_index]
+        try:
+            report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
+        except ProserError as error:
+            return {"status": "failed", "reason": str(error), "metrics": {}}
+        return {"status": "finished", "reason": "", "metrics": report.flat()}
+
+    def _unfinished(self, trial: Trial) -> Row:
+        """Why a trial has no outcome: it failed, or a search or the end of the budget stopped it."""
+        failure, epochs = trial.folder / spec.FAILURE, len(spec.read_epochs(trial.folder))
+        if failure.is_file():
+            return {"status": "failed", "reason": failure.read_text(), "metrics": {}}
+        if trial.recipe.finetune not in self._may_stop:
+            return {"status": "failed", "reason": self._silence, "metrics": {}}
+        scores = spec.read_scores(trial.folder)
+        metrics = {spec.SELECTION_METRIC: scores[-1][spec.SELECTION_METRIC]} if scores else {}
+        reason = f"stopped after epoch {epochs} of {trial.recipe.finetune.epochs}" if epochs else "not started in time"
+        return {"status": "stopped", "reason": reason, "metrics": metrics}
+
+
+def write_rows(rows: Sequence[Row], folder: Path) -> None:
+    """Write the rows, to be read again by `read_rows`."""
+    write_json(folder / ROWS, list(rows))
+
+
+def read_rows(swept: Artefact) -> list[Row]:
+    """The rows of a sweep."""
+    return read_json(swept.path / ROWS)
+
+
+def failures_of(rows: Sequence[Row]) -> list[str]:
+    """Trials that failed, each with its reason."""
+    return [f"{row['name']}: {row['reason']}" for row in rows if row["status"] == "failed"]

@@ -1,0 +1,98 @@
+"""What a training DAG starts from, as values, and the fine-tunes that a recipe comes to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from proser_core.config import FinetuneConfig, Recipe
+from proser_core.errors import ConfigError
+from proser_core.fields import fitting
+from proser_core.jobs.trials import WORKER, Trial, control_of, plan_trials
+from proser_core.recognition.holdout import Proxy
+from proser_core.store.code_version import code_version
+from proser_core.store.store import Artefact, Store
+from tune_spaces import expand, sample
+
+
+@dataclass(frozen=True)
+class Search:
+    """A budget: `max_seconds` of fine-tuning (0: no limit), and the points that may be stopped early."""
+
+    max_seconds: float = 0.0
+    points: tuple[FinetuneConfig, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingInputs:
+    """The inputs of a training DAG: a recipe per class split, and what is trained on each.
+
+    `data_inputs` are the fields and files that decide the images of each split; `bf16` is the precision that the
+    recipe comes to on this hardware; `spaces` holds the points of each search space among `finetunes`; `proxy` is what
+    chose the fine-tune of a run that knows every class; `pretrained_file` is a user's own closed-set checkpoint.
+    """
+
+    recipes: list[Recipe]
+    data_dir: Path | None
+    data_inputs: list[dict[str, Any]]
+    bf16: bool
+    finetunes: list[FinetuneConfig]
+    spaces: dict[str, list[FinetuneConfig]]
+    search: Search = Search()
+    pretrained_file: Path | None = None
+    proxy: Proxy | None = None
+
+    def by_name(self) -> dict[str, Any]:
+        """As inputs of nodes."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True)
+class TrainedSplit:
+    """A class split with its pretrained network: what fine-tunes start from."""
+
+    recipe: Recipe
+    task: Artefact
+    pretrained: Artefact
+
+    @property
+    def index(self) -> int:
+        """Which class split."""
+        return self.recipe.data.split_index
+
+    def trials(self, finetunes: Sequence[FinetuneConfig], store: Store, bf16: bool) -> list[Trial]:
+        """The trials of these fine-tunes, equal ones once."""
+        code = code_version(WORKER)
+        return plan_trials(self.recipe, finetunes, self.task, self.pretrained, store, bf16=bf16, code=code)
+
+
+def points_of(recipe: Recipe, space: str) -> list[FinetuneConfig]:
+    """The points of a search space around the recipe; none for an empty name. Raises ConfigError for an unknown one."""
+    return [apply_point(recipe, point, space) for point in expand(space)] if space else []
+
+
+def sampled_points(recipe: Recipe, space: str, count: int) -> list[FinetuneConfig]:
+    """`count` points drawn from a space with random draws, by the recipe's seed."""
+    return [apply_point(recipe, point, space) for point in sample(space, count, recipe.seed)]
+
+
+def finetunes_of(recipe: Recipe, points: Sequence[FinetuneConfig]) -> list[FinetuneConfig]:
+    """The control, the recipe's own point, and the points of its search spaces; equal ones once."""
+    return list(dict.fromkeys([control_of(recipe).finetune, recipe.finetune, *points]))
+
+
+def apply_point(recipe: Recipe, point: dict[str, Any], space: str) -> FinetuneConfig:
+    """The recipe's fine-tune with a point's fields filled in.
+
+    Raises ConfigError for anything but fields of `finetune`, since all points share data and pretraining, and for
+    values that do not suit them.
+    """
+    names = sorted(set(FinetuneConfig.__dataclass_fields__) - {"objective"})
+    try:
+        given = fitting(FinetuneConfig, point.get("finetune", {}), "finetune")
+        wrong = [name for name in point if name != "finetune"] + [f"finetune.{n}" for n in given if n not in names]
+        if wrong:
+            raise ConfigError(f"it sets {wrong[0]}; it may set finetune.* of {', '.join(names)}")
+        return replace(recipe.finetune, **given)
+    except ConfigError as error:
+        raise ConfigError(f"search space {space!r}: {error}") from error
