@@ -1,5 +1,6 @@
 """The project as it is installed and checked elsewhere: the wheel, the citation, and the workflow of the forge."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -75,3 +76,15 @@ def run(folder: Path, *command: object) -> str:
 def test_the_citation_names_the_licence_of_the_project() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert (citation["title"], citation["license"]) == (PROJECT["name"], PROJECT["license"])
+
+
+def test_the_workflow_runs_what_must_pass_on_the_oldest_python_and_nothing_else() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    checkout, python, checks = job["steps"]
+    assert checkout["uses"].startswith("actions/checkout@v")
+    assert python["uses"].startswith("actions/setup-python@v")
+    assert PROJECT["requires-python"] == f">={python['with']['python-version']}"
+    assert (ROOT / python["with"]["cache-dependency-path"]).exists()
+    assert checks == {"run": ".ci/run"}
+    assert os.access(ROOT / checks["run"], os.X_OK)
