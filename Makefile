@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
-.PHONY: run ui test test-slow test-faults benchmark check format clean
+.PHONY: run ui test test-slow test-faults benchmark docs check format clean
 
 run: $(INSTALLED)
 	$(BIN)/proser run digits
@@ -24,6 +24,9 @@ test-faults: $(INSTALLED)
 benchmark: $(INSTALLED)
 	$(BIN)/python -m benchmarks $(if $(DATA),--data-dir '$(DATA)')
 
+docs: $(INSTALLED)
+	$(BIN)/mkdocs build --strict
+
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -34,7 +37,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.document benchmark.json docs/speed.md`: puts measured tables between a document's marks."""
+"""`python -m benchmarks.document benchmark.json docs/speed-tables.md`: fills a document's marks with tables."""
 
 import json
 import sys

@@ -33,7 +33,7 @@ class ScoredTestSet:
         self.unknown_rows = [np.isin(self.class_ids, self.split.unknown_in(n)) for n in UNKNOWN_SETTINGS]
 
     def aucs_at_once(self) -> list[float]:
-        """AUC of the five settings from one sort of the known images."""
+        """AUROC of the five settings from one sort of the known images."""
         margins = self.scores.margins
         ranks = KnownRanks.of(margins[self.is_known], np.zeros(self.is_known.sum(), bool))
         return [ranks.auroc(margins[rows]) for rows in self.unknown_rows]
@@ -101,7 +101,7 @@ def run(settings: Settings) -> Report:
     test = ScoredTestSet(settings)
     aucs = {OURS: test.aucs_at_once, SCIKIT_LEARN: test.aucs_by_scikit_learn, NUMPY: test.aucs_by_numpy}
     curves = {OURS: test.curve_at_once, SCIKIT_LEARN: test.curve_by_scikit_learn, NUMPY: test.curve_by_numpy}
-    auc_table, auc_target = _compare("AUC of five settings", aucs, 10, settings)
+    auc_table, auc_target = _compare("AUROC of five settings", aucs, 10, settings)
     title = f"Macro-F1 at {NUM_THRESHOLDS} thresholds"
     f1_table, f1_target = _compare(title, curves, 1000, settings)
     return Report([auc_table, f1_table, _parts(title, test, settings)], [auc_target, f1_target])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +43,7 @@ USAGE = """usage: proser COMMAND ...
   clean        list, and with --yes remove, what a storage holds in vain
   ui           browse runs, figures and models in the MLflow UI
 
-`proser run RECIPE --help` explains every field. Recipes: {recipes}
+`proser run RECIPE --help` explains every field, `proser --version` prints the version. Recipes: {recipes}
 """
 
 
@@ -289,6 +290,9 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 def main() -> int:
     """Entry point: 0 clean, 1 finished with failed trials, 2 bad input, 130 interrupted."""
     arguments = sys.argv[1:]
+    if arguments == ["--version"]:
+        print(f"proser {version('proser')}")
+        return 0
     if not arguments or arguments[0] in ("--help", "-h"):
         print(USAGE.format(recipes=", ".join(RECIPES)))
         return 0 if arguments else 2

@@ -10,7 +10,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text()
 STORAGE = "/mnt/proser"
-CARRIED = ("pyproject.toml", "constraints.txt", "README.md", "proser_core", "tune_spaces", "pipelines")
+CARRIED = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE", "proser_core", "tune_spaces", "pipelines")
 INSTANCES = {  # vCPUs and GPUs of EC2 instance types
     "m6i.large": (2, 0),
     "m6i.xlarge": (4, 0),

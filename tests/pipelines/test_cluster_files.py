@@ -128,7 +128,7 @@ def test_what_is_carried_is_what_the_installation_needs() -> None:
     project = (ROOT / "pyproject.toml").read_text()
     (packages,) = re.findall(r"^include = \[(.*)\]$", project, re.MULTILINE)
     found = {name.strip('" *') for name in packages.split(",")}
-    assert found | {"pyproject.toml", "constraints.txt", "README.md"} == set(cluster_files.CARRIED)
+    assert found | {"pyproject.toml", "constraints.txt", "README.md", "LICENSE"} == set(cluster_files.CARRIED)
 
 
 GPU, HEAD = ("available_node_types", "gpu"), ("available_node_types", "head")
@@ -258,7 +258,7 @@ def test_a_volume_that_one_pod_alone_may_write_is_told() -> None:
     [
         ("2.60.0", "2.59.0", "must begin from"),
         ("py311", "py312", "must begin from"),
-        ("README.md /home", "/home", "README.md is not there"),
+        ("README.md LICENSE", "LICENSE", "README.md is not there"),
         ("COPY --chown=ray pipelines", "# pipelines", "pipelines is not there"),
         ("--constraint", "--requirement", "constraints are not used"),
     ],

@@ -1,0 +1,23 @@
+"""Hook of mkdocs: the files outside docs/ that pages link to become part of the site."""
+
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "ray_cluster.yaml", "clusters/*")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add them beside the pages of docs/, and let their links into docs/ lead there."""
+    root = Path(config.config_file_path).parent
+    for path in (path for pattern in OUTSIDE for path in root.glob(pattern)):
+        text = path.read_text().replace("](docs/", "](")
+        files.append(File.generated(config, str(path.relative_to(root)), content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let the links of docs/ that leave it lead to them."""
+    return markdown.replace("](../", "](")

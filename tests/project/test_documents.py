@@ -1,0 +1,58 @@
+"""What the documents tell a reader to type is accepted by the command line."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tyro
+
+from pipelines import cli
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+STANDS_FOR = {"N": ["0"], "RECIPE": ["digits"], "...": ["digits", "trade_off"]}
+
+
+class Accepted(BaseException):
+    """Raised in place of running a command whose arguments were parsed."""
+
+
+@pytest.fixture
+def parser_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands end where their arguments are parsed."""
+    parse = tyro.cli
+
+    def stop(*arguments: Any, **options: Any) -> None:
+        parse(*arguments, **options)
+        raise Accepted
+
+    monkeypatch.setattr(tyro, "cli", stop)
+
+
+@pytest.mark.usefixtures("parser_alone")
+def test_every_command_of_the_documents_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, refused = commands(), []
+    for command in found:
+        words = [word for told in command for word in STANDS_FOR.get(told, [told])]
+        monkeypatch.setattr(sys, "argv", words)
+        try:
+            code: Any = cli.main()
+        except Accepted:
+            code = 0
+        except SystemExit as ended:
+            code = ended.code
+        if code:
+            refused.append(shlex.join(command))
+    assert refused == []
+    assert len(found) > 40
+
+
+def commands() -> list[tuple[str, ...]]:
+    """The words of every `proser` command in a block of a document, each once."""
+    blocks = [block for path in DOCUMENTS for kind, block in FENCED.findall(path.read_text()) if kind != "python"]
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    return sorted({tuple(shlex.split(line, comments=True)) for line in lines if line.strip().startswith("proser ")})
