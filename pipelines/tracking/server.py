@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.tracking.databases import check_database
+from pipelines.tracking.databases import open_database
+from pipelines.tracking.sqlite_database import sqlite_file
 from proser_core.errors import TrackingError, first_line
 from proser_core.store.files import FULL
 
@@ -34,14 +35,19 @@ AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUE
 
 
 def tracking_uri() -> str:
-    """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / DATABASE}"
+    """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it.
+
+    The path of a SQLite database is absolute, because workers have another working directory.
+    """
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DATABASE}"
+    file = sqlite_file(uri)
+    return uri if file is None else re.sub(r":///[^?]+", lambda _: f":///{file}", uri, count=1)
 
 
 def tracking_folder() -> Path | None:
     """Where a database on this machine keeps the artefacts, beside it; None for a server."""
-    uri = tracking_uri()
-    return Path(uri.removeprefix("sqlite:///")).resolve().parent / "mlruns" if uri.startswith("sqlite:///") else None
+    file = sqlite_file(tracking_uri())
+    return None if file is None else file.resolve().parent / "mlruns"
 
 
 def shown_uri() -> str:
@@ -51,7 +57,6 @@ def shown_uri() -> str:
 
 def connect() -> "MlflowClient":
     """A client of a server that answers, or of a database that opens. Raises TrackingError where it does not."""
-    check_database(tracking_uri(), shown_uri())
     os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     warnings.filterwarnings("ignore", module="mlflow")
     import mlflow
@@ -60,6 +65,7 @@ def connect() -> "MlflowClient":
         logging.getLogger(name).setLevel(logging.ERROR)
 
     uri = tracking_uri()
+    open_database(uri, shown_uri())
     try:
         mlflow.set_tracking_uri(uri)
         client = mlflow.MlflowClient(uri)
@@ -101,6 +107,8 @@ def experiment_id(client: "MlflowClient") -> str:
 
     With a local database the artefacts go beside it; a server decides on its own place.
     """
+    from mlflow.exceptions import MlflowException
+
     found = client.get_experiment_by_name(EXPERIMENT)
     if found is not None and found.lifecycle_stage == "deleted":
         raise TrackingError(
@@ -111,4 +119,9 @@ def experiment_id(client: "MlflowClient") -> str:
         return found.experiment_id
     folder = tracking_folder()
     location = None if folder is None else (folder / EXPERIMENT).as_uri()
-    return client.create_experiment(EXPERIMENT, artifact_location=location, tags=OPENS_AS)
+    try:
+        return client.create_experiment(EXPERIMENT, artifact_location=location, tags=OPENS_AS)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+        return experiment_id(client)  # another process came first
