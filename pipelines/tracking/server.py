@@ -4,10 +4,10 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pipelines.tracking.databases import open_database
 from pipelines.tracking.sqlite_database import sqlite_file
@@ -17,6 +17,7 @@ from proser_core.store.files import FULL
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+Found = TypeVar("Found")
 DATABASE = "mlflow.db"
 EXPERIMENT = "proser"
 LOCAL_UI = "http://127.0.0.1:5000"  # where `proser ui` serves by itself
@@ -32,6 +33,8 @@ SETTINGS = {
 KEPT = "all that was trained is in the storage: start the server, then the same command again logs the rest"
 AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "IO_ERROR")
 """MLflow's error codes for a server, a database or a file store that does not answer now."""
+MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+"""MLflow's error codes for a name that it does not have, and for an alias or a name that cannot be one."""
 
 
 def tracking_uri() -> str:
@@ -88,6 +91,21 @@ def is_outage(error: Exception) -> bool:
     if isinstance(error, OSError) and error.errno in FULL:  # the folder of the artefacts
         return True
     return isinstance(error, ConnectionError | TimeoutError) or type(error).__module__.startswith("requests.")
+
+
+def get_or_none(request: Callable[[], Found]) -> Found | None:
+    """What the server returns; None only where it answers that there is no such thing.
+
+    Raises MlflowException where it does not answer or refuses to: nobody knows then whether there is one.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return request()
+    except MlflowException as error:
+        if error.error_code not in MISSING:
+            raise
+        return None
 
 
 @contextmanager
