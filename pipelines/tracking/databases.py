@@ -3,15 +3,22 @@
 import re
 import sqlite3
 from functools import cache
+from pathlib import Path
 
 from pipelines.ports import check_listens
-from pipelines.tracking.sqlite_database import migrate, sqlite_file
 from proser_core.errors import TrackingError, first_line
 
 DATABASES = re.compile(r"(sqlite|postgresql|mysql|mssql)(\+\w+)?:")
+IN_A_FILE = re.compile(r"sqlite(\+\w+)?:///(?!:memory:|file:)(?P<file>[^?]+)")
 USUAL_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 IN_FILE = "give the command in a folder that can be written, or name another file or a server in MLFLOW_TRACKING_URI"
 IN_SERVER = "start it, correct MLFLOW_TRACKING_URI, or unset it to track in ./mlflow.db"
+
+
+def sqlite_file(uri: str) -> Path | None:
+    """Absolute path of a SQLite database; None for a server or a database in memory."""
+    found = IN_A_FILE.match(uri)
+    return Path(found["file"]).absolute() if found else None
 
 
 @cache  # MLflow too opens one once
@@ -22,7 +29,9 @@ def open_database(uri: str, shown: str) -> None:
     """
     if not DATABASES.match(uri):
         return
-    from sqlalchemy.exc import SQLAlchemyError  # with MLflow alone: --help and list do without
+    from sqlalchemy.exc import SQLAlchemyError  # here, as MLflow, because --help and list do without
+
+    from pipelines.tracking.sqlite_database import migrate
 
     file = sqlite_file(uri)
     try:

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pipelines.tracking.databases import open_database
-from pipelines.tracking.sqlite_database import sqlite_file
+from pipelines.tracking.databases import open_database, sqlite_file
 from proser_core.errors import TrackingError, first_line
 from proser_core.store.files import FULL
 
@@ -21,19 +20,17 @@ Found = TypeVar("Found")
 DATABASE = "mlflow.db"
 EXPERIMENT = "proser"
 LOCAL_UI = "http://127.0.0.1:5000"  # where `proser ui` serves by itself
-OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # the UI's view for training runs
+OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # training runs; undocumented, read in MLflow 3.17.2
 SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # blindly again, a run whose answer was lost would be made twice
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
-
-
-KEPT = "all that was trained is in the storage: start the server, then the same command again logs the rest"
-AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "IO_ERROR")
+RESUME_ADVICE = "all that was trained is in the storage: start the server, then the same command again logs the rest"
+OUTAGE_CODES = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "IO_ERROR")
 """MLflow's error codes for a server, a database or a file store that does not answer now."""
-MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+MISSING_CODES = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 """MLflow's error codes for a name that it does not have, and for an alias or a name that cannot be one."""
 
 
@@ -87,7 +84,7 @@ def is_outage(error: Exception) -> bool:
     from mlflow.exceptions import MlflowException
 
     if isinstance(error, MlflowException):
-        return error.error_code in AWAY
+        return error.error_code in OUTAGE_CODES
     if isinstance(error, OSError) and error.errno in FULL:  # the folder of the artefacts
         return True
     return isinstance(error, ConnectionError | TimeoutError) or type(error).__module__.startswith("requests.")
@@ -103,21 +100,21 @@ def get_or_none(request: Callable[[], Found]) -> Found | None:
     try:
         return request()
     except MlflowException as error:
-        if error.error_code not in MISSING:
+        if error.error_code not in MISSING_CODES:
             raise
         return None
 
 
 @contextmanager
-def outages_named(kept: str = KEPT) -> Iterator[None]:
+def outages_named(kept: str = RESUME_ADVICE) -> Iterator[None]:
     """Turn MLflow's own errors into one that says what is not lost, and what to do."""
     from mlflow.exceptions import MlflowException
 
     try:
         yield
     except MlflowException as error:
-        reason = first_line(error)
-        raise TrackingError(f"the tracking server {shown_uri()} stopped answering ({reason}); {kept}") from error
+        what = "stopped answering" if is_outage(error) else "refused a request"
+        raise TrackingError(f"the tracking server {shown_uri()} {what} ({first_line(error)}); {kept}") from error
 
 
 def experiment_id(client: "MlflowClient") -> str:

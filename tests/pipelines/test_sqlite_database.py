@@ -20,6 +20,7 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import OperationalError
 
 from pipelines.tracking import sqlite_database
+from pipelines.tracking.databases import open_database
 from pipelines.tracking.server import connect, experiment_id, tracking_uri
 from pipelines.tracking.sqlite_database import migrate
 from proser_core.errors import TrackingError
@@ -230,5 +231,5 @@ def test_a_relative_path_of_a_database_holds_in_another_working_directory(
     uri = tracking_uri()
     assert uri == given.replace("runs", f"{tmp_path}/runs")
     monkeypatch.chdir("/")
-    sqlite_database.migrate(sqlite_database.sqlite_file(uri) or Path())
+    open_database(uri, uri)
     assert (tmp_path / "runs" / "mlflow.db").is_file()
