@@ -18,7 +18,7 @@ from pipelines.reproduction.reporting import report_on
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result
 from pipelines.storage.mirror import mirror_of
-from pipelines.tracking.server import connect, outages_named, shown_uri
+from pipelines.tracking.server import connect, shown_uri, tracking_errors
 from pipelines.workflow.context import RunContext
 from pipelines.workflow.offline_jobs import one_process
 from pipelines.workflow.session import common_params, data_sizes, execute, opened, with_absolute_path
@@ -54,7 +54,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         storage = Path(request.storage) if request.with_task else None
         write_jobs(recipes, finetunes, request.data_dir, storage, request.jobs, console)
         return 0
-    with opened(request.storage, console, f"proser reproduce {' '.join(request.names)}") as store, outages_named():
+    with opened(request.storage, console, f"proser reproduce {' '.join(request.names)}") as store, tracking_errors():
         bf16 = resolve_precision(request.recipe)
         grows_to = largest_cluster(request.cluster_file)
         cluster = Cluster(request.recipe.cluster, store.root, grows_to=grows_to, mirror=mirror_of(store))

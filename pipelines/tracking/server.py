@@ -106,7 +106,7 @@ def get_or_none(request: Callable[[], Found]) -> Found | None:
 
 
 @contextmanager
-def outages_named(kept: str = RESUME_ADVICE) -> Iterator[None]:
+def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
     """Turn MLflow's own errors into one that says what is not lost, and what to do."""
     from mlflow.exceptions import MlflowException
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.console import say
-from pipelines.tracking.server import outages_named, shown_uri
+from pipelines.tracking.server import shown_uri, tracking_errors
 from pipelines.workflow.context import RunContext
 from pipelines.workflow.run import finish, open_parent
 from pipelines.workflow.session import opened
@@ -119,7 +119,7 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
     say(console, f"{out}: storage {storage}, tracking {shown_uri()}")
     with opened(storage, console, f"proser import {out}") as store:
         outcome = _outcome(job, results, out, adopt_finished(out, finished, store, console), store)
-        with outages_named():
+        with tracking_errors():
             return finish(job.recipe, _context(job.recipe, outcome, store, console), started)
 
 

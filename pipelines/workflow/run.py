@@ -15,7 +15,7 @@ from pipelines.console import say
 from pipelines.output_files import check_output, write_output
 from pipelines.reports.summary import terminal_tables
 from pipelines.storage.mirror import mirror_of
-from pipelines.tracking.server import outages_named, shown_uri
+from pipelines.tracking.server import shown_uri, tracking_errors
 from pipelines.workflow.context import RunContext
 from pipelines.workflow.session import (
     check_apart,
@@ -84,7 +84,7 @@ def begun(
     check_apart(recipe, data_dir, storage)
     say(console, f"{recipe.name}: storage {storage}, tracking {shown_uri()}")
     say_defects(recipe, data_dir, console)
-    with opened(storage, console, work) as store, outages_named():
+    with opened(storage, console, work) as store, tracking_errors():
         cluster = Cluster(recipe.cluster, store.root, grows_to=largest_cluster(cluster_file), mirror=mirror_of(store))
         yield partial(_open_context, data_dir=data_dir, store=store, cluster=cluster, console=console)
 

@@ -15,7 +15,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
 from pipelines.storage.mirror import mirror_of, shown
-from pipelines.tracking.server import connect, outages_named, shown_uri, tracking_uri
+from pipelines.tracking.server import connect, shown_uri, tracking_errors, tracking_uri
 from pipelines.workflow.context import RunContext, Search
 from pipelines.workflow.session import (
     check_apart,
@@ -113,7 +113,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
     say(console, f"{request.title}: storage {request.storage}, tracking {shown_uri()}")
     say_defects(request.recipe, request.data_dir, console)
     points, data = _points(request), data_of(request.recipes, request.data_dir)
-    with opened(request.storage, console, f"proser sweep {request.title}") as store, outages_named():
+    with opened(request.storage, console, f"proser sweep {request.title}") as store, tracking_errors():
         bf16 = resolve_precision(request.recipe)
         stops_trials, grows_to = points.search != Search(), largest_cluster(request.cluster_file)
         cluster = Cluster(request.recipe.cluster, store.root, stops_trials, grows_to, mirror=mirror_of(store))
