@@ -15,6 +15,11 @@ def utf8_text(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
+def warn(text: str) -> None:
+    """One line on stderr, for who has no console at hand."""
+    print(f"proser: {utf8_text(text)}", file=sys.stderr, flush=True)
+
+
 def say(console: Console, text: str) -> None:
     """One line, as it is."""
     console.print(utf8_text(text), highlight=False, markup=False, soft_wrap=True)

@@ -229,9 +229,9 @@ def _tracked(command: Command) -> Command:
     """With MLflow's own errors as one line."""
 
     def run(arguments: list[str]) -> int:
-        from pipelines.tracking.server import outages_named
+        from pipelines.tracking.server import tracking_errors
 
-        with outages_named("what was decided or registered before is kept, `proser models` shows it"):
+        with tracking_errors("what was decided or registered before is kept, `proser models` shows it"):
             return command(arguments)
 
     return run

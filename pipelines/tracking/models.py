@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.tracking.model_card import MODEL_CARD
 from pipelines.tracking.registry import CLASSIFIER
-from pipelines.tracking.server import connect, is_outage, shown_uri
+from pipelines.tracking.server import connect, get_or_none, shown_uri
 from proser_core.errors import TrackingError, first_line
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -60,32 +60,28 @@ def load(uri: str) -> Model:
     if not uri.startswith("models:"):
         return Model(uri, OpenSetClassifier.load(Path(uri)), None)
     client = connect()
-    found = find(client, uri)
-    return _fetch(uri, found)
+    return _fetch(client, uri, find(client, uri))
 
 
 def find(client: "MlflowClient", uri: str) -> Version:
     """The version that a models:/ URI means. Raises TrackingError with what there is."""
-    from mlflow.exceptions import MlflowException
-
     parts = URI.fullmatch(uri)
     if parts is None:
         raise TrackingError(f"got {uri}; need models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier")
     name = parts["name"]
     versions = existing_versions(client, name)
-    try:
-        if parts["alias"]:
-            return Version.of(client.get_model_version_by_alias(name, parts["alias"]))
-        return Version.of(client.get_model_version(name, parts["version"]))
-    except MlflowException as error:
-        if is_outage(error):
-            raise
+    if parts["alias"]:
+        found = get_or_none(lambda: client.get_model_version_by_alias(name, parts["alias"]))
+    else:
+        found = get_or_none(lambda: client.get_model_version(name, parts["version"]))
+    if found is None:
         aliases = ", ".join(f"@{alias}" for alias in sorted(client.get_registered_model(name).aliases))
         numbers = ", ".join(version.number for version in versions)
         raise TrackingError(
             f"the model {name!r} has no {'alias' if parts['alias'] else 'version'} "
             f"{parts['alias'] or parts['version']!r}; it has versions {numbers} and aliases {aliases or 'none'}"
-        ) from None
+        )
+    return Version.of(found)
 
 
 def existing_versions(client: "MlflowClient", name: str) -> list[Version]:
@@ -101,13 +97,7 @@ def existing_versions(client: "MlflowClient", name: str) -> list[Version]:
 
 def versions_of(client: "MlflowClient", name: str) -> list[Version]:
     """All versions of a model, newest first; none where there is no such model."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        client.get_registered_model(name)
-    except MlflowException as error:
-        if is_outage(error):
-            raise
+    if get_or_none(lambda: client.get_registered_model(name)) is None:
         return []
     found: list[Version] = []
     token = None
@@ -119,7 +109,7 @@ def versions_of(client: "MlflowClient", name: str) -> list[Version]:
             return sorted(found, key=lambda version: -int(version.number))
 
 
-def _fetch(uri: str, version: Version) -> Model:
+def _fetch(client: "MlflowClient", uri: str, version: Version) -> Model:
     """Raises TrackingError where the version's files are gone."""
     import mlflow
     from mlflow.exceptions import MlflowException
@@ -130,6 +120,7 @@ def _fetch(uri: str, version: Version) -> Model:
                 f"models:/{version.name}/{version.number}/artifacts/{CLASSIFIER}", dst_path=folder
             )
         except (MlflowException, OSError) as error:
+            client.get_model_version(version.name, version.number)  # raises where the server is away
             raise TrackingError(
                 f"version {version.number} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "
                 "artefacts, or register it again with the same `proser run`"

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 import mlflow
 from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from pipelines.tracking.limits import LONGEST_DESCRIPTION, fitting, shortened
 from pipelines.tracking.model_card import MODEL_CARD
-from pipelines.tracking.server import experiment_id
+from pipelines.tracking.server import experiment_id, get_or_none
 
 if TYPE_CHECKING:
     from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -81,9 +80,7 @@ def register(
 
 
 def _version_of(client: MlflowClient, name: str, digest: str) -> str | None:
-    try:
-        client.get_registered_model(name)
-    except MlflowException:
+    if get_or_none(lambda: client.get_registered_model(name)) is None:
         return None
     versions = client.search_model_versions(f"name = '{name}'")
     return next((str(found.version) for found in versions if found.tags.get(ARTEFACT_TAG) == digest), None)

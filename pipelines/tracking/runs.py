@@ -108,7 +108,7 @@ class ParentRun:
     def track_epochs(self, key: str, name: str, params: dict[str, Any], epochs: list[dict[str, float]]) -> None:
         """Log the epochs of a trial in progress that are not logged yet."""
         with self._certain():
-            self._child(key, name).bring(params, epochs)
+            self._child(key, name).log(params, epochs)
 
     def track_trial(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> None:
         """Bring a trial's run up to date with its row of the sweep; a finished one is left alone."""
@@ -116,11 +116,11 @@ class ParentRun:
             child = self._child(row["key"], row["name"])
             if child.ended:
                 return
-            child.bring(row["params"], epochs, row["metrics"], row.get("spaces", []))
+            child.log(row["params"], epochs, row["metrics"], row.get("spaces", []))
             if row["status"] == "finished":
                 child.finish()
             else:
-                child.leave(row["reason"], failed=row["status"] == "failed")
+                child.mark_unfinished(row["reason"], failed=row["status"] == "failed")
 
     def results(self, report: Artefact, evaluation: dict[str, Any]) -> None:
         """The selected trial's metrics, the controls' under their names, and the report's files, once."""
@@ -196,7 +196,7 @@ class ChildRun:
         """Whether the trial has finished, with all that there is to log."""
         return self.status == "FINISHED"
 
-    def bring(
+    def log(
         self,
         params: dict[str, Any],
         epochs: list[dict[str, float]],
@@ -234,7 +234,7 @@ class ChildRun:
         self.client.set_terminated(self.run_id, "FINISHED")
         self.status = "FINISHED"
 
-    def leave(self, reason: str, *, failed: bool) -> None:
+    def mark_unfinished(self, reason: str, *, failed: bool) -> None:
         """Mark the trial as failed or as stopped early, with the reason where the UI shows it."""
         self.client.set_tag(self.run_id, NOTE, reason)
         self.status = "FAILED" if failed else "KILLED"

@@ -4,44 +4,50 @@ import logging
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from pipelines.tracking.databases import check_database
+from pipelines.tracking.databases import open_database, sqlite_file
 from proser_core.errors import TrackingError, first_line
 from proser_core.store.files import FULL
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+Found = TypeVar("Found")
 DATABASE = "mlflow.db"
 EXPERIMENT = "proser"
 LOCAL_UI = "http://127.0.0.1:5000"  # where `proser ui` serves by itself
-OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # the UI's view for training runs
+OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # training runs; undocumented, read in MLflow 3.17.2
 SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # blindly again, a run whose answer was lost would be made twice
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
-
-
-KEPT = "all that was trained is in the storage: start the server, then the same command again logs the rest"
-AWAY = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "IO_ERROR")
+RESUME_ADVICE = "all that was trained is in the storage: start the server, then the same command again logs the rest"
+OUTAGE_CODES = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "IO_ERROR")
 """MLflow's error codes for a server, a database or a file store that does not answer now."""
+MISSING_CODES = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+"""MLflow's error codes for a name that it does not have, and for an alias or a name that cannot be one."""
 
 
 def tracking_uri() -> str:
-    """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path.cwd() / DATABASE}"
+    """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it.
+
+    The path of a SQLite database is absolute, because workers have another working directory.
+    """
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DATABASE}"
+    file = sqlite_file(uri)
+    return uri if file is None else re.sub(r":///[^?]+", lambda _: f":///{file}", uri, count=1)
 
 
 def tracking_folder() -> Path | None:
     """Where a database on this machine keeps the artefacts, beside it; None for a server."""
-    uri = tracking_uri()
-    return Path(uri.removeprefix("sqlite:///")).resolve().parent / "mlruns" if uri.startswith("sqlite:///") else None
+    file = sqlite_file(tracking_uri())
+    return None if file is None else file.resolve().parent / "mlruns"
 
 
 def shown_uri() -> str:
@@ -51,7 +57,6 @@ def shown_uri() -> str:
 
 def connect() -> "MlflowClient":
     """A client of a server that answers, or of a database that opens. Raises TrackingError where it does not."""
-    check_database(tracking_uri(), shown_uri())
     os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     warnings.filterwarnings("ignore", module="mlflow")
     import mlflow
@@ -60,6 +65,7 @@ def connect() -> "MlflowClient":
         logging.getLogger(name).setLevel(logging.ERROR)
 
     uri = tracking_uri()
+    open_database(uri, shown_uri())
     try:
         mlflow.set_tracking_uri(uri)
         client = mlflow.MlflowClient(uri)
@@ -78,22 +84,37 @@ def is_outage(error: Exception) -> bool:
     from mlflow.exceptions import MlflowException
 
     if isinstance(error, MlflowException):
-        return error.error_code in AWAY
+        return error.error_code in OUTAGE_CODES
     if isinstance(error, OSError) and error.errno in FULL:  # the folder of the artefacts
         return True
     return isinstance(error, ConnectionError | TimeoutError) or type(error).__module__.startswith("requests.")
 
 
+def get_or_none(request: Callable[[], Found]) -> Found | None:
+    """What the server returns; None only where it answers that there is no such thing.
+
+    Raises MlflowException where it does not answer or refuses to: nobody knows then whether there is one.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return request()
+    except MlflowException as error:
+        if error.error_code not in MISSING_CODES:
+            raise
+        return None
+
+
 @contextmanager
-def outages_named(kept: str = KEPT) -> Iterator[None]:
+def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
     """Turn MLflow's own errors into one that says what is not lost, and what to do."""
     from mlflow.exceptions import MlflowException
 
     try:
         yield
     except MlflowException as error:
-        reason = first_line(error)
-        raise TrackingError(f"the tracking server {shown_uri()} stopped answering ({reason}); {kept}") from error
+        what = "stopped answering" if is_outage(error) else "refused a request"
+        raise TrackingError(f"the tracking server {shown_uri()} {what} ({first_line(error)}); {kept}") from error
 
 
 def experiment_id(client: "MlflowClient") -> str:
@@ -101,6 +122,8 @@ def experiment_id(client: "MlflowClient") -> str:
 
     With a local database the artefacts go beside it; a server decides on its own place.
     """
+    from mlflow.exceptions import MlflowException
+
     found = client.get_experiment_by_name(EXPERIMENT)
     if found is not None and found.lifecycle_stage == "deleted":
         raise TrackingError(
@@ -111,4 +134,9 @@ def experiment_id(client: "MlflowClient") -> str:
         return found.experiment_id
     folder = tracking_folder()
     location = None if folder is None else (folder / EXPERIMENT).as_uri()
-    return client.create_experiment(EXPERIMENT, artifact_location=location, tags=OPENS_AS)
+    try:
+        return client.create_experiment(EXPERIMENT, artifact_location=location, tags=OPENS_AS)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+        return experiment_id(client)  # another process came first

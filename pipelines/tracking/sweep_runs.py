@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.tracking.server import experiment_id, shown_uri
+from pipelines.tracking.server import experiment_id, get_or_none, shown_uri
 from proser_core.errors import TrackingError, first_line
 
 if TYPE_CHECKING:
@@ -16,12 +16,9 @@ LISTED = 5  # sweeps that an error names
 
 def find_run(client: "MlflowClient", sweep: str) -> "Run":
     """The run with this id, or the newest with this name. Raises TrackingError where there is none."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return client.get_run(sweep)
-    except MlflowException:
-        pass
+    run = get_or_none(lambda: client.get_run(sweep))
+    if run is not None:
+        return run
     sweeps = "params.spaces != ''"  # a trial has no such parameter
     named = f"{sweeps} and attributes.run_name = '{sweep}'"
     found = next(iter(_newest(client, named, 1)), None) if "'" not in sweep else None
@@ -44,6 +41,7 @@ def fetch_report(client: "MlflowClient", run: "Run", names: Sequence[str], place
         try:
             client.download_artifacts(run.info.run_id, name, str(place))
         except (MlflowException, OSError) as error:
+            client.get_run(run.info.run_id)  # raises where the server is away
             raise TrackingError(
                 f"the run {run.info.run_name!r} has no {name} ({first_line(error)}); it is no sweep that has ended. "
                 "The same `proser sweep` again ends it"

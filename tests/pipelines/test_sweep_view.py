@@ -13,7 +13,7 @@ from sweep_tables import SETTINGS, trial
 
 from pipelines.tracking import views
 from pipelines.tracking.runs import NOTE, ParentRun
-from pipelines.tracking.views import KEPT, OWN, TAG, save_sweep_view, sweep_link
+from pipelines.tracking.views import MAX_VIEWS, OWN, TAG, save_sweep_view, sweep_link
 from proser_core.config import FinetuneConfig
 from proser_core.store.store import Artefact
 
@@ -134,9 +134,18 @@ def test_views_of_old_sweeps_make_room_and_those_of_users_stay(tmp_path: Path, m
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     other = ParentRun.open("other", "another key", {}, {})
     other.client.set_experiment_tag(other.experiment_id, f"{TAG}a-users-own", "anything")
-    for number in range(KEPT + 3):
+    other.client.set_experiment_tag(other.experiment_id, f"{TAG}{OWN}of-a-later-ui", "in another format")
+    for number in range(MAX_VIEWS + 3):
         monkeypatch.setattr(views.time, "time", lambda number=number: float(number))
         save_sweep_view(other.client, other.experiment_id, f"run{number}", "sweep", ["C"], SETTINGS)
     tags = other.client.get_experiment(other.experiment_id).tags
     kept = {tag.removeprefix(TAG) for tag in tags if tag.startswith(TAG)}
-    assert kept == {"a-users-own", *(f"{OWN}run{number}" for number in range(3, KEPT + 3))}
+    assert kept == {"a-users-own", *(f"{OWN}run{number}" for number in range(3, MAX_VIEWS + 3))}
+
+
+def test_a_view_that_the_server_refuses_costs_nothing_but_the_view(
+    parent: ParentRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_sweep_view(parent.client, parent.experiment_id, "refused", "too long " * 5000, ["C"], SETTINGS)
+    assert f"{TAG}{OWN}refused" not in parent.client.get_experiment(parent.experiment_id).tags
+    assert "the view of this sweep is not saved" in capsys.readouterr().err

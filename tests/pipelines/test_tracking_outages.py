@@ -1,17 +1,26 @@
 """A tracking server that goes away: no work waits for it, nothing is lost and nothing is logged twice."""
 
+import json
 import random
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
 
 from pipelines.tracking import deferred
 from pipelines.tracking.deferred import TIMEOUT_VARIABLE, DeferredTracking
+from pipelines.tracking.models import find
+from pipelines.tracking.registry import register
 from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.sweep_runs import fetch_report, find_run
 
 TRIALS = ("one", "two")
 EPOCHS = [{"epoch": number, "loss": 1.0 / (number + 1)} for number in range(4)]
@@ -156,3 +165,58 @@ def test_an_error_that_is_no_outage_is_not_kept_for_later() -> None:
 
     with pytest.raises(ValueError, match="a mistake of ours"):
         DeferredTracking(print).track(refuse)
+
+
+ANSWERS: dict[str, tuple[int, str] | None] = {
+    "503": (503, "upstream unavailable"),
+    "503 in JSON": (503, json.dumps({"error_code": "TEMPORARILY_UNAVAILABLE", "message": "busy"})),
+    "404 of a proxy": (404, "<html>no such route</html>"),
+    "403": (403, json.dumps({"error_code": "PERMISSION_DENIED", "message": "not you"})),
+    "no answer": None,
+}
+
+
+@contextmanager
+def no_run() -> Iterator[str]:
+    pytest.fail("a version is made of an artefact that the registry may have")
+    yield
+
+
+ASKED: dict[str, Callable[[MlflowClient, Path], Any]] = {
+    "the version of an artefact": lambda client, place: register(client, no_run(), "proser", place, "digest", {}),
+    "a version": lambda client, _: find(client, "models:/proser/1"),
+    "a sweep": lambda client, _: find_run(client, "a sweep"),
+    "a sweep's report": lambda client, place: fetch_report(
+        client,
+        SimpleNamespace(info=SimpleNamespace(run_id="1", run_name="a sweep")),  # type: ignore[arg-type]
+        ["sweep.json"],
+        place,
+    ),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_server_that_does_not_say_is_never_taken_for_one_that_says_no(
+    asked: str, answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if (found := ANSWERS[answer]) is None:
+                return
+            self.send_response(found[0])
+            self.end_headers()
+            self.wfile.write(found[1].encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with pytest.raises(MlflowException):
+                ASKED[asked](MlflowClient(f"http://127.0.0.1:{server.server_port}"), tmp_path)
+        finally:
+            server.shutdown()
