@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from pipelines.cluster.address import check_job, check_shared
+from pipelines.cluster.ray_internals import release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import (
     FULL_DISK,
@@ -107,7 +108,7 @@ class Cluster:
         import ray
 
         if workers > 1:
-            _release_lost()
+            release_lost_groups()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         for kind, each in self._worker_resources().items():
             fits = sum(_shares(node.get(kind, 0.0), each) for node in nodes)
@@ -238,25 +239,6 @@ def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[
         trainable({**config, "job": json.loads(config["job"])})
 
     return trial
-
-
-def _release_lost() -> None:
-    """Remove this run's placement groups whose creator, a Train controller, has died.
-
-    Ray's own cleaner asks the dashboard whether it lives; where none runs it asks for ever, and the next
-    attempt waits for the workers' resources as long (Ray 2.60). The table that names creators is not public.
-    """
-    import ray
-    from ray.core.generated.gcs_pb2 import PlacementGroupTableData
-    from ray.util.placement_group import PlacementGroup, remove_placement_group
-
-    job = ray.get_runtime_context().get_job_id()
-    for entry in ray._private.state.state._connect_and_get_accessor().get_placement_group_table():
-        group = PlacementGroupTableData.FromString(entry)
-        removed = group.state == PlacementGroupTableData.REMOVED
-        by_driver = ray.ActorID(group.creator_actor_id).is_nil()  # Tune's own; Ray calls no creator a dead one
-        if group.creator_actor_dead and not (removed or by_driver) and group.creator_job_id.hex() == job:
-            remove_placement_group(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
 
 
 def _shares(has: float, each: float) -> int:

@@ -4,7 +4,7 @@ import logging
 import os
 from typing import Any
 
-from pipelines.cluster.address import knock, locate
+from pipelines.cluster.address import check_access, resolve_address
 from proser_core.errors import ClusterError, first_line
 
 QUIET = {
@@ -40,8 +40,8 @@ def _join(address: str, dashboard: bool) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address:
-            found = locate(address)
-            knock(found)
+            found = resolve_address(address)
+            check_access(found)
             ray.init(found, ignore_reinit_error=True, **options)
         elif not ray.is_initialized():
             ray.init(

@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from pipelines.cluster.ray_internals import serve_http_address
 from pipelines.cluster.session import join
 from pipelines.cluster.train_worker import last_line
 from pipelines.console import say
@@ -83,12 +84,11 @@ def _begin(request: ServeRequest) -> bool:
     Raises ClusterError where it runs already on others, or serves a model of ours.
     """
     from ray import serve
-    from ray.serve.context import _get_global_client
 
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
     with _errors_named("Ray Serve did not start"):
-        running = _get_global_client(raise_if_no_controller_running=False)
-        if running is None:
+        listens = serve_http_address()
+        if listens is None:
             try:
                 serve.start(http_options={"host": request.host, "port": request.port})
             except BaseException:
@@ -101,11 +101,11 @@ def _begin(request: ServeRequest) -> bool:
             f"the cluster at {request.address} serves a model already; end its `proser serve`, or, where that is gone, "
             "give `serve shutdown`"
         )
-    has = running.http_config
-    if (has.host, has.port) != (request.host, request.port):
+    if listens != (request.host, request.port):
+        host, port = listens
         raise ClusterError(
-            f"Ray Serve listens on {has.host}:{has.port} of the cluster already, and {request.host}:{request.port} was "
-            f"asked for; give --host {has.host} --port {has.port}, or end it with `serve shutdown`"
+            f"Ray Serve listens on {host}:{port} of the cluster already, and {request.host}:{request.port} was "
+            f"asked for; give --host {host} --port {port}, or end it with `serve shutdown`"
         )
     return False
 

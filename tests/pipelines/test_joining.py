@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ray_nodes import Head, head_node, node
 
-from pipelines.cluster.address import check_job, locate
+from pipelines.cluster.address import check_job, resolve_address
 from proser_core.errors import ClusterError
 
 JOIN = """
@@ -99,7 +99,7 @@ def test_auto_without_a_cluster_on_this_machine_says_how_to_start_one(
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     with pytest.raises(ClusterError, match=r"no Ray cluster was started on this machine.*ray start --head"):
-        locate("auto")
+        resolve_address("auto")
 
 
 @pytest.mark.parametrize("named", ["10.0.0.1:6379", "auto", ""])
@@ -110,8 +110,8 @@ def test_auto_is_ray_address_before_what_lies_on_this_machine(
     (tmp_path / "ray" / "ray_current_cluster").write_text("10.0.0.2:6379")
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.setenv("RAY_ADDRESS", named)
-    assert locate("auto") == (named if named.startswith("10.") else "10.0.0.2:6379")
-    assert locate("10.0.0.3:6379") == "10.0.0.3:6379"
+    assert resolve_address("auto") == (named if named.startswith("10.") else "10.0.0.2:6379")
+    assert resolve_address("10.0.0.3:6379") == "10.0.0.3:6379"
 
 
 @pytest.fixture

@@ -1,0 +1,113 @@
+"""What is used of Ray without being documented, all in one place; each was read in Ray 2.60.0.
+
+Where another Ray lacks one of them, its function does without it, or says what is missing and what to do.
+"""
+
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+
+from proser_core.errors import ClusterError
+
+if TYPE_CHECKING:
+    from ray.util.placement_group import PlacementGroup
+
+AUTH_MODE = "RAY_AUTH_MODE"
+JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""Set in what `ray job submit` starts."""
+JOB_FOLDER = "runtime_resources"
+"""Part of the path where Ray unpacks a job's --working-dir, and deletes it afterwards."""
+ABSENT = (ImportError, AttributeError, TypeError)
+"""What another Ray raises that has renamed something, or changed its signature."""
+
+
+def _absent(name: str, advice: str) -> ClusterError:
+    import ray
+
+    return ClusterError(f"Ray {ray.__version__} has no {name} as Ray 2.60.0 has it; {advice}")
+
+
+def last_started_cluster() -> str:
+    """host:port of the last `ray start` on this machine; empty where there was none, or it is not recorded there."""
+    folder = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
+    try:
+        return (folder / "ray" / "ray_current_cluster").read_text().strip()
+    except OSError:
+        return ""
+
+
+def is_refused(address: str, token: str) -> bool:
+    """Whether the head node refuses a request with this token, or none; False where it does not know the request."""
+    metadata = [("authorization", f"Bearer {token}")] if token else None
+    with grpc.insecure_channel(address) as channel:
+        try:
+            channel.unary_unary("/ray.rpc.NodeInfoGcsService/GetClusterId")(b"", timeout=5, metadata=metadata)
+        except grpc.RpcError as error:
+            return bool(error.code() == grpc.StatusCode.UNAUTHENTICATED)
+    return False
+
+
+def enable_token() -> None:
+    """Send the token from now on, also where Ray has read its settings already, as `ray.init("auto")` does."""
+    if os.environ.get(AUTH_MODE, "").lower() == "token":
+        return
+    try:
+        from ray._private.authentication.authentication_token_setup import _enable_token_auth
+
+        _enable_token_auth()
+    except ABSENT as error:
+        raise _absent("_enable_token_auth", f"set {AUTH_MODE}=token, and give the command again") from error
+
+
+def release_lost_groups() -> None:
+    """Remove this run's placement groups whose creator, a Train controller, has died.
+
+    Ray's own cleaner asks the dashboard whether the creator lives; without a dashboard it asks for ever, and the next
+    attempt waits for the workers' resources as long.
+    """
+    from ray.util.placement_group import remove_placement_group
+
+    try:
+        lost = _lost_groups()
+    except ABSENT:
+        advice = "where a training of several workers waits after one was lost, give the same command again"
+        warnings.warn(str(_absent("table of placement groups", advice)), RuntimeWarning, stacklevel=2)
+        return
+    for group in lost:
+        remove_placement_group(group)
+
+
+def _lost_groups() -> "list[PlacementGroup]":
+    """The documented table of placement groups does not name their creators."""
+    import ray
+    from ray.core.generated.gcs_pb2 import PlacementGroupTableData
+    from ray.util.placement_group import PlacementGroup
+
+    lost, job = [], ray.get_runtime_context().get_job_id()
+    for entry in ray._private.state.state._connect_and_get_accessor().get_placement_group_table():
+        group = PlacementGroupTableData.FromString(entry)
+        removed = group.state == PlacementGroupTableData.REMOVED
+        by_driver = ray.ActorID(group.creator_actor_id).is_nil()  # Tune's own; Ray calls no creator a dead one
+        if group.creator_actor_dead and not (removed or by_driver) and group.creator_job_id.hex() == job:
+            lost.append(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
+    return lost
+
+
+def serve_http_address() -> tuple[str, int] | None:
+    """Host and port on which Ray Serve listens on this cluster; None where it does not run."""
+    from ray import serve
+
+    try:
+        from ray.serve.context import _get_global_client
+
+        client = _get_global_client(raise_if_no_controller_running=False)
+        return None if client is None else (client.http_config.host, client.http_config.port)
+    except ABSENT as error:
+        if not serve.status().proxies:
+            return None
+        advice = "Ray Serve runs on the cluster already, and on which port is not known; end it with `serve shutdown`"
+        raise _absent("_get_global_client", advice) from error

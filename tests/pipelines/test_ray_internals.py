@@ -1,0 +1,72 @@
+"""What is used of Ray without being documented: what is done where another Ray has it no more."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+import ray
+from ray import serve
+from ray_nodes import free_ports
+
+from pipelines.cluster.address import check_access
+from pipelines.cluster.ray_internals import enable_token, release_lost_groups, serve_http_address
+from pipelines.cluster.session import join
+from proser_core.errors import ClusterError
+
+
+@pytest.fixture
+def another_head() -> Iterator[str]:
+    """The address of a server that knows no request of Ray's, and wants no token."""
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(None)
+
+
+def test_a_head_node_that_does_not_know_the_request_is_left_to_ray(
+    another_head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    check_access(another_head)
+
+
+def test_a_process_with_a_token_does_not_join_a_cluster_without(
+    another_head: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    with pytest.raises(ClusterError, match=f"the Ray cluster at {another_head} wants no token"):
+        check_access(another_head)
+
+
+def test_a_token_that_cannot_be_enabled_later_is_asked_for_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.delattr("ray._private.authentication.authentication_token_setup._enable_token_auth")
+    with pytest.raises(ClusterError, match=rf"Ray {ray.__version__} has no _enable_token_auth .*; set RAY_AUTH_MODE="):
+        enable_token()
+
+
+def test_groups_of_lost_trainings_that_are_not_found_are_named_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("ray.core.generated.gcs_pb2.PlacementGroupTableData")
+    with pytest.warns(RuntimeWarning, match="has no table of placement groups .*; where a training of several workers"):
+        release_lost_groups()
+
+
+@pytest.mark.slow
+def test_where_ray_serve_listens_is_known_or_asked_for(own_ray: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    join("")
+    (port,) = free_ports(1)
+    assert serve_http_address() is None
+    monkeypatch.setattr("ray.serve.context._get_global_client", lambda: None)  # another signature
+    assert serve_http_address() is None
+    monkeypatch.undo()
+    serve.start(http_options={"host": "127.0.0.1", "port": port})
+    try:
+        assert serve_http_address() == ("127.0.0.1", port)
+        monkeypatch.delattr("ray.serve.context._get_global_client")
+        with pytest.raises(ClusterError, match=r"has no _get_global_client .*; end it with `serve shutdown`"):
+            serve_http_address()
+    finally:
+        monkeypatch.undo()
+        serve.shutdown()
