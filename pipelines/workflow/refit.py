@@ -11,13 +11,14 @@ import numpy as np
 from pipelines.workflow.context import RunContext
 from pipelines.workflow.run import finish, print_results, run_stages
 from pipelines.workflow.session import exit_code, marked, say_what_went_wrong
-from pipelines.workflow.stages.evaluate import CLASSIFIER, finetune_of, read_evaluation
+from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation
 from pipelines.workflow.stages.finetune import finetunes_of, points_of
 from pipelines.workflow.stages.prepare import made_task
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
+from proser_core.jobs.selection import finetune_of
 from proser_core.jobs.spec import PROSER
 from proser_core.recognition.holdout import Proxy
 from proser_core.recognition.open_set_classifier import OpenSetClassifier

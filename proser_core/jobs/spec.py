@@ -16,6 +16,8 @@ PROSER = "PROSER"  # a fine-tune scored by its own margin; every other row of a 
 CONTROL = "CE control"  # trained by cross-entropy as long as PROSER beside it, on the same images in the same order
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
 SCORES = "development.jsonl"  # of a trial in a search, scored after every epoch
+SELECTION_METRIC = "dev/macro_f1"
+"""By which points are chosen: on validation images and development unknowns."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ def tabulate(bases: Sequence[Base], swept: Artefact, context: RunContext) -> Swe
         splits={split_index: task.split for split_index, task in tasks.items()},
         rows=rows,
         controls=[control for base in bases for control in _controls(base, tasks, rows, context)],
+        own=bases[0].recipe.finetune,
     )
 
 
