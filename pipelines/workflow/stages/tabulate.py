@@ -22,6 +22,7 @@ def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[s
         splits={split_index: task.split for split_index, task in tasks.items()},
         rows=rows,
         controls=[control for split in splits for control in _controls(split, tasks[split.index], rows, trial_folders)],
+        own=splits[0].recipe.finetune,
     )
 
 
