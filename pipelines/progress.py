@@ -1,4 +1,4 @@
-"""Progress of long work with the time that is left: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of long work on the terminal, and polling it from a thread."""
 
 import threading
 import time
@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from proser_core.jobs.progress import LINE_EVERY, duration
+from proser_core.jobs.progress import LINE_EVERY, TimeLeft
 
 
-class Tracker:
-    """One piece of work, measured in units of its own (epochs, say)."""
+class ProgressBar:
+    """One piece of work, counted in units such as epochs: a bar on a terminal, a line every 20 seconds elsewhere."""
 
     def __init__(self, console: Console, name: str, total: int, unit: str) -> None:
         self._console, self._name, self._total, self._unit = console, name, total, unit
-        self._first: int | None = None
-        self._done = 0
-        self._started = self._last_line = self._reached = time.monotonic()
+        self._time_left = TimeLeft()
+        self._done: int | None = None
+        self._last_line = time.monotonic()
         self._bar: Progress | None = None
         if console.is_terminal:
             columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.fields[text]}"))
@@ -27,12 +27,15 @@ class Tracker:
             self._bar.start()
 
     def update(self, done: int, note: str = "") -> None:
-        """Say how much is done; the time left comes from the rate since the first call, and falls between units."""
-        if self._first is None:
-            self._first = done
-        if done != self._done:
-            self._done, self._reached = done, time.monotonic()
-        text = f"{done}/{self._total} {self._unit}{self._time_left(done)}{note and '  ' + note}"
+        """Show how much is done; what was done at the first call counts as done before."""
+        if self._done is None:
+            self._time_left.left[self._unit] = self._total - done
+            self._time_left.begin(self._unit)
+        elif done != self._done:
+            self._time_left.advance(done - self._done)
+        self._done = done
+        text = ", ".join(filter(None, (f"{done}/{self._total} {self._unit}", self._time_left.text())))
+        text = f"{text}  {note}" if note else text
         if self._bar is not None:
             self._bar.update(self._task, completed=done, text=text)
         elif time.monotonic() - self._last_line >= LINE_EVERY:
@@ -40,25 +43,18 @@ class Tracker:
             self._console.print(f"  {self._name}: {text}", highlight=False)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
-    def _time_left(self, done: int) -> str:
-        fresh = done - (self._first or 0)
-        if fresh <= 0:
-            return ""
-        each = (self._reached - self._started) / fresh
-        left = self._total - done
-        seconds = max(each * left - (time.monotonic() - self._reached), each * (left - 1), 0.0)
-        return f", {duration(seconds)} left"
-
 
 @contextmanager
-def watching(poll: Callable[[], None], on_error: Callable[[Exception], None], every: float = 1.0) -> Iterator[None]:
-    """Call `poll` every so often from a thread while the block runs.
+def poll_in_background(
+    poll: Callable[[], None], on_error: Callable[[Exception], None], every: float = 1.0
+) -> Iterator[None]:
+    """Call `poll` every so many seconds from a thread while the block runs.
 
-    An exception in `poll` goes to `on_error` and does not stop the work that is watched.
+    An exception in `poll` goes to `on_error` and does not stop the work in the block.
     """
     stop = threading.Event()
 

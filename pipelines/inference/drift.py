@@ -13,7 +13,7 @@ from pipelines.console import say
 from pipelines.inference.contact_sheet import check_picture, write_picture
 from pipelines.inference.labelled_folder import check_device, told
 from pipelines.inference.predicting import answers_here
-from pipelines.progress import Tracker
+from pipelines.progress import ProgressBar
 from pipelines.reports.summary import percent
 from pipelines.tracking.models import load
 from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images
@@ -72,7 +72,7 @@ def drift(model_uri: str, paths: Sequence[str], figure_path: Path | None, device
     if holdout is None:
         raise DataError(f"{model.title} does not say what it made of its validation images; register it again")
     margins, failures, done = [], list[Failure](), 0
-    progress = Tracker(console, "drift", count_images(paths, found_images), "images")
+    progress = ProgressBar(console, "drift", count_images(paths, found_images), "images")
     try:
         for part in answers_here(model.classifier, paths, found_images, device):
             margins.append(bias - part.predictions.unknown_scores)

@@ -19,7 +19,7 @@ from pipelines.inference.labelled_folder import SHOWN, check_device, told
 from pipelines.inference.prediction_files import FORMATS, open_output
 from pipelines.inference.predictions import LOOKED_AT, Answer, answer
 from pipelines.output_files import check_output
-from pipelines.progress import Tracker
+from pipelines.progress import ProgressBar
 from pipelines.reports.summary import percent
 from proser_core.class_names import UNKNOWN
 from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images, decoded, pieces
@@ -88,7 +88,7 @@ def predict(request: PredictRequest, console: Console) -> int:
     classifier, summary, total = model.classifier, Summary(), count_images(request.paths, found)
     sheet = ContactSheet(request.contact_sheet)
     started = time.monotonic()
-    progress = Tracker(console, "predict", total, "images")
+    progress = ProgressBar(console, "predict", total, "images")
     try:
         with (
             open_output(request.output, classifier.class_names) as write,

@@ -1,4 +1,4 @@
-"""Progress in plain text, for machines that have nothing but Python."""
+"""The time that is left, and progress in plain text for machines without rich."""
 
 import time
 from collections import defaultdict
@@ -14,47 +14,75 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class EpochProgress:
-    """Epochs of many trainings, one line that is written over on a terminal, else a line now and then.
+class TimeLeft:
+    """Time left of work of several kinds, from the mean seconds per unit of each kind.
 
-    The time left comes from the mean epoch of each kind of training; a kind that has not begun
-    counts as the other one.
+    A kind that has not begun counts as the first one. The estimate falls while a unit lasts, and no further than the
+    units after it.
     """
 
+    def __init__(self) -> None:
+        self.left: dict[str, int] = defaultdict(int)
+        """Units of each kind that are still to come."""
+        self._done: dict[str, int] = defaultdict(int)
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._kind, self._since = "", time.monotonic()
+
+    def begin(self, kind: str) -> None:
+        """Start the clock of the next unit, of this kind."""
+        self._kind, self._since = kind, time.monotonic()
+
+    def advance(self, units: int = 1) -> None:
+        """Count units of the kind that has begun, done since the last call."""
+        now = time.monotonic()
+        self._seconds[self._kind] += now - self._since
+        self._done[self._kind] += units
+        self.left[self._kind] -= units
+        self._since = now
+
+    def text(self) -> str:
+        """Such as "2:03 left"; empty before the first unit is done."""
+        means = {kind: self._seconds[kind] / done for kind, done in self._done.items() if done > 0}
+        if not means:
+            return ""
+        first = next(iter(means.values()))
+        left = sum(max(0, units) * means.get(kind, first) for kind, units in self.left.items())
+        this_unit = min(time.monotonic() - self._since, means.get(self._kind, first))
+        return f"{duration(max(0.0, left - this_unit))} left"
+
+
+class EpochProgress:
+    """Epochs of many trainings: one line that is overwritten on a terminal, else a line every 20 seconds at most."""
+
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._left: dict[str, int] = defaultdict(int)
-        self._seconds: dict[str, list[float]] = defaultdict(list)
+        self._stream, self._time_left = stream, TimeLeft()
         self._name, self._kind, self._epoch, self._epochs = "", "", 0, 0
-        self._epoch_began = self._last_line = time.monotonic()
+        self._last_line = time.monotonic()
 
     def expect(self, kind: str, epochs: int) -> None:
-        """So many epochs of this kind are to come."""
-        self._left[kind] = epochs
+        """Set how many epochs of this kind are left."""
+        self._time_left.left[kind] = epochs
 
     def begin(self, name: str, kind: str, epochs: int, done: int) -> None:
-        """A training begins, of which `done` epochs are there already."""
+        """Begin a training, of which `done` epochs are there already."""
         self._name, self._kind, self._epoch, self._epochs = name, kind, done, epochs
-        self._left[kind] -= done
-        self._epoch_began = time.monotonic()
+        self._time_left.left[kind] -= done
+        self._time_left.begin(kind)
         self._last_line = 0.0
         going_on = f"going on after epoch {done} of {epochs}" if done else f"{epochs} epochs"
         self._write(f"{name}: {going_on}")
 
     def epoch(self, metrics: dict[str, float]) -> None:
-        """An epoch is over."""
-        now = time.monotonic()
-        self._seconds[self._kind].append(now - self._epoch_began)
-        self._epoch_began = now
+        """Count an epoch that is over."""
+        self._time_left.advance()
         self._epoch += 1
-        self._left[self._kind] -= 1
         loss = metrics.get("loss/closed_set")
         note = f", loss {loss:.3f}" if loss is not None else ""
-        self._write(f"{self._name}: epoch {self._epoch}/{self._epochs}{note}, {self._time_left()} left")
+        self._write(f"{self._name}: epoch {self._epoch}/{self._epochs}{note}, {self._time_left.text()}")
 
     def close(self) -> None:
-        """The training is over, with all of its epochs or not; leave the terminal on a fresh line."""
-        self._left[self._kind] -= self._epochs - self._epoch
+        """End the training, with all of its epochs or not; leave the terminal on a fresh line."""
+        self._time_left.left[self._kind] -= self._epochs - self._epoch
         self._epoch = self._epochs
         if self._stream.isatty():
             self._stream.write("\r\x1b[K")
@@ -68,8 +96,3 @@ class EpochProgress:
             self._last_line = now
             self._stream.write(f"{text}\n")
         self._stream.flush()
-
-    def _time_left(self) -> str:
-        means = {kind: sum(seconds) / len(seconds) for kind, seconds in self._seconds.items() if seconds}
-        fallback = next(iter(means.values()))
-        return duration(sum(max(0, epochs) * means.get(kind, fallback) for kind, epochs in self._left.items()))

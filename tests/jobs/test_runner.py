@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -213,18 +214,18 @@ def test_a_fine_tune_that_cannot_be_trained_is_named_and_the_others_go_on(
     }
 
 
-def test_the_epochs_of_a_failed_training_leave_the_estimate() -> None:
+def test_the_epochs_of_a_failed_training_leave_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     stream = io.StringIO()
     progress = EpochProgress(stream)
     progress.expect("finetune", 12)
-    progress.begin("one", "finetune", 10, 0)
-    progress.epoch({})
-    progress.close()
-    assert progress._left["finetune"] == 2
-    progress.begin("two", "finetune", 2, 1)
-    progress.epoch({})
-    progress.close()
-    assert progress._left["finetune"] == 0
+    for name, epochs, done in (("one", 10, 0), ("two", 2, 0)):
+        progress.begin(name, "finetune", epochs, done)
+        now[0] += 60
+        progress.epoch({})
+        progress.close()
+    assert re.findall(r"(\S+) left", stream.getvalue()) == ["11:00", "1:00"]
 
 
 def test_points_that_are_almost_equal_have_names_of_their_own(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from pipelines import progress
-from pipelines.progress import Tracker
+from pipelines.progress import ProgressBar
 
 
 @pytest.fixture
@@ -18,29 +18,29 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def told(clock: list[float], *updates: tuple[float, int]) -> list[str]:
+def times_left(clock: list[float], *updates: tuple[float, int]) -> list[str]:
     """The times left that ten epochs print, given when how many are done."""
     out = io.StringIO()
-    tracker = Tracker(Console(file=out, width=200), "pretrain", 10, "epochs")
-    tracker.update(0)
+    bar = ProgressBar(Console(file=out, width=200), "pretrain", 10, "epochs")
+    bar.update(0)
     for at, done in updates:
         clock[0] = 100.0 + at
-        tracker.update(done)
+        bar.update(done)
     return re.findall(r"(\S+) left", out.getvalue())
 
 
 def test_it_falls_while_a_unit_lasts_and_no_further_than_the_units_after_it(clock: list[float]) -> None:
-    assert told(clock, (60, 1), (90, 1), (119, 1), (200, 1)) == ["9:00", "8:30", "8:01", "8:00"]
+    assert times_left(clock, (60, 1), (90, 1), (119, 1), (200, 1)) == ["9:00", "8:30", "8:01", "8:00"]
 
 
 def test_it_follows_the_rate_so_far(clock: list[float]) -> None:
-    assert told(clock, (60, 1), (180, 2), (240, 4), (300, 10)) == ["9:00", "12:00", "6:00", "0:00"]
+    assert times_left(clock, (60, 1), (180, 2), (240, 4), (300, 10)) == ["9:00", "12:00", "6:00", "0:00"]
 
 
 def test_what_was_done_before_does_not_count_as_fast(clock: list[float]) -> None:
     out = io.StringIO()
-    tracker = Tracker(Console(file=out, width=200), "sweep", 10, "epochs")
-    tracker.update(8)
+    bar = ProgressBar(Console(file=out, width=200), "sweep", 10, "epochs")
+    bar.update(8)
     clock[0] += 50
-    tracker.update(9)
+    bar.update(9)
     assert "9/10 epochs, 0:50 left" in out.getvalue()

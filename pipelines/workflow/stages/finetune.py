@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pipelines.progress import Tracker, watching
+from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import agree, watch
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.trial_rows import Row, TrialRows, write_rows
@@ -72,7 +72,7 @@ def _train(
     workers = missing[0][0].recipe.cluster.num_workers
     watcher = SweepWatch(session, trials, rows)
     try:
-        with watching(watcher.poll, session.tracking.warn):
+        with poll_in_background(watcher.poll, session.tracking.warn):
             for stop_early in (False, True):
                 left = limit - (time.monotonic() - started)
                 if limit and left <= 0:
@@ -110,7 +110,7 @@ class SweepWatch:
         self._tracked: dict[str, int] = {}  # epochs of trials whose folders are read no more
         self._shortage = Shortage(session, trials[0].recipe.cluster.num_workers)
         total = sum(trial.recipe.finetune.epochs for trial in trials)
-        self._progress = Tracker(session.console, "sweep", total, "epochs")
+        self._progress = ProgressBar(session.console, "sweep", total, "epochs")
 
     def poll(self) -> None:
         """Report what is on disk now, and a cluster that lost its room.

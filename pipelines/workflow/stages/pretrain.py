@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.progress import Tracker, watching
+from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import agree, holds, watch
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.finetune import SILENCE, Shortage
@@ -97,7 +97,7 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
             done = f"epoch {len(plan.epochs())} of {plan.recipe.pretrain.epochs}"
             session.say(f"  {_split(plan, curves)}resuming after {done}")
     total = sum(plan.recipe.pretrain.epochs for plan in plans)
-    progress = Tracker(session.console, spec.PRETRAIN, total, "epochs")
+    progress = ProgressBar(session.console, spec.PRETRAIN, total, "epochs")
     workers = 1 if plans[0].own else plans[0].recipe.cluster.pretrain_workers
     shortage = Shortage(session, workers)
 
@@ -112,7 +112,7 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
             session.run.curve(spec.PRETRAIN + curves[plan.folder], rows)
 
     try:
-        with watching(poll, session.tracking.warn):
+        with poll_in_background(poll, session.tracking.warn):
             session.cluster.run_jobs([plan.job(bf16) for plan in plans], workers, spec.PRETRAIN)
     finally:
         progress.close()
