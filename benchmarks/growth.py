@@ -63,6 +63,6 @@ def _thresholds(settings: Settings) -> Table:
 
 def _curve_of(count: int, num_thresholds: int) -> Callable[[], np.ndarray]:
     generator = np.random.default_rng(0)
-    margins, thresholds = generator.standard_normal(count).astype(np.float32), np.linspace(-2, 2, num_thresholds)
+    scores, thresholds = generator.standard_normal(count).astype(np.float32), np.linspace(-2, 2, num_thresholds)
     guesses, targets = generator.integers(0, NUM_KNOWN, count), generator.integers(0, NUM_KNOWN + 1, count)
-    return lambda: macro_f1_curve(margins, guesses, targets, NUM_KNOWN, thresholds)
+    return lambda: macro_f1_curve(scores, guesses, targets, NUM_KNOWN, thresholds)

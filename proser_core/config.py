@@ -334,12 +334,12 @@ class FinetuneConfig(OptimizerConfig):
 
 @dataclass(frozen=True)
 class CalibrationConfig:
-    """Which margin PROSER's decisions are made with, and how many known images its bias keeps known."""
+    """Which score PROSER's decisions are made with, and how many known images its bias keeps known."""
 
     target_rate: float = 0.95
     """Share of validation images that stay known. Source: sec. Calibration."""
     dummy_weight: float = 1.0
-    """Weight w of the dummies in PROSER's margin `max known logit - w * max dummy logit`: 1 is the
+    """Weight w of the dummies in PROSER's score `w * max dummy logit - max known logit`: 1 is the
     paper's gap, 0 the maximum logit of the network trained with placeholders. Source: method notes."""
 
     def __post_init__(self) -> None:

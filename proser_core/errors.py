@@ -44,7 +44,7 @@ class CheckpointError(ProserError):
 
 
 class CalibrationError(ProserError):
-    """The validation margins do not determine a bias."""
+    """The validation scores do not determine a bias."""
 
 
 class TrainingError(ProserError):

@@ -20,7 +20,7 @@ from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.metrics import open_set_macro_f1
-from proser_core.recognition.scoring import PlaceholderMargin, score
+from proser_core.recognition.scoring import PlaceholderScore, score
 from proser_core.store.files import write_atomically
 
 TIME = "epochs"
@@ -46,7 +46,7 @@ class EpochScorer:
         self._folder, self._task = Path(job.folder), OpenSetTask.load(Path(job.task))
         self._recipe: Recipe = from_json(Recipe, job.recipe)
         self._objective = _objective(self._recipe)
-        self._margin = PlaceholderMargin(self._recipe.calibration.dummy_weight)
+        self._score_function = PlaceholderScore(self._recipe.calibration.dummy_weight)
         self._device = torch.device("cuda" if self._recipe.cluster.uses_gpu else "cpu")
 
     def score(self) -> Score:
@@ -65,8 +65,8 @@ class EpochScorer:
             compute_logits(self._objective.net, part.images, normalisation, self._device)
             for part in (task.val, task.development)
         ]
-        calibration = calibrate(self._margin(tables[0]), self._recipe.calibration.target_rate)
-        predictions = [score(table, self._margin, calibration).predictions for table in tables]
+        calibration = calibrate(self._score_function(tables[0]), self._recipe.calibration.target_rate)
+        predictions = [score(table, self._score_function, calibration).predictions for table in tables]
         targets = [task.val.targets, task.development.targets]
         return open_set_macro_f1(np.concatenate(predictions), np.concatenate(targets), task.num_known)
 

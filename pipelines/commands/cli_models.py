@@ -189,7 +189,7 @@ class EvaluateArguments:
 @dataclass(frozen=True)
 class DriftArguments:
     """Compare new, unlabelled images with the validation images of a model's training: the share that it calls
-    unknown, and the distribution of their margins."""
+    unknown, and the distribution of their scores."""
 
     model: tyro.conf.Positional[str]
     """models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier."""

@@ -28,7 +28,7 @@ LEVEL = 0.01  # chance of a false alarm on images of the same kind
 @dataclass(frozen=True)
 class Drift:
     """Unknown share of N new images with its 95 % interval, that of the validation images, and the largest distance
-    between the distributions of their margins (Kolmogorov and Smirnov), with its p value."""
+    between the distributions of their scores (Kolmogorov and Smirnov), with its p value."""
 
     count: int
     unknown_share: float
@@ -39,20 +39,20 @@ class Drift:
 
     @property
     def drifted(self) -> bool:
-        """Whether the margins differ by more than chance would have it."""
+        """Whether the scores differ by more than chance would have it."""
         return self.p_value < LEVEL
 
 
 def measure_drift(new: np.ndarray, validation: np.ndarray, bias: float) -> Drift:
-    """Margins float[N] of new images against those float[M] of the validation images, all of known classes."""
-    unknown = int((new < bias).sum())
+    """Scores float[N] of new images against those float[M] of the validation images, all of known classes."""
+    unknown = int((new > -bias).sum())
     interval = binomtest(unknown, len(new)).proportion_ci(0.95, method="wilson")
     test = ks_2samp(new, validation)
     return Drift(
         count=len(new),
         unknown_share=unknown / len(new),
         interval=(float(interval.low), float(interval.high)),
-        expected_share=float((validation < bias).mean()),
+        expected_share=float((validation > -bias).mean()),
         distance=float(test.statistic),
         p_value=float(test.pvalue),
     )
@@ -68,27 +68,27 @@ def drift(model_uri: str, paths: Sequence[str], figure_path: Path | None, device
     found_images = Found(outputs=absolute(figure_path))
     check_paths(paths, found_images)
     model = load(model_uri)
-    holdout, bias = model.classifier.holdout, model.classifier.calibration.bias
-    if holdout is None:
+    held_out, bias = model.classifier.validation_scores, model.classifier.calibration.bias
+    if held_out is None:
         raise DataError(f"{model.title} does not say what it made of its validation images; register it again")
-    margins, failures, done = [], list[Failure](), 0
+    scores, failures, done = [], list[Failure](), 0
     progress = ProgressBar(console, "drift", count_images(paths, found_images), "images")
     try:
         for part in answers_here(model.classifier, paths, found_images, device):
-            margins.append(bias - part.predictions.unknown_scores)
+            scores.append(part.predictions.unknown_scores - bias)
             failures += part.failures
             done += len(part.names) + len(part.failures)
             progress.update(done)
     finally:
         progress.close()
-    new = np.concatenate(margins)
+    new = np.concatenate(scores)
     if not len(new):
         raise DataError(f"none of the {len(failures)} images can be decoded; {failures[0].reason}")
-    validation = holdout.margins[holdout.is_known]
+    validation = held_out.scores[held_out.is_known]
     found = measure_drift(new, validation, bias)
     lines = _told(found, model.title)
     if figure_path is not None:
-        write_picture(drift_figure(new, validation, bias, model.classifier.margin.formula), figure_path)
+        write_picture(drift_figure(new, validation, bias, model.classifier.score_function.formula), figure_path)
         lines.append(f"written: {figure_path}")
     for line in (*lines, *told(failures)):
         say(console, line)
@@ -96,7 +96,7 @@ def drift(model_uri: str, paths: Sequence[str], figure_path: Path | None, device
 
 
 def drift_figure(new: np.ndarray, validation: np.ndarray, bias: float, formula: str) -> "Figure":
-    """Both distributions of margins, and the bias."""
+    """Both distributions of scores, and the threshold."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
@@ -105,8 +105,8 @@ def drift_figure(new: np.ndarray, validation: np.ndarray, bias: float, formula: 
     label = f"{len(new):,} new images"
     axes.hist(validation, bins, density=True, color="0.75", label=f"{len(validation):,} validation images")
     axes.hist(new, bins, density=True, histtype="step", color="#d55e00", linewidth=1.8, label=label)
-    axes.axvline(bias, color="0.2", linestyle="--", linewidth=1, label="bias: unknown to the left")
-    axes.set_xlabel(f"margin: {formula}")
+    axes.axvline(-bias, color="0.2", linestyle="--", linewidth=1, label="threshold: unknown to the right")
+    axes.set_xlabel(f"score: {formula}")
     axes.set_ylabel("density")
     axes.legend(frameon=False)
     return figure
@@ -115,10 +115,10 @@ def drift_figure(new: np.ndarray, validation: np.ndarray, bias: float, formula: 
 def _told(found: Drift, title: str) -> list[str]:
     low, high = found.interval
     verdict = (
-        f"the images differ from those: margins are {found.distance:.3f} apart (p {found.p_value:.1g}). Look at them, "
+        f"the images differ from those: scores are {found.distance:.3f} apart (p {found.p_value:.1g}). Look at them, "
         "calibrate anew where they are of known classes, or train again"
         if found.drifted
-        else f"no difference beyond chance: margins are {found.distance:.3f} apart (p {found.p_value:.2g})"
+        else f"no difference beyond chance: scores are {found.distance:.3f} apart (p {found.p_value:.2g})"
     )
     return [
         f"{title}: {percent(found.unknown_share)} % of {found.count:,} images are called unknown (95 % interval "

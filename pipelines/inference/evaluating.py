@@ -77,26 +77,27 @@ def evaluate_model(model_uri: str, data: Path, output: Path | None, device: str,
 def own_metrics(classifier: OpenSetClassifier, scored: Scored) -> OwnMetrics:
     """All metrics that the images allow for; images outside a known class's folder are unknown."""
     names = classifier.class_names
-    targets, scores = scored.targets(names), score(scored.logits, classifier.margin, classifier.calibration)
+    targets, scores = scored.targets(names), score(scored.logits, classifier.score_function, classifier.calibration)
     is_known = targets < len(names)
-    margins, predictions = scores.margins, scores.predictions
+    predictions = scores.predictions
     metrics: dict[str, float | None] = dict.fromkeys(TITLES)
     if is_known.any():
         correct = scores.known_predictions[is_known] == targets[is_known]
         metrics |= {
             "closed_set_accuracy": float(correct.mean()),
-            "known_rate": float((margins[is_known] >= scores.bias).mean()),
+            "known_rate": float(scores.accepted[is_known].mean()),
             "known_accuracy": float((predictions[is_known] == targets[is_known]).mean()),
         }
     if not is_known.all():
-        metrics["unknown_found"] = float((margins[~is_known] < scores.bias).mean())
+        metrics["unknown_found"] = float((~scores.accepted[~is_known]).mean())
     if is_known.any() and not is_known.all():
-        ranks = KnownRanks.of(margins[is_known], correct)
+        known, unknown = scores.scores[is_known], scores.scores[~is_known]
+        ranks = KnownRanks.of(known, correct)
         metrics |= {
-            "auroc": ranks.auroc(margins[~is_known]),
-            "aupr": aupr(margins[is_known], margins[~is_known]),
-            "fpr95": fpr_at_positive_rate(margins[is_known], margins[~is_known]),
-            "oscr": ranks.oscr(margins[~is_known]),
+            "auroc": ranks.auroc(unknown),
+            "aupr": aupr(known, unknown),
+            "fpr95": fpr_at_positive_rate(known, unknown),
+            "oscr": ranks.oscr(unknown),
             "macro_f1": open_set_macro_f1(predictions, targets, len(names)),
         }
     classes = _by_folder(scored, targets, predictions, len(names))

@@ -55,10 +55,10 @@ def calibrate_model(request: CalibrateRequest, console: Console) -> int:
             f"--target-rate {request.target_rate:g} and {len(scored.logits)} images got; need {needed} at least, so "
             "that one of them may be called unknown. Give more images or a lower rate"
         )
-    calibration = calibrate(model.classifier.margin(scored.logits), request.target_rate)
+    calibration = calibrate(model.classifier.score_function(scored.logits), request.target_rate)
     proxy = model.classifier.proxy
     if proxy is not None:  # it is calibrated by the same rule, on its own images
-        known = proxy.holdout.margins[proxy.holdout.is_known]
+        known = proxy.validation_scores.scores[proxy.validation_scores.is_known]
         proxy = replace(proxy, bias=calibrate(known, request.target_rate).bias)
     registered = _register(model, replace(model.classifier, calibration=calibration, proxy=proxy), request.data)
     for line in (*_summary(model, calibration), *told(scored.failures)):

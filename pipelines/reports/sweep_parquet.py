@@ -11,7 +11,7 @@ Columns:
   status            string   finished, failed or stopped
   reason            string   why it failed or was stopped, else empty
   <params>          typed    every field of `finetune` but the objective, and `seed`; null for controls
-  bias              double   calibrated bias, in units of the margin
+  bias              double   calibrated bias, in units of the score
   val_known_rate    double   share of validation images that stay known, a fraction, as all that follow
   dev_auroc, dev_macro_f1, dev_closed_set_accuracy  double  on validation images and development unknowns
   test_closed_set_accuracy, test_known_rate, test_known_accuracy  double  on known test images

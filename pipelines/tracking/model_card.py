@@ -7,8 +7,8 @@ from typing import Any
 from pipelines.reports.summary import percent
 from proser_core.data.splits.class_split import in_words, setting_at, where
 from proser_core.recognition.comparison import intervals
-from proser_core.recognition.holdout import METRICS
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.validation_scores import METRICS
 
 MODEL_CARD = "MODEL_CARD.md"
 Results = Mapping[str, float]
@@ -51,12 +51,12 @@ def _split(data: Mapping[str, Any]) -> str:
 
 
 def _decides(classifier: OpenSetClassifier) -> list[str]:
-    calibration, margin = classifier.calibration, classifier.margin
+    calibration = classifier.calibration
     low, high = calibration.interval
     return [
         "## Calibration",
         "",
-        f"An image is known where its margin, {margin.formula}, is at least {calibration.bias:.4f}. "
+        f"An image is unknown where its score, {classifier.score_function.formula}, is above {-calibration.bias:.4f}. "
         f"This keeps {percent(calibration.known_rate)} % of {calibration.num_images} images of known classes known "
         f"(target {100 * calibration.target_rate:g} %); of new images of the same kind {percent(low)} to "
         f"{percent(high)} % stay known, with 95 % confidence. `proser calibrate` fits it to images of your own.",
@@ -68,7 +68,7 @@ def _scores(rows: Mapping[str, Results]) -> list[str]:
     settings = sorted({setting_at(match[1]) for match in found if match}, key=lambda each: (str(type(each)), each))
     header = ["method", *(in_words(setting, "classes") for setting in settings), "accuracy", "known"]
     by = "outlier set" if any(isinstance(setting, str) for setting in settings) else "number of unknown classes"
-    measured = f"AUC / macro-F1 on test images by {by}, closed-set accuracy"
+    measured = f"AUROC / macro-F1 on test images by {by}, closed-set accuracy"
     lines = [
         "## Results",
         "",
@@ -93,8 +93,8 @@ def _proxy(classifier: OpenSetClassifier) -> list[str]:
     proxy = classifier.proxy
     if proxy is None:
         return []
-    known = proxy.holdout.is_known
-    found, ends = proxy.metrics(), intervals(proxy.holdout, proxy.bias)
+    known = proxy.validation_scores.is_known
+    found, ends = proxy.metrics(), intervals(proxy.validation_scores, proxy.bias)
     chosen = " and ".join(
         f"{METRICS[name]} {percent(found[name])} (95 % interval {percent(ends[name][0])} to {percent(ends[name][1])})"
         for name in ("auroc", "macro_f1")
@@ -112,7 +112,7 @@ def _proxy(classifier: OpenSetClassifier) -> list[str]:
     if proxy.reported:
         auroc, macro_f1 = (proxy.results[f"{where(len(proxy.reported))}/{name}"] for name in ("auroc", "macro_f1"))
         lines.append(
-            f"- {', '.join(proxy.reported)}, by which nothing was chosen: AUC {percent(auroc)} and macro-F1 "
+            f"- {', '.join(proxy.reported)}, by which nothing was chosen: AUROC {percent(auroc)} and macro-F1 "
             f"{percent(macro_f1)}, on test images."
         )
     return lines

@@ -102,12 +102,12 @@ def _make_version(client: MlflowClient, run_id: str, name: str, classifier_folde
 def _figures(classifier: "OpenSetClassifier") -> dict[str, str]:
     """What a list of versions shows, as tags: at the bias that the version has, which may be newer than its results."""
     found = classifier.results
-    if classifier.holdout is not None:
+    if classifier.validation_scores is not None:
         bias = classifier.calibration.bias
-        found = {f"dev/{name}": value for name, value in classifier.holdout.metrics(bias).items()}
+        found = {f"dev/{name}": value for name, value in classifier.validation_scores.metrics(bias).items()}
         if classifier.proxy is not None:
             found |= {f"dev/{name}": value for name, value in classifier.proxy.metrics().items()}
-        found["val/known_rate"] = classifier.holdout.known_rate(bias)
+        found["val/known_rate"] = classifier.validation_scores.known_rate(bias)
     return {f"{FIGURE}{name}": f"{found[name]:.4f}" for name in SHOWN if name in found}
 
 

@@ -11,7 +11,7 @@ from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run
 from pipelines.workflow.stages.evaluate import save_classifier
 from pipelines.workflow.stages.sweep_report import RECIPE
-from proser_core.baselines.tables import margins_of
+from proser_core.baselines.tables import closed_set_scores
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
@@ -20,7 +20,7 @@ from proser_core.jobs.selection import select
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.open_set_classifier import CARD
-from proser_core.recognition.scoring import PlaceholderMargin
+from proser_core.recognition.scoring import PlaceholderScore
 from proser_core.store.files import read_json, sha256_of
 from proser_core.store.store import MANIFEST, Artefact, find
 
@@ -63,8 +63,8 @@ def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage:
             "the same sweep again"
         )
     task = OpenSetTask.load(_task_of(trial, trial.path.parents[1]).path)
-    margin, rate = PlaceholderMargin(recipe.calibration.dummy_weight), recipe.calibration.target_rate
-    reports = {spec.PROSER: evaluate(load_logits(trial.path / spec.LOGITS), margin, task, rate)}
+    score_function, rate = PlaceholderScore(recipe.calibration.dummy_weight), recipe.calibration.target_rate
+    reports = {spec.PROSER: evaluate(load_logits(trial.path / spec.LOGITS), score_function, task, rate)}
     reports |= _controls(trial, table, row, task, rate)
     return save_classifier(recipe, task, trial.path, row, reports, place)
 
@@ -88,8 +88,6 @@ def _controls(
             found = find(trial.path.parent / other["key"])
             if found is not None:
                 logits = load_logits(found.path / spec.LOGITS)
-                margins = margins_of(logits, task.train.targets)
-                return {
-                    f"{spec.CONTROL}, {name}": evaluate(logits, margin, task, rate) for name, margin in margins.items()
-                }
+                scores = closed_set_scores(logits, task.train.targets)
+                return {f"{spec.CONTROL}, {name}": evaluate(logits, each, task, rate) for name, each in scores.items()}
     return {}

@@ -18,8 +18,8 @@ from pipelines.tracking.registry import CANDIDATE, CHAMPION
 from pipelines.tracking.server import connect, shown_uri, tracking_uri
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.recognition.comparison import Comparison, compare
-from proser_core.recognition.holdout import Proxy
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.lock import alone_in
 
 TOLERANCE = 0.02
@@ -109,13 +109,12 @@ def _first(client: Any, decision: Decision, candidate: Model, console: Console) 
 def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comparison | None:
     """None where the two saw different images, and force is to promote without. Raises TrackingError without force."""
     ours, theirs = candidate.classifier, champion.classifier
-    if ours.holdout is not None and theirs.holdout is not None:
-        if ours.holdout.fingerprint == theirs.holdout.fingerprint:
+    scores, their_scores = ours.validation_scores, theirs.validation_scores
+    if scores is not None and their_scores is not None:
+        if scores.fingerprint == their_scores.fingerprint:
             bias = theirs.calibration.bias
             proxies = _proxies(ours, theirs)
-            return compare(
-                ours.holdout, ours.calibration, theirs.holdout, bias, tolerance=request.tolerance, proxies=proxies
-            )
+            return compare(scores, ours.calibration, their_scores, bias, tolerance=request.tolerance, proxies=proxies)
         reason = "their validation and development images, or their classes, are not the same"
     else:
         reason = "one of them does not say what it made of its validation images"
@@ -131,7 +130,7 @@ def _proxies(ours: OpenSetClassifier, theirs: OpenSetClassifier) -> tuple[Proxy,
     """Where both have one, of the same images: the same classes held out."""
     if ours.proxy is None or theirs.proxy is None:
         return None
-    same = ours.proxy.holdout.fingerprint == theirs.proxy.holdout.fingerprint
+    same = ours.proxy.validation_scores.fingerprint == theirs.proxy.validation_scores.fingerprint
     return (ours.proxy, theirs.proxy) if same else None
 
 

@@ -20,8 +20,8 @@ from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.selection import finetune_of
 from proser_core.jobs.spec import PROSER
-from proser_core.recognition.holdout import Proxy
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.validation_scores import Proxy
 
 HELD_OUT = 0.2
 """Share of the classes that chooses, and as many again that only report; at least one, where two stay known."""
@@ -134,9 +134,9 @@ def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None,
     session.say("")
     classifier = OpenSetClassifier.load(results["evaluated"].path / CLASSIFIER)
     evaluation = read_evaluation(results["evaluated"])
-    assert classifier.holdout is not None
+    assert classifier.validation_scores is not None
     measured = evaluation["methods"][PROSER]["flat"]
-    proxy = Proxy(classifier.holdout, classifier.calibration.bias, measured, chose, reported)
+    proxy = Proxy(classifier.validation_scores, classifier.calibration.bias, measured, chose, reported)
     selected = evaluation["selected"]
     return _Chosen(proxy, finetune_of(selected), selected["name"], bool(failures or session.tracking.lost))
 

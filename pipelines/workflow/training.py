@@ -9,7 +9,7 @@ from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.fields import fitting
 from proser_core.jobs.trials import WORKER, Trial, control_of, plan_trials
-from proser_core.recognition.holdout import Proxy
+from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store
 from tune_spaces import expand, sample

@@ -7,8 +7,8 @@ from proser_core.recognition.logits import LogitTable
 
 
 def max_logit(logits: LogitTable) -> np.ndarray:
-    """`max_k w_k^T phi(x)`, float32[N]."""
-    return logits.known.max(axis=1)
+    """`-max_k w_k^T phi(x)`, float32[N]."""
+    return -logits.known.max(axis=1)
 
 
 MAX_LOGIT = Method("MaxLogit", "Vaze et al. 2022", always(max_logit), score="MaxLogit")

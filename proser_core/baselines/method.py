@@ -1,9 +1,9 @@
-"""`Method`: a row of a table, by where its logits come from and how a margin is fitted to them.
+"""`Method`: a row of a table, by where its logits come from and how a score is fitted to them.
 
 Calibration, metrics and tables are the same for all. Where a network of a method's own must be trained, as in OSRCI,
 CROSR or C2AE, the method brings `train`, which writes logits of the same parts as every training; nothing else knows
 of it. What such a network says for unknown (a further logit, a reconstruction error) stands in the columns of
-`LogitTable.dummies`, from which the margin is made.
+`LogitTable.dummies`, from which the score is made.
 """
 
 from collections.abc import Callable
@@ -15,20 +15,20 @@ import numpy as np
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scoring import Margin
+from proser_core.recognition.scoring import ScoreFunction
 
-Fit = Callable[[LogitTable, np.ndarray], Margin]
+Fit = Callable[[LogitTable, np.ndarray], ScoreFunction]
 Train = Callable[[OpenSetTask, Recipe, Path], None]
 
 
 @dataclass(frozen=True)
 class Method:
-    """How a method gives an image a margin, larger for known, which never depends on the other images.
+    """How a method gives an image a score, larger for unknown, which never depends on the other images.
 
     name: its row where methods stand side by side. source: paper, with what was decided here in the method notes.
-    fit: from the logits of N training images and their targets int64[N] in 0..K-1 to the margin, a frozen value;
+    fit: from the logits of N training images and their targets int64[N] in 0..K-1 to the score, a frozen value;
         one that does not read them (`reads_training`) is handed none.
-    score: name of the margin where one network is scored in several ways.
+    score: name of the score where one network is scored in several ways.
     finetune: from a recipe's fine-tune to the method's own; None scores the pretrained net.
     train: trains a network of the method's own, and writes `logits.npz` (`save_logits`: val, development and test,
         and train if `fit` reads it) into the folder; it takes the place of pretrained net and fine-tune.
@@ -48,6 +48,6 @@ class Method:
         return self.finetune is None and self.train is None
 
 
-def always(margin: Margin) -> Fit:
-    """The fit of a margin that has nothing to fit."""
-    return lambda training, targets: margin
+def always(score_function: ScoreFunction) -> Fit:
+    """The fit of a score that has nothing to fit."""
+    return lambda training, targets: score_function

@@ -6,14 +6,14 @@ from proser_core.baselines.method import Method, always
 from proser_core.recognition.logits import LogitTable
 
 
-def max_softmax_probability(logits: LogitTable) -> np.ndarray:
-    """`log max_k softmax(W^T phi)_k`, float64[N].
+def max_softmax_surprisal(logits: LogitTable) -> np.ndarray:
+    """`-log max_k softmax(W^T phi)_k`, float64[N].
 
     The logarithm keeps the order of the probabilities and tells apart those that round to 1.
     """
     known = logits.known.astype(np.float64)
     others = np.sort(known - known.max(axis=1, keepdims=True), axis=1)[:, :-1]
-    return -np.log1p(np.exp(others).sum(axis=1))
+    return np.log1p(np.exp(others).sum(axis=1))
 
 
-SOFTMAX = Method("Softmax", "Hendrycks and Gimpel 2017", always(max_softmax_probability), score="MSP")
+SOFTMAX = Method("Softmax", "Hendrycks and Gimpel 2017", always(max_softmax_surprisal), score="MSP")

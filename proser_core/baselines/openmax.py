@@ -22,7 +22,7 @@ NO_SPREAD = 1e-9  # of the logarithms of a tail: the same distance, but for roun
 
 @dataclass(frozen=True, eq=False)
 class OpenMax:
-    """The margin, once fitted: means float64[K, K], and of each class's Weibull shape, scale and where its tail starts.
+    """The score, once fitted: means float64[K, K], and of each class's Weibull shape, scale and where its tail starts.
 
     `borrowed` are the classes whose own tail could not be fitted.
     """
@@ -35,7 +35,7 @@ class OpenMax:
     borrowed: tuple[int, ...] = ()
 
     def __call__(self, logits: LogitTable) -> np.ndarray:
-        """`log max_k P(k)`, float64[N], of the known classes beside unknown: softmax of the revised logits and v_hat_0.
+        """`-log max_k P(k)`, float64[N]: P of the known classes is the softmax of the revised logits and v_hat_0.
 
         The paper rejects an image below a threshold of this probability; the calibrated bias takes its place.
         """
@@ -43,7 +43,7 @@ class OpenMax:
         best = revised.max(axis=1)
         others = np.sort(revised, axis=1)[:, :-1]
         against = np.concatenate([others, unknown[:, None]], axis=1) - best[:, None]
-        return -np.logaddexp(0, np.logaddexp.reduce(against, axis=1))
+        return np.logaddexp(0, np.logaddexp.reduce(against, axis=1))
 
     def revise(self, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Revised logits v_hat float64[N, K], and that of the unknown class, v_hat_0 float64[N] (alg. 2).

@@ -10,7 +10,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import TRAIN, LogitTable
-from proser_core.recognition.scoring import Margin
+from proser_core.recognition.scoring import ScoreFunction
 
 Tables = Mapping[str, LogitTable]
 """Logits of one network by part."""
@@ -28,10 +28,10 @@ def method_report(method: Method, logits: Tables, task: OpenSetTask, target_rate
     Raises ConfigError for logits that it needs and that are not there, CalibrationError for a network that has
     diverged.
     """
-    return evaluate(dict(logits), fit_margin(method, logits, task.train.targets), task, target_rate)
+    return evaluate(dict(logits), fit_score(method, logits, task.train.targets), task, target_rate)
 
 
-def margins_of(logits: Tables, targets: np.ndarray) -> dict[str, Margin]:
+def closed_set_scores(logits: Tables, targets: np.ndarray) -> dict[str, ScoreFunction]:
     """Every score of a network without placeholders, by its name, fitted to its own training images if need be.
 
     `targets` are those of the training images. Without their logits, as in a fine-tune, a score that reads them is
@@ -39,11 +39,11 @@ def margins_of(logits: Tables, targets: np.ndarray) -> dict[str, Margin]:
     """
     scores = [method for method in METHODS.values() if method.scores_pretrained]
     known = [method for method in scores if not method.reads_training or TRAIN in logits]
-    return {method.score: fit_margin(method, logits, targets) for method in known}
+    return {method.score: fit_score(method, logits, targets) for method in known}
 
 
-def fit_margin(method: Method, logits: Tables, targets: np.ndarray) -> Margin:
-    """The method's margin for a network. Raises ConfigError where it needs training logits that are not there."""
+def fit_score(method: Method, logits: Tables, targets: np.ndarray) -> ScoreFunction:
+    """The method's score for a network. Raises ConfigError where it needs training logits that are not there."""
     if not method.reads_training:
         return method.fit(NOTHING, np.zeros(0, np.int64))
     if TRAIN not in logits:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from proser_core.baselines.tables import margins_of
+from proser_core.baselines.tables import closed_set_scores
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
@@ -30,7 +30,7 @@ from proser_core.jobs.worker import run_job
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scoring import Margin
+from proser_core.recognition.scoring import ScoreFunction
 from proser_core.store.files import write_atomically, write_json
 from proser_core.store.lock import alone_in
 from proser_core.store.store import Artefact, Store, find
@@ -148,8 +148,8 @@ def _score(outcome: Outcome, store: Store, trial: Trial, images: OpenSetTask) ->
         failure = trial.folder / spec.FAILURE
         _add(outcome, store, trial.name, trial.folder, {}, failure.read_text() if failure.is_file() else "unfinished")
         return
-    margins = None if trial.is_control else placeholder_scores(trial.margin)
-    _evaluate(outcome, store, trial.name, trial.folder, margins, images, trial.recipe)
+    scores = None if trial.is_control else placeholder_scores(trial.score_function)
+    _evaluate(outcome, store, trial.name, trial.folder, scores, images, trial.recipe)
 
 
 def _evaluate(
@@ -157,21 +157,21 @@ def _evaluate(
     store: Store,
     name: str,
     folder: Path,
-    margins: Mapping[str, Margin] | None,
+    scores: Mapping[str, ScoreFunction] | None,
     images: OpenSetTask,
     recipe: Recipe,
 ) -> None:
     """Metrics of a trained net by method; one that cannot be calibrated makes the training a failed one.
 
-    Without `margins`, it is a net without placeholders, and every score of such a one.
+    Without `scores`, it is a net without placeholders, and every score of such a one.
     """
     logits = load_logits(folder / spec.LOGITS)
-    margins = margins_of(logits, images.train.targets) if margins is None else margins
+    scores = closed_set_scores(logits, images.train.targets) if scores is None else scores
     methods: dict[str, dict[str, float]] = {}
     reasons = []
-    for method, margin in margins.items():
+    for method, score_function in scores.items():
         try:
-            methods[method] = evaluate(logits, margin, images, recipe.calibration.target_rate).flat()
+            methods[method] = evaluate(logits, score_function, images, recipe.calibration.target_rate).flat()
         except ProserError as error:
             reasons.append(f"{method}: {error}")
     if reasons:

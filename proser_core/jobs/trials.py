@@ -11,15 +11,15 @@ from proser_core.errors import ConfigError
 from proser_core.finetunes import PLACEHOLDER_FIELDS, control
 from proser_core.jobs import spec
 from proser_core.networks.nets import make_closed_set_net
-from proser_core.recognition.scoring import Margin, PlaceholderMargin, placeholder_gap, unknown_surprisal
+from proser_core.recognition.scoring import PlaceholderScore, ScoreFunction, log_unknown_probability, placeholder_gap
 from proser_core.store.store import Artefact, Store
 
 WORKER = "proser_core.jobs.worker"  # the module whose code version stands in every training's key
 NAMED = ("beta", "gamma", "num_dummies", "alpha")
-PLACEHOLDER_SCORES: dict[str, Margin] = {
+PLACEHOLDER_SCORES: dict[str, ScoreFunction] = {
     "gap": placeholder_gap,
-    "p(unknown)": unknown_surprisal,
-    "MaxLogit": PlaceholderMargin(0.0),
+    "p(unknown)": log_unknown_probability,
+    "MaxLogit": PlaceholderScore(0.0),
 }
 
 
@@ -43,9 +43,9 @@ class Trial:
         return self.recipe.finetune.objective == "cross_entropy"
 
     @property
-    def margin(self) -> Margin:
+    def score_function(self) -> ScoreFunction:
         """How the trial's own network is scored."""
-        return max_logit if self.is_control else PlaceholderMargin(self.recipe.calibration.dummy_weight)
+        return max_logit if self.is_control else PlaceholderScore(self.recipe.calibration.dummy_weight)
 
     def params(self) -> dict[str, Any]:
         """What tracking shows as the trial's parameters."""
@@ -150,7 +150,7 @@ def _number(value: float) -> str:
     return short if float(short) == value else repr(value)
 
 
-def placeholder_scores(own: Margin) -> dict[str, Margin]:
-    """The scores of a net with placeholders by their names in every table: its own margin, then the others."""
-    others = {name: margin for name, margin in PLACEHOLDER_SCORES.items() if margin != own}
-    return {spec.PROSER: own, **{f"{spec.PROSER}, score {name}": margin for name, margin in others.items()}}
+def placeholder_scores(own: ScoreFunction) -> dict[str, ScoreFunction]:
+    """The scores of a net with placeholders by their names in every table: its own, then the others."""
+    others = {name: each for name, each in PLACEHOLDER_SCORES.items() if each != own}
+    return {spec.PROSER: own, **{f"{spec.PROSER}, score {name}": each for name, each in others.items()}}

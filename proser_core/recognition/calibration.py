@@ -11,10 +11,9 @@ from proser_core.errors import CalibrationError
 
 @dataclass(frozen=True)
 class Calibration:
-    """A fitted bias: an image is known if and only if its margin is at least `bias`.
+    """A fitted bias: an image is known if and only if its score plus `bias` is at most 0.
 
-    `interval` is where the known rate on new images of the same distribution lies with 95 %
-    confidence.
+    `interval` is the 95 % confidence interval of the known rate on new images of the same distribution.
     """
 
     bias: float
@@ -24,27 +23,26 @@ class Calibration:
     interval: tuple[float, float]
 
 
-def calibrate(margins: np.ndarray, target_rate: float = 0.95) -> Calibration:
-    """Largest bias, in units of the margin, that keeps `target_rate` of the images known.
+def calibrate(scores: np.ndarray, target_rate: float = 0.95) -> Calibration:
+    """Largest bias, in units of the score, that keeps `target_rate` of the images known.
 
-    margins float[n] are of known validation images: `max known logit - max dummy logit` for
-    PROSER. The bias is the ceil(target_rate * n)-th largest margin; the paper scans a grid, of
-    which the order statistic is the limit. Raises CalibrationError for no image or a margin
-    that is not finite.
+    scores float[n], larger for unknown, are of known validation images. The bias is minus the
+    ceil(target_rate * n)-th smallest score; the paper scans a grid, of which the order statistic is the
+    limit. Raises CalibrationError for no image or a score that is not finite.
     """
-    count = len(margins)
+    count = len(scores)
     if count == 0:
         raise CalibrationError("there is no validation image to calibrate with; raise data.val_fraction")
-    if not np.isfinite(margins).all():
-        bad = int((~np.isfinite(margins)).sum())
-        raise CalibrationError(f"{bad} of {count} validation margins are not finite; the training has diverged")
+    if not np.isfinite(scores).all():
+        bad = int((~np.isfinite(scores)).sum())
+        raise CalibrationError(f"{bad} of {count} validation scores are not finite; the training has diverged")
     kept = max(1, math.ceil(target_rate * count - 1e-9))  # 0.07 * 100 is 7.000000000000001 in floats
-    bias = float(np.sort(margins)[count - kept])
+    largest = float(np.sort(scores)[kept - 1])
     low, high = beta.ppf([0.025, 0.975], kept, count - kept + 1)
     return Calibration(
-        bias=bias,
+        bias=0.0 - largest,  # of 0 not -0
         target_rate=target_rate,
-        known_rate=float((margins >= bias).mean()),
+        known_rate=float((scores <= largest).mean()),
         num_images=count,
         interval=(float(low), float(high)),
     )

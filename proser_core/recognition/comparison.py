@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 from proser_core.recognition.calibration import Calibration
-from proser_core.recognition.holdout import METRICS, Holdout, Proxy
+from proser_core.recognition.validation_scores import METRICS, Proxy, ValidationScores
 
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
@@ -30,8 +30,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Candidate against champion, by those of METRICS that their images allow; with `by_proxies`, macro-F1 and AUC are
-    those of the same trainings with classes held out, and `num_unknown` images are of these.
+    """Candidate against champion, by those of METRICS that their images allow.
+
+    With `by_proxies`, macro-F1 and AUROC are those of the same trainings with classes held out, and `num_unknown`
+    images are of these.
 
     `known_rate` is the candidate's on the validation images, `interval` where its rate on new images lies with 95 %
     confidence, `target_rate` what it has to hold.
@@ -66,9 +68,9 @@ class Comparison:
 
 
 def compare(
-    candidate: Holdout,
+    candidate: ValidationScores,
     calibration: Calibration,
-    champion: Holdout,
+    champion: ValidationScores,
     champion_bias: float,
     *,
     tolerance: float,
@@ -78,16 +80,16 @@ def compare(
     """Both on the same images, each at its own bias, which stays as it was fitted.
 
     Known and unknown images are drawn anew RESAMPLES times (Efron 1979), the same ones for both. With `proxies`,
-    candidate's and champion's, macro-F1 and AUC are those of the proxies. Raises ValueError for holdouts of different
-    images.
+    candidate's and champion's, macro-F1 and AUROC are those of the proxies. Raises ValueError for scores of
+    different images.
     """
     bias = calibration.bias
     found = _differences(candidate, bias, champion, champion_bias, seed)
     if proxies is not None:
         ours, theirs = proxies
-        of_proxies = _differences(ours.holdout, ours.bias, theirs.holdout, theirs.bias, seed)
+        of_proxies = _differences(ours.validation_scores, ours.bias, theirs.validation_scores, theirs.bias, seed)
         found |= {name: of_proxies[name] for name in ours.metrics()}
-    unknown = candidate if proxies is None else proxies[0].holdout
+    unknown = candidate if proxies is None else proxies[0].validation_scores
     known = int(candidate.is_known.sum())
     rate = candidate.known_rate(bias)
     interval = binomtest(round(rate * known), known).proportion_ci(CONFIDENCE)
@@ -103,10 +105,10 @@ def compare(
     )
 
 
-def intervals(holdout: Holdout, bias: float, seed: int = 0) -> dict[str, tuple[float, float]]:
+def intervals(scores: ValidationScores, bias: float, seed: int = 0) -> dict[str, tuple[float, float]]:
     """Where each metric lies with 95 % confidence, by the bootstrap over known and over unknown images."""
-    resamples = _resamples(holdout.is_known, np.random.default_rng(seed))
-    drawn = [holdout.select(rows).metrics(bias) for rows in resamples]
+    resamples = _resamples(scores.is_known, np.random.default_rng(seed))
+    drawn = [scores.select(rows).metrics(bias) for rows in resamples]
     return {name: _ends([each[name] for each in drawn]) for name in drawn[0]}
 
 
@@ -117,7 +119,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _differences(
-    candidate: Holdout, bias: float, champion: Holdout, champion_bias: float, seed: int
+    candidate: ValidationScores, bias: float, champion: ValidationScores, champion_bias: float, seed: int
 ) -> dict[str, Difference]:
     """Of each metric that the images allow."""
     if candidate.fingerprint != champion.fingerprint:

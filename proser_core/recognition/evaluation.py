@@ -9,7 +9,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.metrics import TestMetrics, auroc, evaluate_settings, open_set_macro_f1
-from proser_core.recognition.scoring import Margin, score
+from proser_core.recognition.scoring import ScoreFunction, score
 
 
 @dataclass(frozen=True)
@@ -43,26 +43,30 @@ class EvaluationReport:
         return asdict(self)
 
 
-def evaluate(logits: dict[str, LogitTable], margin: Margin, task: OpenSetTask, target_rate: float) -> EvaluationReport:
-    """Calibrate `margin` on the validation logits, then score development and test logits.
+def evaluate(
+    logits: dict[str, LogitTable], score_function: ScoreFunction, task: OpenSetTask, target_rate: float
+) -> EvaluationReport:
+    """Calibrate `score_function` on the validation logits, then score development and test logits.
 
     The same rule for every method, so that all are compared at the same known rate.
     """
-    val_margins = margin(logits["val"])
-    calibration = calibrate(val_margins, target_rate)
-    val = score(logits["val"], margin, calibration)
-    development = score(logits["development"], margin, calibration)
+    calibration = calibrate(score_function(logits["val"]), target_rate)
+    val = score(logits["val"], score_function, calibration)
+    development = score(logits["development"], score_function, calibration)
     predictions = np.concatenate([val.predictions, development.predictions])
     targets = np.concatenate([task.val.targets, task.development.targets])
     has_unknown = len(task.development) > 0
     return EvaluationReport(
         calibration=calibration,
         development=DevelopmentMetrics(
-            auroc=auroc(val_margins, development.margins) if has_unknown else None,
+            auroc=auroc(val.scores, development.scores) if has_unknown else None,
             macro_f1=open_set_macro_f1(predictions, targets, task.num_known) if has_unknown else None,
             closed_set_accuracy=float((val.known_predictions == task.val.targets).mean()),
         ),
         test=evaluate_settings(
-            score(logits["test"], margin, calibration), np.asarray(task.test.targets), task.test_classes, task.split
+            score(logits["test"], score_function, calibration),
+            np.asarray(task.test.targets),
+            task.test_classes,
+            task.split,
         ),
     )

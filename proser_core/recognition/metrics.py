@@ -1,6 +1,6 @@
 """Metrics of open-set recognition. Unknown is the positive class; 0.5 is chance, never flipped.
 
-All are fractions. AUC and OSCR of every setting share one sort of the known images: for the AUC each
+All are fractions. AUROC and OSCR of every setting share one sort of the known images: for AUROC each
 known image finds its place among a setting's unknown ones, for OSCR each unknown one among the known.
 """
 
@@ -57,25 +57,27 @@ def evaluate_settings(
     targets int64[N] in 0..K (K unknown); class_ids int64[N] in the data set's own numbering.
     """
     is_known = targets < scores.num_known
-    margins, predictions = scores.margins, scores.predictions
+    predictions = scores.predictions
     correct = scores.known_predictions[is_known] == targets[is_known]
-    ranks = KnownRanks.of(margins[is_known], correct)
+    known = scores.scores[is_known]
+    ranks = KnownRanks.of(known, correct)
     known_confusion = _confusion(targets[is_known], predictions[is_known], scores.num_known)
     settings: dict[Setting, SettingMetrics] = {}
     for setting in split.settings:
         rows = np.isin(class_ids, split.unknown_in(setting))
+        unknown = scores.scores[rows]
         confusion = known_confusion + _confusion(targets[rows], predictions[rows], scores.num_known)
         settings[setting] = SettingMetrics(
             openness=split.openness(setting),
-            auroc=ranks.auroc(margins[rows]),
-            aupr=aupr(margins[is_known], margins[rows]),
-            fpr95=fpr_at_positive_rate(margins[is_known], margins[rows]),
-            oscr=ranks.oscr(margins[rows]),
+            auroc=ranks.auroc(unknown),
+            aupr=aupr(known, unknown),
+            fpr95=fpr_at_positive_rate(known, unknown),
+            oscr=ranks.oscr(unknown),
             macro_f1=macro_f1(confusion),
         )
     return TestMetrics(
         closed_set_accuracy=float(correct.mean()),
-        known_rate=float((margins[is_known] >= scores.bias).mean()),
+        known_rate=float(scores.accepted[is_known].mean()),
         known_accuracy=float((predictions[is_known] == targets[is_known]).mean()),
         settings=settings,
     )
@@ -83,57 +85,57 @@ def evaluate_settings(
 
 @dataclass(frozen=True)
 class KnownRanks:
-    """The known images' margins in order, with the running share of correctly classified ones."""
+    """The known images' scores in order, with the running share of correctly classified ones."""
 
-    sorted_margins: np.ndarray
-    correct_above: np.ndarray  # [n+1]: correct images at or after a position, as a share of all
+    sorted_scores: np.ndarray
+    correct_below: np.ndarray  # [n+1]: correct images before a position, as a share of all
 
     @classmethod
-    def of(cls, margins: np.ndarray, correct: np.ndarray) -> "KnownRanks":
-        """margins float[n] and correct bool[n] of the known images."""
-        order = np.argsort(margins, kind="stable")
-        above = np.concatenate([np.cumsum(correct[order][::-1])[::-1], [0]]) / len(margins)
-        return cls(margins[order], above)
+    def of(cls, scores: np.ndarray, correct: np.ndarray) -> "KnownRanks":
+        """scores float[n] and correct bool[n] of the known images."""
+        order = np.argsort(scores, kind="stable")
+        return cls(scores[order], np.concatenate([[0], np.cumsum(correct[order])]) / len(scores))
 
-    def auroc(self, unknown_margins: np.ndarray) -> float:
-        """Probability that an unknown image has a smaller margin than a known one, ties half."""
-        left, right = places(np.sort(unknown_margins), self.sorted_margins)
-        return float((left.sum() + right.sum()) / (2 * len(left) * len(unknown_margins)))
+    def auroc(self, unknown_scores: np.ndarray) -> float:
+        """Probability that an unknown image has a larger score than a known one, ties half."""
+        below, up_to = places(np.sort(unknown_scores), self.sorted_scores)
+        twice_pairs = 2 * len(below) * len(unknown_scores)
+        return float((twice_pairs - below.sum() - up_to.sum()) / twice_pairs)
 
-    def oscr(self, unknown_margins: np.ndarray) -> float:
+    def oscr(self, unknown_scores: np.ndarray) -> float:
         """Area under correct classification rate against false positive rate (Dhamija et al. 2018)."""
-        left, right = places(self.sorted_margins, np.sort(unknown_margins))
-        return float((self.correct_above[left] + self.correct_above[right]).mean() / 2)
+        below, up_to = places(self.sorted_scores, np.sort(unknown_scores)[::-1])
+        return float((self.correct_below[below] + self.correct_below[up_to]).mean() / 2)
 
 
-def places(in_order: np.ndarray, margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many of `in_order` are below each margin, and how many are not above it: int64[N] both.
+def places(in_order: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many of `in_order` are below each score, and how many are not above it: int64[N] both.
 
-    Margins that are sorted too are found three times as fast.
+    Scores that are sorted too are found three times as fast.
     """
-    return np.searchsorted(in_order, margins, side="left"), np.searchsorted(in_order, margins, side="right")
+    return np.searchsorted(in_order, scores, side="left"), np.searchsorted(in_order, scores, side="right")
 
 
-def auroc(known_margins: np.ndarray, unknown_margins: np.ndarray) -> float:
+def auroc(known_scores: np.ndarray, unknown_scores: np.ndarray) -> float:
     """Area under the ROC curve of telling unknown from known."""
-    return KnownRanks.of(known_margins, np.zeros(len(known_margins), bool)).auroc(unknown_margins)
+    return KnownRanks.of(known_scores, np.zeros(len(known_scores), bool)).auroc(unknown_scores)
 
 
-def aupr(known_margins: np.ndarray, unknown_margins: np.ndarray) -> float:
+def aupr(known_scores: np.ndarray, unknown_scores: np.ndarray) -> float:
     """Average precision with unknown as the positive class."""
     from sklearn.metrics import average_precision_score  # with pandas, which a prediction does not need
 
-    is_unknown = np.concatenate([np.zeros(len(known_margins)), np.ones(len(unknown_margins))])
-    return float(average_precision_score(is_unknown, -np.concatenate([known_margins, unknown_margins])))
+    is_unknown = np.concatenate([np.zeros(len(known_scores)), np.ones(len(unknown_scores))])
+    return float(average_precision_score(is_unknown, np.concatenate([known_scores, unknown_scores])))
 
 
 def fpr_at_positive_rate(
-    known_margins: np.ndarray, unknown_margins: np.ndarray, positive_rate: float = POSITIVE_RATE
+    known_scores: np.ndarray, unknown_scores: np.ndarray, positive_rate: float = POSITIVE_RATE
 ) -> float:
     """Share of known images rejected by the strictest threshold that finds 95 % of the unknown ones."""
-    found = max(1, int(np.ceil(positive_rate * len(unknown_margins) - 1e-9)))
-    threshold = np.sort(unknown_margins)[found - 1]
-    return float((known_margins <= threshold).mean())
+    found = max(1, int(np.ceil(positive_rate * len(unknown_scores) - 1e-9)))
+    threshold = np.sort(unknown_scores)[len(unknown_scores) - found]
+    return float((known_scores >= threshold).mean())
 
 
 def macro_f1(confusion: np.ndarray) -> float:
@@ -152,19 +154,19 @@ def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: i
 
 
 def macro_f1_curve(
-    margins: np.ndarray,
+    scores: np.ndarray,
     known_predictions: np.ndarray,
     targets: np.ndarray,
     num_known: int,
     thresholds: np.ndarray,
 ) -> np.ndarray:
-    """`open_set_macro_f1` at every threshold at once, float64[T]: known if and only if margin >= threshold.
+    """`open_set_macro_f1` at every threshold at once, float64[T]: known if and only if score <= threshold.
 
-    margins float[N], finite; known_predictions int64[N] in 0..K-1; targets int64[N] in 0..K. Each
+    scores float[N], finite; known_predictions int64[N] in 0..K-1; targets int64[N] in 0..K. Each
     image is placed among the thresholds once, and suffix sums over them give all counts.
     """
     thresholds = np.asarray(thresholds)
-    return _macro_f1_of(_counts_by_threshold(margins, known_predictions, targets, num_known, thresholds))
+    return _macro_f1_of(_counts_by_threshold(scores, known_predictions, targets, num_known, thresholds))
 
 
 def macro_f1_curves(
@@ -177,8 +179,8 @@ def macro_f1_curves(
     thresholds = np.asarray(thresholds)
 
     def counts(rows: np.ndarray) -> np.ndarray:
-        guesses, margins = scores.known_predictions[rows], scores.margins[rows]
-        return _counts_by_threshold(margins, guesses, targets[rows], scores.num_known, thresholds)
+        guesses = scores.known_predictions[rows]
+        return _counts_by_threshold(scores.scores[rows], guesses, targets[rows], scores.num_known, thresholds)
 
     known = counts(targets < scores.num_known)
     return {
@@ -188,42 +190,42 @@ def macro_f1_curves(
 
 
 def _counts_by_threshold(
-    margins: np.ndarray, guesses: np.ndarray, targets: np.ndarray, num_known: int, thresholds: np.ndarray
+    scores: np.ndarray, guesses: np.ndarray, targets: np.ndarray, num_known: int, thresholds: np.ndarray
 ) -> np.ndarray:
     """int64[2, T, K+1]: hits of each class, and its true plus predicted images. Counts of disjoint images add up."""
     order = np.argsort(thresholds, kind="stable")
-    accepting = count_up_to(thresholds[order], margins)  # thresholds that accept an image
+    rejecting = count_below(thresholds[order], scores)  # thresholds that reject an image
     width = num_known + 2  # one column more, for wrong guesses
 
     def accepted(labels: np.ndarray) -> np.ndarray:
-        table = np.bincount(accepting * width + labels, minlength=(len(order) + 1) * width)
-        return table.reshape(-1, width)[::-1].cumsum(axis=0)[::-1][1:, : num_known + 1]
+        table = np.bincount(rejecting * width + labels, minlength=(len(order) + 1) * width)
+        return table.reshape(-1, width).cumsum(axis=0)[:-1, : num_known + 1]
 
     is_unknown = targets == num_known
     hits = accepted(np.where(is_unknown, num_known, np.where(guesses == targets, guesses, num_known + 1)))
     predicted = accepted(guesses)
     hits[:, num_known] = is_unknown.sum() - hits[:, num_known]
-    predicted[:, num_known] = len(margins) - predicted.sum(axis=1)
+    predicted[:, num_known] = len(scores) - predicted.sum(axis=1)
     counts = np.empty((2, *hits.shape), np.int64)
     counts[0, order], counts[1, order] = hits, predicted + np.bincount(targets, minlength=num_known + 1)
     return counts
 
 
-def count_up_to(thresholds: np.ndarray, margins: np.ndarray) -> np.ndarray:
-    """`np.searchsorted(thresholds, margins, side="right")`, int64[N], of sorted thresholds that lie about evenly.
+def count_below(thresholds: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """`np.searchsorted(thresholds, scores, side="left")`, int64[N], of sorted thresholds that lie about evenly.
 
     A binary search of each image would mostly wait for branches that were guessed wrong. Instead both are put into
     equal cells, by a map that never turns an order round: thresholds in lower cells are below an image, those in
     higher ones above it, and only the few in its own are compared.
     """
-    kind = np.result_type(thresholds, margins)
-    thresholds, margins = thresholds.astype(kind), margins.astype(kind)  # one arithmetic, so that one order
+    kind = np.result_type(thresholds, scores)
+    thresholds, scores = thresholds.astype(kind), scores.astype(kind)  # one arithmetic, so that one order
     cells = CELLS_A_THRESHOLD * len(thresholds)
     width = float(thresholds[-1]) - float(thresholds[0]) if cells else 0.0
     with np.errstate(over="ignore"):
         scale = kind.type(cells / width) if 0 < width < np.inf else np.inf
     if not np.isfinite(scale):
-        return np.searchsorted(thresholds, margins, side="right")
+        return np.searchsorted(thresholds, scores, side="left")
 
     def cell(values: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
@@ -231,11 +233,11 @@ def count_up_to(thresholds: np.ndarray, margins: np.ndarray) -> np.ndarray:
 
     held = np.bincount(cell(thresholds), minlength=cells + 2)
     if held.max() > CELLS_A_THRESHOLD:
-        return np.searchsorted(thresholds, margins, side="right")
-    count = (held.cumsum() - held)[cell(margins)]
+        return np.searchsorted(thresholds, scores, side="left")
+    count = (held.cumsum() - held)[cell(scores)]
     sentinel = np.append(thresholds, np.inf)
     for _ in range(held.max()):
-        count += sentinel[count] <= margins
+        count += sentinel[count] < scores
     return count
 
 

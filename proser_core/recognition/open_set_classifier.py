@@ -21,13 +21,17 @@ from proser_core.errors import CheckpointError, ConfigError, DataError
 from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
-from proser_core.recognition.holdout import Holdout, Proxy
 from proser_core.recognition.logits import LogitTable, compute_logits
-from proser_core.recognition.scoring import PlaceholderMargin, score, unknown_probabilities
+from proser_core.recognition.scoring import PlaceholderScore, score, unknown_probabilities
+from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
-FORMAT = 3
-CARD, WEIGHTS, HOLDOUT, PROXY = "classifier.json", "weights.safetensors", "holdout.npz", "proxy.npz"
-PROXY_VALUES = ("bias", "results", "chose", "reported")  # of a proxy, beside its holdout
+FORMAT = 4
+CARD, WEIGHTS = "classifier.json", "weights.safetensors"
+SCORES, PROXY = "validation_scores.npz", "proxy.npz"
+SCORES_3 = "holdout.npz"
+SCORE_FIELD = {3: "margin", FORMAT: "score_function"}
+"""By the formats that are read; the scores of format 3 are margins, with the other sign."""
+PROXY_VALUES = ("bias", "results", "chose", "reported")  # of a proxy, but its scores
 NEEDED = {
     "sha256",
     "card_sha256",
@@ -37,7 +41,6 @@ NEEDED = {
     "split",
     "class_names",
     "normalisation",
-    "margin",
     "calibration",
     "recipe",
     "results",
@@ -79,7 +82,7 @@ class OpenSetClassifier:
     """Names the known class of an image, or says that it is unknown.
 
     `results` are its metrics by name, as tracking has them, measured with the calibration that it was trained with;
-    `holdout` is what it says of validation images and development unknowns, `proxy` tells of the same training with
+    `validation_scores` are those of validation images and development unknowns, `proxy` is the same training with
     classes held out. All three may be missing.
     """
 
@@ -89,11 +92,11 @@ class OpenSetClassifier:
     split: ClassSplit
     class_names: tuple[str, ...]
     normalisation: Normalisation
-    margin: PlaceholderMargin
+    score_function: PlaceholderScore
     calibration: Calibration
     recipe: dict[str, Any]
     results: dict[str, float] = field(default_factory=dict)
-    holdout: Holdout | None = None
+    validation_scores: ValidationScores | None = None
     proxy: Proxy | None = None
 
     def __post_init__(self) -> None:
@@ -105,13 +108,13 @@ class OpenSetClassifier:
         Raises DataError for images of another type or shape.
         """
         logits = self.logits(images, device)
-        scores = score(logits, self.margin, self.calibration)
+        scores = score(logits, self.score_function, self.calibration)
         names = (*self.class_names, UNKNOWN)
         return Predictions(
             labels=[names[index] for index in scores.predictions],
             indices=scores.predictions,
             unknown_scores=scores.unknown_scores,
-            probabilities=unknown_probabilities(logits, self.margin, self.calibration.bias),
+            probabilities=unknown_probabilities(logits, self.score_function, self.calibration.bias),
         )
 
     def logits(self, images: np.ndarray, device: str = "cpu") -> LogitTable:
@@ -140,15 +143,15 @@ class OpenSetClassifier:
         return np.stack([to_rgb_square(Image.fromarray(image), self.image_size) for image in squeezed])
 
     def save(self, folder: Path) -> None:
-        """Write weights (safetensors), the holdout (.npz) and everything else (JSON) into `folder`."""
+        """Write weights (safetensors), validation scores (.npz) and everything else (JSON) into `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         save_weights(self.net, folder / WEIGHTS)
         files = [WEIGHTS]
-        if self.holdout is not None:
-            self.holdout.save(folder / HOLDOUT)
-            files.append(HOLDOUT)
+        if self.validation_scores is not None:
+            self.validation_scores.save(folder / SCORES)
+            files.append(SCORES)
         if self.proxy is not None:
-            self.proxy.holdout.save(folder / PROXY)
+            self.proxy.validation_scores.save(folder / PROXY)
             files.append(PROXY)
         card = {
             "format": FORMAT,
@@ -160,7 +163,7 @@ class OpenSetClassifier:
             "split": to_json(self.split),
             "class_names": self.class_names,
             "normalisation": self.normalisation,
-            "margin": to_json(self.margin),
+            "score_function": to_json(self.score_function),
             "calibration": to_json(self.calibration),
             "recipe": self.recipe,
             "results": self.results,
@@ -182,7 +185,7 @@ class OpenSetClassifier:
         try:
             split = from_json(ClassSplit, card["split"])
             network = from_json(NetworkConfig, card["network"])
-            margin = from_json(PlaceholderMargin, card["margin"])
+            score_function = from_json(PlaceholderScore, card[SCORE_FIELD[card["format"]]])
             calibration = from_json(Calibration, card["calibration"])
         except (ConfigError, DataError) as error:
             raise CheckpointError(f"{folder / CARD} is damaged: {error}; fetch the model again") from error
@@ -205,21 +208,26 @@ class OpenSetClassifier:
             split=split,
             class_names=tuple(card["class_names"]),
             normalisation=(tuple(mean), tuple(std)),
-            margin=margin,
+            score_function=score_function,
             calibration=calibration,
             recipe=card["recipe"],
             results=card["results"],
-            holdout=Holdout.load(folder / HOLDOUT) if HOLDOUT in card["sha256"] else None,
+            validation_scores=_load_scores(folder, card),
             proxy=_load_proxy(folder, card),
         )
+
+
+def _load_scores(folder: Path, card: dict[str, Any]) -> ValidationScores | None:
+    saved = next((name for name in (SCORES, SCORES_3) if name in card["sha256"]), None)
+    return ValidationScores.load(folder / saved) if saved else None
 
 
 def _load_proxy(folder: Path, card: dict[str, Any]) -> Proxy | None:
     values = card.get("proxy")  # classifiers of this format without the field came before it
     if values is None:
         return None
-    holdout = Holdout.load(folder / PROXY)
-    return Proxy(holdout, values["bias"], values["results"], tuple(values["chose"]), tuple(values["reported"]))
+    scores = ValidationScores.load(folder / PROXY)
+    return Proxy(scores, values["bias"], values["results"], tuple(values["chose"]), tuple(values["reported"]))
 
 
 def _read_card(folder: Path) -> dict[str, Any]:
@@ -231,13 +239,13 @@ def _read_card(folder: Path) -> dict[str, Any]:
     except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
         raise CheckpointError(f"{folder / CARD} is not JSON ({error}); fetch the model again") from error
     found = card.get("format") if isinstance(card, dict) else None
-    if found != FORMAT:
+    if found not in (*SCORE_FIELD,):
         older = isinstance(found, int) and found < FORMAT
         raise CheckpointError(
-            f"{folder / CARD} has format {found!r}; this version reads format {FORMAT}. "
+            f"{folder / CARD} has format {found!r}; this version reads formats {' and '.join(map(str, SCORE_FIELD))}. "
             + ("The same `proser run` again, with its storage, writes it in this format" if older else "Update proser")
         )
-    missing = sorted(NEEDED - set(card))
+    missing = sorted({*NEEDED, SCORE_FIELD[found]} - set(card))
     if missing:
         raise CheckpointError(f"{folder / CARD} lacks {', '.join(missing)}; fetch the model again")
     return card

@@ -22,7 +22,7 @@ PROGRAM, CLASSES = "program.pt2", "classes.json"
 
 
 class Decision(nn.Module):
-    """Images to decisions in one forward: normalisation, network, margin and bias are inside."""
+    """Images to decisions in one forward: normalisation, network, score and bias are inside."""
 
     mean: Tensor
     std: Tensor
@@ -30,7 +30,7 @@ class Decision(nn.Module):
     def __init__(self, classifier: OpenSetClassifier) -> None:
         super().__init__()
         self.net = copy.deepcopy(classifier.net).requires_grad_(False)  # callers need no torch.no_grad
-        self.dummy_weight, self.bias = classifier.margin.dummy_weight, classifier.calibration.bias
+        self.dummy_weight, self.bias = classifier.score_function.dummy_weight, classifier.calibration.bias
         mean, std = (torch.tensor(values).reshape(1, 3, 1, 1) for values in classifier.normalisation)
         self.register_buffer("mean", mean)
         self.register_buffer("std", std)
@@ -42,12 +42,11 @@ class Decision(nn.Module):
         pixels = images.permute(0, 3, 1, 2).float() / 255
         known, dummies = self.net((pixels - self.mean) / self.std)
         best = known.amax(1)
-        margins = best - self.dummy_weight * dummies.amax(1) if self.dummy_weight else best
-        scores = self.bias - margins
-        unknown = best.double() + (self.bias - margins.double())
+        scores = self.dummy_weight * dummies.amax(1) - best if self.dummy_weight else -best
+        unknown = best.double() + (scores.double() + self.bias)
         probabilities = torch.cat([known.double(), unknown[:, None]], 1).softmax(1)
-        indices = torch.where(margins >= self.bias, known.argmax(1), known.shape[1])
-        return indices, scores, probabilities
+        indices = torch.where(scores <= -self.bias, known.argmax(1), known.shape[1])
+        return indices, scores + self.bias, probabilities
 
 
 def export_program(classifier: OpenSetClassifier, path: Path) -> None:

@@ -99,7 +99,7 @@ def make_classifier() -> OpenSetClassifier:
         split=ClassSplit(known=(5, 0, 2), unknown=(1, 3), settings=(1, 2)),
         class_names=("ant", "bee", "cow"),
         normalisation=NORMALISATION,
-        margin=placeholder_gap,
+        score_function=placeholder_gap,
         calibration=calibrate(placeholder_gap(logits), 0.8),
         recipe={"name": "test"},
     )

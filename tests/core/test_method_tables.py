@@ -7,12 +7,12 @@ import pytest
 
 from proser_core import finetunes
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.tables import finetunes_of_methods, margins_of, method_report
+from proser_core.baselines.tables import closed_set_scores, finetunes_of_methods, method_report
 from proser_core.config import FinetuneConfig
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, load_logits, save_logits
-from proser_core.recognition.scoring import PlaceholderMargin, placeholder_gap
+from proser_core.recognition.scoring import PlaceholderScore, placeholder_gap
 
 from .helpers import small_task
 
@@ -55,17 +55,17 @@ def test_fine_tunes_of_methods_are_each_there_once():
 
 
 @pytest.mark.parametrize(
-    ("name", "margin"),
+    ("name", "score_function"),
     [
-        ("MaxLogit", PlaceholderMargin(0.0)),
+        ("MaxLogit", PlaceholderScore(0.0)),
         ("PROSER", placeholder_gap),
-        ("PROSER, tuned", PlaceholderMargin(0.0)),
+        ("PROSER, tuned", PlaceholderScore(0.0)),
         ("Mixup", placeholder_gap),
     ],
 )
-def test_every_method_is_evaluated_by_one_rule(name, margin):
+def test_every_method_is_evaluated_by_one_rule(name, score_function):
     task, logits = small_task(), tables(1, num_dummies=2)
-    assert method_report(METHODS[name], logits, task, 0.8) == evaluate(logits, margin, task, 0.8)
+    assert method_report(METHODS[name], logits, task, 0.8) == evaluate(logits, score_function, task, 0.8)
 
 
 def first_training_logit(training, targets):
@@ -78,9 +78,9 @@ def test_a_score_that_reads_training_logits_is_fitted_to_them_and_left_out_witho
     monkeypatch.setitem(METHODS, "SHIFT", method)
     targets, without = np.array([1, 0]), tables(0)
     logits = without | {TRAIN: LogitTable(np.full((2, 2), 3, np.float32), np.zeros((2, 0), np.float32))}
-    margin = margins_of(logits, targets)["shift"]
-    np.testing.assert_allclose(margin(logits["val"]), logits["val"].known[:, 0] - 4, rtol=1e-6)
-    assert set(margins_of(without, targets)) == set(margins_of(logits, targets)) - {"shift", "OpenMax"}
+    shifted = closed_set_scores(logits, targets)["shift"]
+    np.testing.assert_allclose(shifted(logits["val"]), logits["val"].known[:, 0] - 4, rtol=1e-6)
+    assert set(closed_set_scores(without, targets)) == set(closed_set_scores(logits, targets)) - {"shift", "OpenMax"}
     with pytest.raises(ConfigError, match="SHIFT is fitted to the logits of training images"):
         method_report(method, without, small_task(), 0.95)
 

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,14 +8,18 @@ from PIL import Image
 
 from proser_core import OpenSetClassifier
 from proser_core.errors import CheckpointError, DataError
+from proser_core.networks.nets import BACKBONES
 from proser_core.networks.weights import save_weights
+from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.open_set_classifier import CARD, WEIGHTS
 from proser_core.recognition.scoring import placeholder_gap
 
-from .helpers import CPU, NORMALISATION, SIZE, make_classifier, random_images, tiny_net
+from .helpers import CPU, NORMALISATION, SIZE, make_classifier, random_images, tiny_backbone, tiny_net
 
 IMAGES = random_images(50, seed=5)
+FORMAT_3 = Path(__file__).parent / "golden" / "classifier_format_3"
+"""Written by the code of that format: a tiny network, its validation scores, and what it predicted."""
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +70,7 @@ def test_a_tie_at_the_bias_goes_to_the_known_class(classifier):
     logits = compute_logits(classifier.net, IMAGES, NORMALISATION, CPU)
     gaps = placeholder_gap(logits)
     for row in range(5):
-        for bias, is_known in ((gaps[row], True), (np.nextafter(gaps[row], np.float32(np.inf)), False)):
+        for bias, is_known in ((-gaps[row], True), (np.nextafter(-gaps[row], np.float32(np.inf)), False)):
             calibration = dataclasses.replace(classifier.calibration, bias=float(bias))
             predictions = dataclasses.replace(classifier, calibration=calibration).predict(IMAGES)
             assert (predictions.indices[row] < 3) == is_known
@@ -75,7 +80,7 @@ def test_a_tie_at_the_bias_goes_to_the_known_class(classifier):
 
 def test_a_tie_survives_saving(classifier, tmp_path):
     gap = placeholder_gap(compute_logits(classifier.net, IMAGES, NORMALISATION, CPU))[7]
-    calibration = dataclasses.replace(classifier.calibration, bias=float(gap))
+    calibration = dataclasses.replace(classifier.calibration, bias=-float(gap))
     dataclasses.replace(classifier, calibration=calibration).save(tmp_path)
     assert OpenSetClassifier.load(tmp_path).predict(IMAGES).unknown_scores[7] == 0
     assert OpenSetClassifier.load(tmp_path).predict(IMAGES).indices[7] < 3
@@ -197,7 +202,7 @@ def test_an_older_format_says_what_to_do(folder):
 @pytest.mark.parametrize("number", [0, 2, None, "3"])
 def test_another_format_is_refused_with_both_numbers(folder, number):
     change_card(folder, lambda card: card.update(format=number))
-    with pytest.raises(CheckpointError, match=rf"has format {number!r}; this version reads format 3"):
+    with pytest.raises(CheckpointError, match=rf"has format {number!r}; this version reads formats 3 and 4"):
         OpenSetClassifier.load(folder)
 
 
@@ -239,3 +244,20 @@ def test_weights_of_another_network_with_their_own_checksum_are_refused(classifi
 def test_class_names_that_mean_two_things_are_refused(classifier, names):
     with pytest.raises(DataError, match="would mean two things"):
         dataclasses.replace(classifier, class_names=names)
+
+
+def test_a_classifier_of_format_3_which_had_margins_predicts_the_same(monkeypatch, tmp_path):
+    monkeypatch.setitem(BACKBONES, "tiny", lambda config, image_size: tiny_backbone())
+    old = OpenSetClassifier.load(FORMAT_3)
+    old.save(tmp_path)
+    for classifier in (old, OpenSetClassifier.load(tmp_path)):
+        with np.load(FORMAT_3 / "predictions.npz") as then:
+            now = classifier.predict(then["images"])
+            np.testing.assert_allclose(now.unknown_scores, then["unknown_scores"], atol=1e-6)
+            np.testing.assert_array_equal(now.indices, then["indices"])
+            np.testing.assert_allclose(now.probabilities, then["probabilities"], atol=1e-6)
+        for scores in (classifier.validation_scores, classifier.proxy.validation_scores):
+            metrics = {f"dev/{name}": value for name, value in scores.metrics(classifier.calibration.bias).items()}
+            assert metrics == {name: classifier.results[name] for name in metrics}
+            known = scores.scores[scores.is_known]
+            assert calibrate(known, classifier.calibration.target_rate) == classifier.calibration

@@ -152,8 +152,8 @@ def test_a_task_has_as_many_outliers_of_each_set_as_known_test_images(monkeypatc
         np.testing.assert_array_equal(task.test.images[task.test_classes == class_id], expected)
     again = make_task(outlier_config(), None, seed=1)
     np.testing.assert_array_equal(again.test.images, task.test.images)
-    margins = np.where(task.test_classes == 11, -1.0, 1.0)
-    scores = OpenSetScores(np.zeros(len(margins), int), margins, num_known=10, bias=0.0)
+    values = np.where(task.test_classes == 11, 1.0, -1.0)
+    scores = OpenSetScores(np.zeros(len(values), int), values, num_known=10, bias=0.0)
     metrics = evaluate_settings(scores, task.test.targets, task.test_classes, task.split)
     assert [metrics.settings[name].auroc for name in task.split.settings] == [0.5, 1.0]
 

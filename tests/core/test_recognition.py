@@ -1,4 +1,4 @@
-"""Margins, cached logits, and one report from calibration to metrics."""
+"""Scores, cached logits, and one report from calibration to metrics."""
 
 import dataclasses
 import math
@@ -12,16 +12,16 @@ from sklearn.metrics import f1_score, roc_auc_score
 from torch import nn
 
 from proser_core.baselines.max_logit import max_logit
-from proser_core.baselines.msp import max_softmax_probability
-from proser_core.recognition.calibration import Calibration
+from proser_core.baselines.msp import max_softmax_surprisal
+from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import PARTS, LogitTable, compute_logits, load_logits, save_logits
 from proser_core.recognition.scoring import (
-    PlaceholderMargin,
+    PlaceholderScore,
+    log_unknown_probability,
     placeholder_gap,
     score,
     unknown_probabilities,
-    unknown_surprisal,
 )
 
 from .helpers import CPU, NORMALISATION, random_images, small_task, tiny_closed_set_net, tiny_net
@@ -35,19 +35,22 @@ def table(count: int, num_known: int = 2, num_dummies: int = 3, seed: int = 0) -
     )
 
 
-def test_the_gap_is_the_best_known_logit_less_the_best_dummy():
-    logits = table(20)
-    expected = [max(known) - max(dummies) for known, dummies in zip(logits.known, logits.dummies, strict=True)]
-    np.testing.assert_array_equal(placeholder_gap(logits), expected)
-
-
-def test_known_is_exactly_a_margin_of_at_least_the_bias():
-    logits = table(200)
-    calibration = Calibration(bias=0.25, target_rate=0.95, known_rate=0.95, num_images=1, interval=(0.0, 1.0))
-    scores = score(logits, placeholder_gap, calibration)
-    for i, margin in enumerate(placeholder_gap(logits).tolist()):
-        assert scores.predictions[i] == (int(logits.known[i].argmax()) if margin >= 0.25 else 2)
-        assert (scores.unknown_scores[i] > 0) == (scores.predictions[i] == 2)
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.5, 1.0, 1.7]), st.floats(0.01, 1.0), st.booleans())
+def test_bias_decisions_and_scores_are_those_of_the_papers_difference_to_the_last_bit(seed, weight, rate, ties):
+    logits = table(60, seed=seed)
+    if ties:
+        logits = LogitTable(np.round(logits.known) + 0, np.round(logits.dummies) + 0)  # -0 is 0
+    difference = logits.known.max(axis=1) - (np.float32(weight) * logits.dummies.max(axis=1) if weight else 0)
+    calibration = calibrate(PlaceholderScore(weight)(logits), rate)
+    bias = float(np.sort(difference)[::-1][math.ceil(rate * 60 - 1e-9) - 1])
+    assert repr(calibration.bias) == repr(bias)
+    assert calibration.known_rate == np.mean(difference >= bias)
+    scores = score(logits, PlaceholderScore(weight), calibration)
+    np.testing.assert_array_equal(scores.unknown_scores, bias - difference, strict=True)
+    np.testing.assert_array_equal(
+        scores.predictions, np.where(difference >= bias, logits.known.argmax(axis=1), logits.known.shape[1])
+    )
+    np.testing.assert_array_equal(scores.unknown_scores <= 0, scores.accepted)
 
 
 def test_probabilities_are_the_softmax_of_the_shifted_logits():
@@ -59,40 +62,40 @@ def test_probabilities_are_the_softmax_of_the_shifted_logits():
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
-def test_the_margin_takes_the_best_dummy_off_by_its_weight(weight):
+def test_the_score_is_the_best_dummy_by_its_weight_less_the_best_known_logit(weight):
     logits = table(20)
     rows = zip(logits.known.tolist(), logits.dummies.tolist(), strict=True)
-    expected = [max(known) - weight * max(dummies) for known, dummies in rows]
-    margins = PlaceholderMargin(weight)(logits)
-    assert margins.dtype == np.float32
-    np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-6)
+    expected = [weight * max(dummies) - max(known) for known, dummies in rows]
+    scores = PlaceholderScore(weight)(logits)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_dummy_weight_of_zero_is_the_maximum_logit_and_needs_no_dummies():
     logits = table(20)
-    np.testing.assert_array_equal(PlaceholderMargin(0.0)(logits), max_logit(logits))
+    np.testing.assert_array_equal(PlaceholderScore(0.0)(logits), max_logit(logits))
     without = LogitTable(logits.known, np.zeros((20, 0), np.float32))
-    np.testing.assert_array_equal(PlaceholderMargin(0.0)(without), logits.known.max(axis=1))
+    np.testing.assert_array_equal(PlaceholderScore(0.0)(without), -logits.known.max(axis=1))
 
 
-MARGINS = [*map(PlaceholderMargin, (0.0, 0.5, 1.0, 2.0)), max_softmax_probability, max_logit]
+SCORES = [*map(PlaceholderScore, (0.0, 0.5, 1.0, 2.0)), max_softmax_surprisal, max_logit]
 
 
 @given(
-    st.sampled_from(MARGINS),
+    st.sampled_from(SCORES),
     st.integers(0, 10**6),
     st.sampled_from([0.01, 1.0, 30.0]),
     st.one_of(st.floats(-50, 50), st.none()),
 )
-def test_the_most_probable_entry_is_the_decision(margin, seed, scale, bias):
+def test_the_most_probable_entry_is_the_decision(score_function, seed, scale, bias):
     plain = table(30, num_known=4, seed=seed)
     logits = LogitTable(plain.known * np.float32(scale), plain.dummies * np.float32(scale))
-    margins = margin(logits)
-    bias = float(margins[0]) if bias is None else bias  # an image on the border is known
+    scores = score_function(logits)
+    bias = -float(scores[0]) if bias is None else bias  # an image on the border is known
     calibration = Calibration(bias=bias, target_rate=0.95, known_rate=0.95, num_images=1, interval=(0.0, 1.0))
-    decisions = score(logits, margin, calibration).predictions
-    most_probable = unknown_probabilities(logits, margin, bias).argmax(axis=1)
-    clear = (np.abs(margins - bias) > 1e-6 * (1 + abs(bias))) | (margins == bias)
+    decisions = score(logits, score_function, calibration).predictions
+    most_probable = unknown_probabilities(logits, score_function, bias).argmax(axis=1)
+    clear = (np.abs(scores + bias) > 1e-6 * (1 + abs(bias))) | (scores == -bias)
     assert (most_probable == decisions)[clear].all()
     assert clear.mean() > 0.9 or scale > 1  # large logits leave no more than 1 to the softmax
 
@@ -102,29 +105,29 @@ def test_probabilities_of_huge_logits_are_finite():
     assert unknown_probabilities(logits, placeholder_gap, 0.0).tolist() == [[1.0, 0.0, 0.0]]
 
 
-def test_surprisal_is_minus_the_log_probability_of_unknown():
+def test_the_second_score_is_the_log_probability_of_unknown():
     logits = table(10)
     np.testing.assert_allclose(
-        unknown_surprisal(logits), -np.log(unknown_probabilities(logits, placeholder_gap, 0.0)[:, -1]), rtol=1e-6
+        log_unknown_probability(logits), np.log(unknown_probabilities(logits, placeholder_gap, 0.0)[:, -1]), rtol=1e-6
     )
 
 
-def test_msp_is_the_logarithm_of_the_largest_softmax_probability():
+def test_msp_is_minus_the_logarithm_of_the_largest_softmax_probability():
     logits = table(30, num_known=5)
     powers = np.exp(logits.known.astype(np.float64))
-    expected = np.log((powers / powers.sum(axis=1, keepdims=True)).max(axis=1))
-    np.testing.assert_allclose(max_softmax_probability(logits), expected, rtol=1e-9)
+    expected = -np.log((powers / powers.sum(axis=1, keepdims=True)).max(axis=1))
+    np.testing.assert_allclose(max_softmax_surprisal(logits), expected, rtol=1e-9)
 
 
 def test_msp_tells_apart_probabilities_that_round_to_one():
     logits = LogitTable(np.array([[60.0, 0.0], [50.0, 0.0]], np.float32), np.empty((2, 0), np.float32))
-    first, second = max_softmax_probability(logits)
-    assert first > second
+    first, second = max_softmax_surprisal(logits)
+    assert first < second
 
 
-def test_max_logit_is_the_largest_known_logit():
+def test_max_logit_is_minus_the_largest_known_logit():
     logits = table(30)
-    assert max_logit(logits).tolist() == [max(row) for row in logits.known.tolist()]
+    assert max_logit(logits).tolist() == [-max(row) for row in logits.known.tolist()]
 
 
 def test_logits_are_those_of_the_net_in_evaluation_mode_in_the_order_of_the_images():
@@ -170,27 +173,29 @@ def test_cached_logits_come_back_bit_equal(tmp_path):
         np.testing.assert_array_equal(loaded[part].dummies, tables[part].dummies)
 
 
-@pytest.mark.parametrize("margin", [placeholder_gap, max_softmax_probability, max_logit])
-def test_a_report_calibrates_on_validation_images_only(margin):
+@pytest.mark.parametrize("score_function", [placeholder_gap, max_softmax_surprisal, max_logit])
+def test_a_report_calibrates_on_validation_images_only(score_function):
     task = small_task()
     logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
-    report = evaluate(logits, margin, task, target_rate=0.8)
-    val = margin(logits["val"])
-    bias = sorted(val)[1]
-    assert report.calibration.bias == bias
+    report = evaluate(logits, score_function, task, target_rate=0.8)
+    val = score_function(logits["val"])
+    threshold = sorted(val)[4]
+    assert report.calibration.bias == -threshold
     assert report.calibration.known_rate == 5 / 6
-    other = evaluate(logits | {"test": table(12, seed=8), "development": table(6, seed=9)}, margin, task, 0.8)
+    other = evaluate(logits | {"test": table(12, seed=8), "development": table(6, seed=9)}, score_function, task, 0.8)
     assert other.calibration == report.calibration
 
-    development = margin(logits["development"])
+    development = score_function(logits["development"])
     guesses = logits["val"].known.argmax(1)
-    predictions = np.concatenate([np.where(val >= bias, guesses, 2),
-                                  np.where(development >= bias, logits["development"].known.argmax(1), 2)])  # fmt: skip
+    others = logits["development"].known.argmax(1)
+    predictions = np.concatenate(
+        [np.where(val <= threshold, guesses, 2), np.where(development <= threshold, others, 2)]
+    )
     targets = np.concatenate([task.val.targets, np.full(6, 2)])
     assert report.development.macro_f1 == pytest.approx(
         f1_score(targets, predictions, labels=range(3), average="macro", zero_division=0)
     )
-    assert report.development.auroc == pytest.approx(roc_auc_score(targets == 2, -np.concatenate([val, development])))
+    assert report.development.auroc == pytest.approx(roc_auc_score(targets == 2, np.concatenate([val, development])))
     assert report.development.closed_set_accuracy == np.mean(guesses == task.val.targets)
 
 

@@ -19,14 +19,14 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.holdout import Holdout
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
-from proser_core.recognition.scoring import PlaceholderMargin
+from proser_core.recognition.scoring import PlaceholderScore
+from proser_core.recognition.validation_scores import ValidationScores
 from proser_core.store.files import sha256_of
 from proser_core.store.store import Artefact
 
-MARGIN = PlaceholderMargin(0.0)
+SCORE = PlaceholderScore(0.0)
 
 
 def classifier_of(task: Artefact, weights: Path, noise: float = 0.0, dropped: int = 0) -> OpenSetClassifier:
@@ -43,7 +43,7 @@ def classifier_of(task: Artefact, weights: Path, noise: float = 0.0, dropped: in
     parts = {name: getattr(images, name).images for name in ("val", "development", "test")}
     normalisation, device = (images.mean, images.std), torch.device("cpu")
     logits = {name: compute_logits(net, part, normalisation, device) for name, part in parts.items()}
-    report = evaluate(logits, MARGIN, images, 0.95)
+    report = evaluate(logits, SCORE, images, 0.95)
     return OpenSetClassifier(
         net=net,
         network=recipe.network,
@@ -51,11 +51,11 @@ def classifier_of(task: Artefact, weights: Path, noise: float = 0.0, dropped: in
         split=images.split,
         class_names=images.class_names,
         normalisation=normalisation,
-        margin=MARGIN,
+        score_function=SCORE,
         calibration=report.calibration,
         recipe=to_json(recipe),
         results=report.flat(),
-        holdout=Holdout.of(logits, MARGIN, images),
+        validation_scores=ValidationScores.of(logits, SCORE, images),
     )
 
 

@@ -74,13 +74,13 @@ class TestCalibrating:
         made = load("models:/own@candidate")
         assert made.version is not None
         assert made.version.tags[CALIBRATED_FROM] == "1"
-        margins = classifier.margin(score_folder(classifier, known, "cpu").logits)
-        kept = int(np.ceil(0.8 * len(margins) - 1e-9))
-        assert made.classifier.calibration.bias == float(np.sort(margins)[len(margins) - kept])
-        assert made.classifier.calibration.num_images == len(margins)
+        scores = classifier.score_function(score_folder(classifier, known, "cpu").logits)
+        kept = int(np.ceil(0.8 * len(scores) - 1e-9))
+        assert made.classifier.calibration.bias == -float(np.sort(scores)[kept - 1])
+        assert made.classifier.calibration.num_images == len(scores)
         for name, weights in classifier.net.state_dict().items():
             np.testing.assert_array_equal(made.classifier.net.state_dict()[name].numpy(), weights.numpy())
-        assert f"{100 * kept / len(margins):.1f} % of {len(margins)} images stay known (target 80 %)" in text.getvalue()
+        assert f"{100 * kept / len(scores):.1f} % of {len(scores)} images stay known (target 80 %)" in text.getvalue()
         assert f"models:/own/{made.version.number} (candidate)" in text.getvalue()
         figures = {name: float(made.version.tags[f"{FIGURE}{name}"]) for name in ("dev/auroc", "val/known_rate")}
         assert figures["dev/auroc"] == pytest.approx(classifier.results["dev/auroc"], abs=1e-3)
@@ -99,7 +99,7 @@ class TestCalibrating:
         console, text = printed()
         calibrate_model(CalibrateRequest("models:/own/1", known, 0.9), console)
         assert promote(PromoteRequest("own", tolerance=0.3, force=True), console) == 0
-        assert "AUC" in text.getvalue()
+        assert "AUROC" in text.getvalue()
         assert "+0.0 to +0.0" in text.getvalue(), "the order of the scores is the same"
         assert "test/known_rate" not in text.getvalue(), "it was measured with another bias"
 
@@ -226,14 +226,14 @@ class TestDrift:
         with pytest.raises(ConfigError, match=rf"--figure got .*{place}"):
             drift("no such model", [str(tmp_path)], tmp_path / place, "cpu", printed()[0])
 
-    def test_its_numbers_are_those_of_the_margins(self) -> None:
+    def test_its_numbers_are_those_of_the_scores(self) -> None:
         generator = np.random.default_rng(0)
         validation = generator.normal(size=400)
-        bias = float(np.quantile(validation, 0.05))
+        bias = -float(np.quantile(validation, 0.95))
         same = measure_drift(generator.normal(size=500), validation, bias)
         assert not same.drifted
         assert same.interval[0] < 0.05 < same.interval[1]
-        moved = measure_drift(generator.normal(-1, size=500), validation, bias)
+        moved = measure_drift(generator.normal(1, size=500), validation, bias)
         assert moved.drifted
         assert moved.unknown_share > 3 * moved.expected_share
 
@@ -245,7 +245,7 @@ class TestDrift:
     def test_a_model_without_its_validation_images_is_refused(
         self, classifier: OpenSetClassifier, known: Path, tmp_path: Path
     ) -> None:
-        replace(classifier, holdout=None).save(tmp_path / "model")
+        replace(classifier, validation_scores=None).save(tmp_path / "model")
         with pytest.raises(DataError, match="does not say what it made of its validation images"):
             drift(str(tmp_path / "model"), [str(known)], None, "cpu", printed()[0])
 

@@ -108,8 +108,8 @@ def test_a_candidate_that_lets_too_few_known_images_through_is_refused(
     registry: Registry, good: OpenSetClassifier
 ) -> None:
     registry.add(good)
-    assert good.holdout is not None
-    strict = float(np.quantile(good.holdout.margins[good.holdout.is_known], 0.2))
+    assert good.validation_scores is not None
+    strict = -float(np.quantile(good.validation_scores.scores[good.validation_scores.is_known], 0.8))
     registry.add(replace(good, calibration=replace(good.calibration, bias=strict)))
     code, text = promoted(registry, tolerance=0.5)
     assert code == 1

@@ -71,7 +71,7 @@ class TestRun:
         assert proxy is not None
         held_out = (*proxy.chose, *proxy.reported)
         assert len(held_out) == len({*held_out} & {*NAMES}) == 2
-        assert proxy.holdout.num_known == 4
+        assert proxy.validation_scores.num_known == 4
         assert {"dev/macro_f1", "dev/auroc", "test/unknown_1/auroc"} <= set(proxy.results)
         assert not any("unknown" in name or name == "dev/macro_f1" for name in model.classifier.results)
 
@@ -105,8 +105,8 @@ class TestRun:
         assert "all 6 classes, with what the proxy chose: beta" in printed
         assert "folder: test images of known classes, %" in printed
         assert "Model: models:/proser/1 (candidate, champion)" in printed
-        assert f"- {proxy.chose[0]}, by which the fine-tune was chosen: AUC" in model.card
-        assert f"- {proxy.reported[0]}, by which nothing was chosen: AUC" in model.card
+        assert f"- {proxy.chose[0]}, by which the fine-tune was chosen: AUROC" in model.card
+        assert f"- {proxy.reported[0]}, by which nothing was chosen: AUROC" in model.card
         results = [path.read_text() for path in run_folder.storage.glob("report/*/results.md")]
         (own,) = [text for text in results if text.startswith("# folder:")]
         assert "Every class is known. Selected on a proxy, with some classes held out: beta" in own
@@ -144,7 +144,7 @@ class TestRun:
         assert code == 0, path.read_text()
         proxy = model.classifier.proxy
         assert proxy is not None
-        unknown = int((~proxy.holdout.is_known).sum())
+        unknown = int((~proxy.validation_scores.is_known).sum())
         assert f"{unknown} development unknowns of their proxies" in path.read_text()
         decision = next(parent for parent in run_folder.parents() if "difference/auroc" in parent.data.metrics)
         assert decision.data.metrics["champion/auroc"] == proxy.metrics()["auroc"]
@@ -223,7 +223,7 @@ class TestRecalibration:
         after = load("models:/proser@candidate").classifier
         assert before.proxy is not None
         assert after.proxy is not None
-        assert after.proxy.holdout.known_rate(after.proxy.bias) == pytest.approx(0.5, abs=0.05)
+        assert after.proxy.validation_scores.known_rate(after.proxy.bias) == pytest.approx(0.5, abs=0.05)
         assert after.proxy.metrics()["auroc"] == before.proxy.metrics()["auroc"]
         assert after.proxy.metrics()["macro_f1"] != before.proxy.metrics()["macro_f1"]
 

@@ -208,7 +208,7 @@ class TestItsBestTrial:
         assert "| CE control, MaxLogit |" in model.card
         logits = model.classifier.logits(OpenSetTask.load(task_of(folder, best)).val.images)
         np.testing.assert_allclose(
-            model.classifier.margin(logits), model.classifier.holdout.margins[: len(logits)], atol=1e-4
+            model.classifier.score_function(logits), model.classifier.validation_scores.scores[: len(logits)], atol=1e-4
         )
 
     def test_of_another_split_or_sweep_is_refused(self, again: object, folder: RunFolder, tmp_path: Path) -> None:

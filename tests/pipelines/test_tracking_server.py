@@ -101,8 +101,8 @@ def test_figures_and_tables_come_back_as_they_lie_in_the_storage(
 ) -> None:
     (report,) = (folder.storage / "report").iterdir()
     kept = {path.relative_to(report).as_posix() for path in report.rglob("*") if path.is_file()}
-    assert {"results.md", "class_split.json", "recipe.json", "margins.png"} <= folder.files(first.parent_id) <= kept
-    for name in ("results.md", "margins.png"):
+    assert {"results.md", "class_split.json", "recipe.json", "scores.png"} <= folder.files(first.parent_id) <= kept
+    for name in ("results.md", "scores.png"):
         came = folder.client.download_artifacts(first.parent_id, name, str(tmp_path))
         assert sha256_of(Path(came)) == sha256_of(report / name)
 

@@ -157,7 +157,7 @@ class TestTheFirstRun:
         assert {"calibration/bias", "dev/macro_f1", "test/unknown_3/auroc"} <= run.data.metrics.keys()
         assert {"split_index", "seed", "space", "recipe"} <= run.data.params.keys()
 
-    def test_the_parent_has_heat_maps_curves_margins_and_what_decided_the_result(
+    def test_the_parent_has_heat_maps_curves_scores_and_what_decided_the_result(
         self, first: Outcome, run_folder: RunFolder
     ) -> None:
         files = run_folder.files(first.parent_id)
@@ -166,8 +166,8 @@ class TestTheFirstRun:
             "recipe.json",
             "data_fingerprint.json",
             "results.md",
-            "margins.png",
-            "margins.svg",
+            "scores.png",
+            "scores.svg",
             "macro_f1_over_known_rate.png",
             "macro_f1_over_known_rate.svg",
         }

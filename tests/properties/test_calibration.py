@@ -9,34 +9,34 @@ from scipy.stats import binom, norm
 from proser_core.errors import CalibrationError
 from proser_core.recognition.calibration import calibrate
 
-MARGINS = st.lists(st.sampled_from([-3.0, -1.0, 0.0, 0.25, 1.0, 2.5]) | st.floats(-50, 50), min_size=1, max_size=70)
+SCORES = st.lists(st.sampled_from([-3.0, -1.0, 0.0, 0.25, 1.0, 2.5]) | st.floats(-50, 50), min_size=1, max_size=70)
 PERCENTAGES = st.integers(1, 100)
 
 
-def textbook_bias(margins: list[float], percentage: int) -> float:
-    """Try every margin as the bias and keep the largest that leaves enough images known."""
-    enough = [bias for bias in margins if 100 * sum(margin >= bias for margin in margins) >= percentage * len(margins)]
-    return max(enough)
+def textbook_bias(scores: list[float], percentage: int) -> float:
+    """Try minus every score as the bias and keep the largest that leaves enough images known."""
+    biases = [-score for score in scores]
+    return max(bias for bias in biases if 100 * sum(score + bias <= 0 for score in scores) >= percentage * len(scores))
 
 
-@given(MARGINS, PERCENTAGES)
-def test_bias_is_the_largest_candidate_that_keeps_enough_images_known(margins, percentage):
-    calibration = calibrate(np.array(margins), percentage / 100)
-    assert calibration.bias == textbook_bias(margins, percentage)
+@given(SCORES, PERCENTAGES)
+def test_bias_is_the_largest_candidate_that_keeps_enough_images_known(scores, percentage):
+    calibration = calibrate(np.array(scores), percentage / 100)
+    assert calibration.bias == textbook_bias(scores, percentage)
 
 
-@given(MARGINS, PERCENTAGES)
-def test_any_larger_bias_keeps_too_few_images_known(margins, percentage):
-    bias = np.nextafter(calibrate(np.array(margins), percentage / 100).bias, np.inf)
-    assert 100 * sum(margin >= bias for margin in margins) < percentage * len(margins)
+@given(SCORES, PERCENTAGES)
+def test_any_larger_bias_keeps_too_few_images_known(scores, percentage):
+    bias = np.nextafter(calibrate(np.array(scores), percentage / 100).bias, np.inf)
+    assert 100 * sum(score <= -bias for score in scores) < percentage * len(scores)
 
 
 def test_ninety_five_percent_of_validation_stays_known():
     generator = np.random.default_rng(0)
     for count in range(1, 401):
-        margins = generator.standard_normal(count).astype(np.float32)
-        calibration = calibrate(margins, 0.95)
-        kept = int((margins >= calibration.bias).sum())
+        scores = generator.standard_normal(count).astype(np.float32)
+        calibration = calibrate(scores, 0.95)
+        kept = int((scores + calibration.bias <= 0).sum())
         assert kept == math.ceil(95 * count / 100 - 1e-12)
         assert calibration.known_rate == kept / count
         assert calibration.num_images == count
@@ -45,38 +45,38 @@ def test_ninety_five_percent_of_validation_stays_known():
 def test_no_percentage_keeps_an_image_too_many_by_rounding():
     for percentage in range(1, 101):
         for count in range(1, 101):
-            margins = np.arange(count, dtype=float)
-            kept = count - int(calibrate(margins, percentage / 100).bias)
+            scores = np.arange(count, dtype=float)
+            kept = 1 - int(calibrate(scores, percentage / 100).bias)
             assert kept == -(-percentage * count // 100)
 
 
-@given(MARGINS, st.floats(-20, 20).map(lambda value: round(value * 4) / 4))
-def test_shifting_all_margins_shifts_the_bias(margins, shift):
-    quarters = np.round(np.array(margins) * 4) / 4
-    assert calibrate(quarters + shift).bias == calibrate(quarters).bias + shift
+@given(SCORES, st.floats(-20, 20).map(lambda value: round(value * 4) / 4))
+def test_shifting_all_scores_shifts_the_bias(scores, shift):
+    quarters = np.round(np.array(scores) * 4) / 4
+    assert calibrate(quarters + shift).bias == calibrate(quarters).bias - shift
 
 
-@given(MARGINS, st.integers(0, 2**32))
-def test_the_order_of_the_images_does_not_matter(margins, seed):
-    shuffled = np.random.default_rng(seed).permutation(margins)
-    assert calibrate(shuffled) == calibrate(np.array(margins))
+@given(SCORES, st.integers(0, 2**32))
+def test_the_order_of_the_images_does_not_matter(scores, seed):
+    shuffled = np.random.default_rng(seed).permutation(scores)
+    assert calibrate(shuffled) == calibrate(np.array(scores))
 
 
 def test_images_tied_at_the_bias_all_stay_known():
-    calibration = calibrate(np.array([0.0] * 10 + [1.0] * 10), 0.95)
-    assert calibration.bias == 0.0
+    calibration = calibrate(np.array([0.0] * 10 + [-1.0] * 10), 0.95)
+    assert str(calibration.bias) == "0.0"
     assert calibration.known_rate == 1.0
 
 
-def test_a_single_image_sets_the_bias_to_its_own_margin():
+def test_a_single_image_sets_the_bias_to_minus_its_own_score():
     calibration = calibrate(np.array([-1.25]))
-    assert (calibration.bias, calibration.known_rate, calibration.num_images) == (-1.25, 1.0, 1)
+    assert (calibration.bias, calibration.known_rate, calibration.num_images) == (1.25, 1.0, 1)
     assert 0 <= calibration.interval[0] < calibration.interval[1] <= 1
 
 
 def test_a_target_rate_of_one_keeps_every_image_known():
-    margins = np.random.default_rng(0).standard_normal(57)
-    assert calibrate(margins, 1.0).bias == margins.min()
+    scores = np.random.default_rng(0).standard_normal(57)
+    assert calibrate(scores, 1.0).bias == -scores.max()
 
 
 def test_no_image_is_refused():
@@ -85,19 +85,19 @@ def test_no_image_is_refused():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_margin_that_is_not_finite_is_refused(bad):
-    with pytest.raises(CalibrationError, match=r"2 of 4 validation margins"):
+def test_a_score_that_is_not_finite_is_refused(bad):
+    with pytest.raises(CalibrationError, match=r"2 of 4 validation scores"):
         calibrate(np.array([0.0, bad, 1.0, bad]))
 
 
-@given(MARGINS)
-def test_the_order_statistic_is_the_limit_of_a_scan_over_equal_intervals(margins):
-    values = np.array(margins)
+@given(SCORES)
+def test_the_order_statistic_is_the_limit_of_a_scan_over_equal_intervals(scores):
+    values = np.array(scores)
     bias = calibrate(values, 0.9).bias
     for steps in (10, 100, 1000):
         grid = np.linspace(values.min(), values.max(), steps + 1)
         grid[-1] = values.max()
-        scanned = max(b for b in grid if 10 * int((values >= b).sum()) >= 9 * len(values))
+        scanned = max(-b for b in grid if 10 * int((values <= b).sum()) >= 9 * len(values))
         width = (values.max() - values.min()) / steps
         assert scanned <= bias
         assert bias - scanned <= width * (1 + 1e-6) + 1e-9
@@ -119,5 +119,5 @@ def test_the_interval_holds_the_known_rate_of_new_images_in_ninety_five_percent_
     for _ in range(cases):
         calibration = calibrate(generator.standard_normal(count), 0.9)
         low, high = calibration.interval
-        inside += low <= norm.sf(calibration.bias) <= high
+        inside += low <= norm.cdf(-calibration.bias) <= high
     assert 0.93 < inside / cases < 0.97

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
 from proser_core.data.splits.class_split import ClassSplit
-from proser_core.recognition.metrics import count_up_to, macro_f1_curve, macro_f1_curves
+from proser_core.recognition.metrics import count_below, macro_f1_curve, macro_f1_curves
 from proser_core.recognition.scoring import OpenSetScores
 
 
-def by_scikit_learn(margins, guesses, targets, num_known, thresholds) -> np.ndarray:
+def by_scikit_learn(scores, guesses, targets, num_known, thresholds) -> np.ndarray:
     return np.array(
         [
             f1_score(
                 targets,
-                np.where(margins >= threshold, guesses, num_known),
+                np.where(scores <= threshold, guesses, num_known),
                 labels=range(num_known + 1),
                 average="macro",
                 zero_division=0,
@@ -28,16 +28,16 @@ def by_scikit_learn(margins, guesses, targets, num_known, thresholds) -> np.ndar
 
 @st.composite
 def scored_images(draw: st.DrawFn):
-    """Margins of few levels, so that they tie with each other and with thresholds, in any order."""
+    """Scores of few levels, so that they tie with each other and with thresholds, in any order."""
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     num_known, count = draw(st.integers(2, 6)), draw(st.integers(1, 60))
     targets = generator.integers(0, num_known + draw(st.sampled_from([0, 1])), count)
     lucky = generator.random(count) < 0.5
     guesses = np.where(lucky & (targets < num_known), targets, generator.integers(0, num_known, count))
     kind = draw(st.sampled_from([np.float32, np.float64]))
-    margins = (np.round(generator.standard_normal(count) * 4) / 4).astype(kind)
+    scores = (np.round(generator.standard_normal(count) * 4) / 4).astype(kind)
     grid = np.round(generator.standard_normal(draw(st.integers(0, 12))) * 8) / 8
-    return margins, guesses, targets, num_known, np.concatenate([grid, generator.choice(margins, 3)])
+    return scores, guesses, targets, num_known, np.concatenate([grid, generator.choice(scores, 3)])
 
 
 @given(scored_images())
@@ -52,17 +52,17 @@ def test_thresholds_may_come_in_any_order(case, seed):
     assert macro_f1_curve(*scored, thresholds[order]).tolist() == macro_f1_curve(*case)[order].tolist()
 
 
-def test_a_margin_on_the_threshold_is_known():
-    margins, guesses, targets = np.array([1.0, 1.0]), np.array([0, 0]), np.array([0, 2])
-    at, above = macro_f1_curve(margins, guesses, targets, 2, np.array([1.0, np.nextafter(1.0, 2)]))
+def test_a_score_on_the_threshold_is_known():
+    scores, guesses, targets = np.array([1.0, 1.0]), np.array([0, 0]), np.array([0, 2])
+    at, below = macro_f1_curve(scores, guesses, targets, 2, np.array([1.0, np.nextafter(1.0, 0)]))
     assert at == pytest.approx((2 / 3) / 3)  # both known: class 0 has one hit and one miss
-    assert above == pytest.approx((2 / 3) / 3)  # both unknown: the same for class 2
-    assert macro_f1_curve(margins[:1], guesses[:1], targets[:1], 2, np.array([1.0])) == pytest.approx([1 / 3])
+    assert below == pytest.approx((2 / 3) / 3)  # both unknown: the same for class 2
+    assert macro_f1_curve(scores[:1], guesses[:1], targets[:1], 2, np.array([1.0])) == pytest.approx([1 / 3])
 
 
-def test_infinite_thresholds_accept_all_and_none():
-    margins, guesses, targets = np.array([0.5, -3.0, 9.0]), np.array([0, 1, 1]), np.array([0, 1, 2])
-    everything, nothing = macro_f1_curve(margins, guesses, targets, 2, np.array([-np.inf, np.inf]))
+def test_infinite_thresholds_accept_none_and_all():
+    scores, guesses, targets = np.array([0.5, -3.0, 9.0]), np.array([0, 1, 1]), np.array([0, 1, 2])
+    nothing, everything = macro_f1_curve(scores, guesses, targets, 2, np.array([-np.inf, np.inf]))
     assert everything == pytest.approx((1 + 2 / 3) / 3)
     assert nothing == pytest.approx((2 / 4) / 3)
 
@@ -77,13 +77,13 @@ def test_curves_of_all_settings_equal_each_setting_on_its_own(seed):
     split = ClassSplit(known=(4, 0, 2), unknown=(1, 5, 3), settings=(1, 3))
     class_ids = generator.integers(0, 6, 80)
     targets = np.array([split.known.index(c) if c in split.known else 3 for c in class_ids.tolist()])
-    margins = (np.round(generator.standard_normal(80) * 2) / 2).astype(np.float32)
+    scores = (np.round(generator.standard_normal(80) * 2) / 2).astype(np.float32)
     guesses, thresholds = generator.integers(0, 3, 80), np.linspace(-2, 2, 9)
-    curves = macro_f1_curves(OpenSetScores(guesses, margins, 3, 0.0), targets, class_ids, split, thresholds)
+    curves = macro_f1_curves(OpenSetScores(guesses, scores, 3, 0.0), targets, class_ids, split, thresholds)
     assert list(curves) == [1, 3]
     for setting, curve in curves.items():
         rows = np.isin(class_ids, split.known + split.unknown_in(setting))
-        expected = by_scikit_learn(margins[rows], guesses[rows], targets[rows], 3, thresholds)
+        expected = by_scikit_learn(scores[rows], guesses[rows], targets[rows], 3, thresholds)
         assert curve.tolist() == expected.tolist()
 
 
@@ -97,14 +97,14 @@ finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
     st.sampled_from([np.float32, np.float64]),
     st.sampled_from([np.float32, np.float64]),
 )
-def test_thresholds_up_to_a_margin_are_counted_as_by_a_binary_search(
-    margins: list[float], others: list[float], even: int, kind: type, other_kind: type
+def test_thresholds_below_a_score_are_counted_as_by_a_binary_search(
+    scores: list[float], others: list[float], even: int, kind: type, other_kind: type
 ) -> None:
-    """Evenly spaced ones, any others, margins that are thresholds and their neighbours, in both precisions."""
+    """Evenly spaced ones, any others, scores that are thresholds and their neighbours, in both precisions."""
     low, high = min(others, default=-1.0), max(others, default=1.0)
     for thresholds in (np.sort(np.array(others, kind)), np.linspace(low, high, even).astype(kind)):
         beside = np.concatenate([np.nextafter(thresholds, np.inf), np.nextafter(thresholds, -np.inf)])
-        values = np.concatenate([np.array(margins), thresholds, beside]).astype(other_kind)
+        values = np.concatenate([np.array(scores), thresholds, beside]).astype(other_kind)
         values = values[np.isfinite(values)]
-        expected = np.searchsorted(thresholds, values, side="right")
-        assert count_up_to(thresholds, values).tolist() == expected.tolist()
+        expected = np.searchsorted(thresholds, values, side="left")
+        assert count_below(thresholds, values).tolist() == expected.tolist()

@@ -1,4 +1,4 @@
-"""What holds for the margin of every method."""
+"""What holds for the score of every method."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def rows_of(logits: LogitTable, rows: np.ndarray) -> LogitTable:
     return LogitTable(logits.known[rows], logits.dummies[rows])
 
 
-def margin_of(name: str, seed: int, num_known: int):
+def score_of(name: str, seed: int, num_known: int):
     training = normal(seed, 12 * num_known, num_known)
     targets = training.known_predictions().copy()
     targets[:num_known] = np.arange(num_known)  # so that no class is missing, and some are wrong
@@ -30,13 +30,13 @@ def margin_of(name: str, seed: int, num_known: int):
 @pytest.mark.parametrize("name", METHODS)
 @given(seed=st.integers(0, 10**6), num_known=st.integers(2, 20), count=st.integers(1, 70))
 def test_the_score_of_an_image_does_not_depend_on_the_batch(name, seed, num_known, count):
-    margin, images = margin_of(name, seed, num_known), normal(seed + 1, count, num_known)
-    together = margin(images)
+    score, images = score_of(name, seed, num_known), normal(seed + 1, count, num_known)
+    together = score(images)
     assert together.shape == (count,)
     assert np.isfinite(together).all()
     rows = np.random.default_rng(seed).permutation(count)[: 1 + seed % count]
-    np.testing.assert_array_equal(margin(rows_of(images, rows)), together[rows])
-    np.testing.assert_array_equal([margin(rows_of(images, rows[:1])).item()], together[rows[:1]])
+    np.testing.assert_array_equal(score(rows_of(images, rows)), together[rows])
+    np.testing.assert_array_equal([score(rows_of(images, rows[:1])).item()], together[rows[:1]])
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -21,8 +21,8 @@ from proser_core.recognition.scoring import OpenSetScores
 
 
 @st.composite
-def margins_of_both(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """Margins of known and of unknown images; a few levels only, so that many tie, or none."""
+def scores_of_both(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of known and of unknown images; a few levels only, so that many tie, or none."""
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     known, unknown = (generator.standard_normal(draw(st.integers(1, 40))) for _ in range(2))
     known += draw(st.sampled_from([-1.0, 0.0, 1.0]))
@@ -33,23 +33,23 @@ def margins_of_both(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 
 def labels_and_scores(known: np.ndarray, unknown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.repeat([0, 1], [len(known), len(unknown)]), -np.concatenate([known, unknown])
+    return np.repeat([0, 1], [len(known), len(unknown)]), np.concatenate([known, unknown])
 
 
-@given(margins_of_both())
-def test_auroc_equals_scikit_learns(margins):
-    assert auroc(*margins) == pytest.approx(roc_auc_score(*labels_and_scores(*margins)), abs=1e-12)
+@given(scores_of_both())
+def test_auroc_equals_scikit_learns(scores):
+    assert auroc(*scores) == pytest.approx(roc_auc_score(*labels_and_scores(*scores)), abs=1e-12)
 
 
-@given(margins_of_both())
-def test_aupr_equals_scikit_learns(margins):
-    assert aupr(*margins) == pytest.approx(average_precision_score(*labels_and_scores(*margins)), abs=1e-12)
+@given(scores_of_both())
+def test_aupr_equals_scikit_learns(scores):
+    assert aupr(*scores) == pytest.approx(average_precision_score(*labels_and_scores(*scores)), abs=1e-12)
 
 
-@given(margins_of_both())
-def test_fpr95_is_read_off_scikit_learns_roc_curve(margins):
-    false_rates, true_rates, _ = roc_curve(*labels_and_scores(*margins), drop_intermediate=False)
-    assert fpr_at_positive_rate(*margins) == pytest.approx(false_rates[true_rates >= 0.95 - 1e-12].min(), abs=1e-12)
+@given(scores_of_both())
+def test_fpr95_is_read_off_scikit_learns_roc_curve(scores):
+    false_rates, true_rates, _ = roc_curve(*labels_and_scores(*scores), drop_intermediate=False)
+    assert fpr_at_positive_rate(*scores) == pytest.approx(false_rates[true_rates >= 0.95 - 1e-12].min(), abs=1e-12)
 
 
 @given(st.integers(2, 6), st.integers(1, 60), st.integers(0, 2**32))
@@ -63,47 +63,47 @@ def test_macro_f1_equals_scikit_learns_over_known_classes_and_unknown(num_known,
 def textbook_oscr(known: np.ndarray, correct: np.ndarray, unknown: np.ndarray) -> float:
     """Trapezoids below the points (false positive rate, correct classification rate) of every threshold."""
     points = [(0.0, 0.0)]
-    for threshold in sorted(set(known) | set(unknown), reverse=True):
-        accepted = [m >= threshold and c for m, c in zip(known, correct, strict=True)]
-        points.append((np.mean([m >= threshold for m in unknown]), sum(accepted) / len(known)))
+    for threshold in sorted(set(known) | set(unknown)):
+        accepted = [s <= threshold and c for s, c in zip(known, correct, strict=True)]
+        points.append((np.mean([s <= threshold for s in unknown]), sum(accepted) / len(known)))
     return sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in pairwise(points))
 
 
-@given(margins_of_both(), st.integers(0, 2**32))
-def test_oscr_is_the_area_under_the_textbook_curve(margins, seed):
-    known, unknown = margins
+@given(scores_of_both(), st.integers(0, 2**32))
+def test_oscr_is_the_area_under_the_textbook_curve(scores, seed):
+    known, unknown = scores
     correct = np.random.default_rng(seed).random(len(known)) < 0.7
     assert KnownRanks.of(known, correct).oscr(unknown) == pytest.approx(
         textbook_oscr(known, correct, unknown), abs=1e-9
     )
 
 
-@given(margins_of_both())
-def test_oscr_of_a_faultless_classifier_is_its_auroc(margins):
-    known, unknown = margins
+@given(scores_of_both())
+def test_oscr_of_a_faultless_classifier_is_its_auroc(scores):
+    known, unknown = scores
     ranks = KnownRanks.of(known, np.ones(len(known), bool))
     assert ranks.oscr(unknown) == pytest.approx(auroc(known, unknown), abs=1e-12)
 
 
-@given(margins_of_both(), st.integers(-64, 64))
-def test_auroc_is_unchanged_by_bias(margins, sixteenths):
-    known, unknown = (np.round(values * 16) / 16 for values in margins)
+@given(scores_of_both(), st.integers(-64, 64))
+def test_auroc_is_unchanged_by_bias(scores, sixteenths):
+    known, unknown = (np.round(values * 16) / 16 for values in scores)
     scores = [
-        OpenSetScores(np.zeros(len(m), int), m, num_known=2, bias=sixteenths / 16).unknown_scores
-        for m in (known, unknown)
+        OpenSetScores(np.zeros(len(s), int), s, num_known=2, bias=sixteenths / 16).unknown_scores
+        for s in (known, unknown)
     ]
-    assert auroc(-scores[0], -scores[1]) == auroc(known, unknown)
+    assert auroc(*scores) == auroc(known, unknown)
 
 
-@given(margins_of_both())
-def test_auroc_of_the_opposite_score_is_the_rest_to_one(margins):
-    known, unknown = margins
+@given(scores_of_both())
+def test_auroc_of_the_opposite_score_is_the_rest_to_one(scores):
+    known, unknown = scores
     assert auroc(-known, -unknown) == pytest.approx(1 - auroc(known, unknown), abs=1e-12)
 
 
 def test_a_score_worse_than_chance_is_not_flipped():
-    assert auroc(np.array([0.0, 1.0]), np.array([2.0, 3.0])) == 0.0
-    assert auroc(np.array([2.0, 3.0]), np.array([0.0, 1.0])) == 1.0
+    assert auroc(np.array([0.0, 1.0]), np.array([2.0, 3.0])) == 1.0
+    assert auroc(np.array([2.0, 3.0]), np.array([0.0, 1.0])) == 0.0
     assert auroc(np.array([1.0, 1.0]), np.array([1.0])) == 0.5
 
 
@@ -124,9 +124,9 @@ def scored_test_sets(draw: st.DrawFn) -> tuple[OpenSetScores, np.ndarray, np.nda
     every_class = np.array(split.known + split.unknown)
     class_ids = np.concatenate([every_class, generator.choice(every_class, draw(st.integers(0, 60)))])
     targets = np.array([split.known.index(c) if c in split.known else 3 for c in class_ids.tolist()])
-    margins = np.round(generator.standard_normal(len(targets)) * 3).astype(np.float32) / 3
+    values = np.round(generator.standard_normal(len(targets)) * 3).astype(np.float32) / 3
     guesses = np.where((targets < 3) & (generator.random(len(targets)) < 0.6), targets, generator.integers(0, 3))
-    return OpenSetScores(guesses, margins, 3, bias=float(generator.choice(margins))), targets, class_ids, split
+    return OpenSetScores(guesses, values, 3, bias=-float(generator.choice(values))), targets, class_ids, split
 
 
 @given(scored_test_sets())
@@ -136,19 +136,19 @@ def test_all_settings_at_once_equal_each_setting_on_its_own(case):
     for setting in split.settings:
         allowed = split.known + split.unknown[:setting]
         rows = np.array([class_id in allowed for class_id in class_ids])
-        truth, margins = targets[rows], scores.margins[rows]
+        truth, values = targets[rows], scores.scores[rows]
         predicted = np.array(
-            [g if m >= scores.bias else 3 for g, m in zip(scores.known_predictions[rows], margins, strict=True)]
+            [g if s <= -scores.bias else 3 for g, s in zip(scores.known_predictions[rows], values, strict=True)]
         )
         is_unknown = truth == 3
         correct = scores.known_predictions[rows] == truth
-        false_rates, true_rates, _ = roc_curve(is_unknown, -margins, drop_intermediate=False)
+        false_rates, true_rates, _ = roc_curve(is_unknown, values, drop_intermediate=False)
         expected = {
             "openness": 1 - np.sqrt(3 / (3 + setting)),
-            "auroc": roc_auc_score(is_unknown, -margins),
-            "aupr": average_precision_score(is_unknown, -margins),
+            "auroc": roc_auc_score(is_unknown, values),
+            "aupr": average_precision_score(is_unknown, values),
             "fpr95": false_rates[true_rates >= 0.95 - 1e-12].min(),
-            "oscr": textbook_oscr(margins[~is_unknown], correct[~is_unknown], margins[is_unknown]),
+            "oscr": textbook_oscr(values[~is_unknown], correct[~is_unknown], values[is_unknown]),
             "macro_f1": f1_score(truth, predicted, labels=range(4), average="macro", zero_division=0),
         }
         assert vars(together.settings[setting]) == pytest.approx(expected, abs=1e-9)
@@ -159,14 +159,14 @@ def test_metrics_of_the_known_images_do_not_look_at_the_unknown_ones(case):
     scores, targets, class_ids, split = case
     together = evaluate_settings(scores, targets, class_ids, split)
     known = targets < 3
-    guesses, margins = scores.known_predictions[known], scores.margins[known]
+    guesses, accepted = scores.known_predictions[known], scores.scores[known] <= -scores.bias
     assert together.closed_set_accuracy == np.mean(guesses == targets[known])
-    assert together.known_rate == np.mean(margins >= scores.bias)
-    assert together.known_accuracy == np.mean((guesses == targets[known]) & (margins >= scores.bias))
+    assert together.known_rate == np.mean(accepted)
+    assert together.known_accuracy == np.mean((guesses == targets[known]) & accepted)
 
 
 def test_flat_metrics_are_named_by_setting():
-    scores = OpenSetScores(np.array([0, 1, 0]), np.array([1.0, 2.0, -1.0]), num_known=2, bias=0.0)
+    scores = OpenSetScores(np.array([0, 1, 0]), np.array([-1.0, -2.0, 1.0]), num_known=2, bias=0.0)
     split = ClassSplit(known=(7, 3), unknown=(0,), settings=(1,))
     flat = evaluate_settings(scores, np.array([0, 1, 2]), np.array([7, 3, 0]), split).flat()
     assert flat["closed_set_accuracy"] == 1.0

@@ -58,17 +58,17 @@ def test_metrics_of_an_outlier_set_are_scikit_learns_on_known_images_and_its_own
     generator = np.random.default_rng(0)
     class_ids = generator.permutation(np.repeat(np.arange(6), [30, 30, 0, 30, 90, 90]))
     targets = np.array([SPLIT.known.index(each) if each in SPLIT.known else 3 for each in class_ids.tolist()])
-    margins = np.round(generator.standard_normal(len(targets)) + (targets < 3), 1)
+    values = np.round(generator.standard_normal(len(targets)) - (targets < 3), 1)
     guesses = np.where(generator.random(len(targets)) < 0.7, targets % 3, generator.integers(0, 3, len(targets)))
-    scores = OpenSetScores(guesses, margins, 3, bias=0.2)
+    scores = OpenSetScores(guesses, values, 3, bias=0.2)
     report = evaluate_settings(scores, targets, class_ids, SPLIT)
-    curves = macro_f1_curves(scores, targets, class_ids, SPLIT, np.array([0.2]))
+    curves = macro_f1_curves(scores, targets, class_ids, SPLIT, np.array([-0.2]))
     for name, class_id in (("omniglot", 4), ("noise", 5)):
         rows = (targets < 3) | (class_ids == class_id)
-        is_unknown, predicted = targets[rows] == 3, np.where(margins >= 0.2, guesses, 3)[rows]
+        is_unknown, predicted = targets[rows] == 3, np.where(values <= -0.2, guesses, 3)[rows]
         found = report.settings[name]
-        assert found.auroc == pytest.approx(roc_auc_score(is_unknown, -margins[rows]), abs=1e-9)
-        assert found.aupr == pytest.approx(average_precision_score(is_unknown, -margins[rows]), abs=1e-9)
+        assert found.auroc == pytest.approx(roc_auc_score(is_unknown, values[rows]), abs=1e-9)
+        assert found.aupr == pytest.approx(average_precision_score(is_unknown, values[rows]), abs=1e-9)
         expected = f1_score(targets[rows], predicted, labels=range(4), average="macro", zero_division=0)
         assert found.macro_f1 == pytest.approx(expected, abs=1e-9)
         np.testing.assert_allclose(curves[name], expected)

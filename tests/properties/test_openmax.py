@@ -28,7 +28,7 @@ def training_of(seed: int, num_known: int, per_class: int = 15, pull: float = 4.
     return logits_of(known), targets
 
 
-def textbook_margin(training: LogitTable, targets: np.ndarray, image: np.ndarray, tail_size: int, alpha: int) -> float:
+def textbook_score(training: LogitTable, targets: np.ndarray, image: np.ndarray, tail_size: int, alpha: int) -> float:
     """Algorithms 1 and 2, with libMR's translation by 1 and the tail's smallest distance."""
     num_known = training.known.shape[1]
     order = sorted(range(num_known), key=lambda k: -image[k])
@@ -45,7 +45,7 @@ def textbook_margin(training: LogitTable, targets: np.ndarray, image: np.ndarray
         revised.append(image[k] - taken)
         unknown += taken
     powers = [math.exp(value) for value in [*revised, unknown]]
-    return math.log(max(powers[:-1]) / sum(powers))
+    return -math.log(max(powers[:-1]) / sum(powers))
 
 
 def distance(first: np.ndarray, second: np.ndarray) -> float:
@@ -54,13 +54,13 @@ def distance(first: np.ndarray, second: np.ndarray) -> float:
 
 @settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(5, 30), st.integers(1, 6))
-def test_the_margin_is_the_textbooks(seed, num_known, tail_size, alpha):
+def test_the_score_is_the_textbooks(seed, num_known, tail_size, alpha):
     training, targets = training_of(seed, num_known)
     images = np.random.default_rng(seed + 1).standard_normal((4, num_known)).astype(np.float32) * 3
-    margins = fit_open_max(training, targets, tail_size, alpha)(logits_of(images))
+    scores = fit_open_max(training, targets, tail_size, alpha)(logits_of(images))
     alpha = min(alpha, num_known)
-    expected = [textbook_margin(training, targets, row.astype(float), tail_size, alpha) for row in images]
-    np.testing.assert_allclose(margins, expected, rtol=2e-3, atol=2e-3)  # scipy's search ends beside the maximum
+    expected = [textbook_score(training, targets, row.astype(float), tail_size, alpha) for row in images]
+    np.testing.assert_allclose(scores, expected, rtol=2e-3, atol=2e-3)  # scipy's search ends beside the maximum
 
 
 @given(st.integers(0, 10**6), st.integers(3, 40), st.floats(0.05, 50))
@@ -104,10 +104,10 @@ def test_what_is_taken_from_the_known_classes_goes_to_unknown(seed, num_known):
 
 def test_an_image_at_the_mean_of_its_class_is_known_and_one_far_from_all_is_not():
     training, targets = training_of(0, 4, per_class=40)
-    margin = fit_open_max(training, targets)
-    near, far = logits_of(margin.means), logits_of(np.full((1, 4), 4) + np.eye(4)[:1])
-    assert margin(near).min() > math.log(0.5)
-    revised, unknown = margin.revise(far.known)
+    score = fit_open_max(training, targets)
+    near, far = logits_of(score.means), logits_of(np.full((1, 4), 4) + np.eye(4)[:1])
+    assert score(near).max() < -math.log(0.5)
+    revised, unknown = score.revise(far.known)
     assert unknown > revised.max()
 
 
@@ -126,20 +126,20 @@ def test_a_class_without_a_tail_of_its_own_borrows_that_of_all_and_is_named(capl
     known[targets == 2] = [5, 0, 0]  # none is classified correctly
     known[targets == 1] = [0, 7, 1]  # all at one place
     with caplog.at_level(logging.WARNING):
-        margin = fit_open_max(logits_of(known), targets)
-    assert margin.borrowed == (1, 2)
+        score = fit_open_max(logits_of(known), targets)
+    assert score.borrowed == (1, 2)
     assert "known class 1, 2 has fewer than three" in caplog.text
-    np.testing.assert_array_equal(margin.means[2], [5, 0, 0])
-    assert len({(margin.shapes[k], margin.scales[k], margin.starts[k]) for k in (1, 2)}) == 1
-    assert np.isfinite(margin(training)).all()
+    np.testing.assert_array_equal(score.means[2], [5, 0, 0])
+    assert len({(score.shapes[k], score.scales[k], score.starts[k]) for k in (1, 2)}) == 1
+    assert np.isfinite(score(training)).all()
 
 
 def test_without_any_tail_nothing_is_revised():
     flat, targets = logits_of(np.zeros((6, 2))), np.arange(6) % 2
-    margin = fit_open_max(flat, targets)
-    assert margin.borrowed == (0, 1)
+    score = fit_open_max(flat, targets)
+    assert score.borrowed == (0, 1)
     images = np.array([[3.0, 1.0], [-2.0, -1.0]])
-    revised, unknown = margin.revise(images)
+    revised, unknown = score.revise(images)
     np.testing.assert_array_equal(revised, images)
     np.testing.assert_array_equal(unknown, 0)
 
@@ -156,12 +156,12 @@ def test_a_class_without_training_images_and_logits_that_are_not_finite_are_refu
 
 def test_large_logits_keep_their_order_and_are_finite():
     training, targets = training_of(0, 3)
-    margins = fit_open_max(training, targets)(logits_of([[60, 0, 0], [50, 0, 0], [1e4, 1e4, 1e4], [0, 0, 0]]))
-    assert np.isfinite(margins).all()
-    assert margins[0] != margins[1]
+    scores = fit_open_max(training, targets)(logits_of([[60, 0, 0], [50, 0, 0], [1e4, 1e4, 1e4], [0, 0, 0]]))
+    assert np.isfinite(scores).all()
+    assert scores[0] != scores[1]
 
 
-def test_no_image_has_no_margin():
-    margin = OPENMAX.fit(*training_of(0, 3))
-    assert isinstance(margin, OpenMax)
-    assert margin(logits_of(np.zeros((0, 3)))).shape == (0,)
+def test_no_image_has_no_score():
+    score = OPENMAX.fit(*training_of(0, 3))
+    assert isinstance(score, OpenMax)
+    assert score(logits_of(np.zeros((0, 3)))).shape == (0,)

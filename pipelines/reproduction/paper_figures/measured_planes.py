@@ -12,7 +12,7 @@ from pipelines.reproduction.paper_figures.novel_embeddings import Generated
 from pipelines.reproduction.paper_figures.outlier_examples import examples
 from pipelines.reproduction.paper_figures.planes import Grid
 from proser_core.baselines.max_logit import max_logit
-from proser_core.baselines.msp import max_softmax_probability
+from proser_core.baselines.msp import max_softmax_surprisal
 from proser_core.config import MixupPlace, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
@@ -20,7 +20,7 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.embeddings import compute_embeddings, head_logits, mixed_embeddings
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scoring import Margin, PlaceholderMargin, score
+from proser_core.recognition.scoring import PlaceholderScore, ScoreFunction, score
 
 SHOWN_KNOWN, SHOWN_NOVEL, SHOWN_GENERATED = 200, 150, 300
 """Dots of each known class, of each novel class, and of mixtures; shares are of all test images, or all these
@@ -35,13 +35,13 @@ class Trained:
     net: ClosedSetNet | PlaceholderNet
     logits: Mapping[str, LogitTable]
 
-    def calibrated(self, margin: Margin, recipe: Recipe) -> Calibration:
+    def calibrated(self, score_function: ScoreFunction, recipe: Recipe) -> Calibration:
         """A bias from its validation images."""
-        return calibrate(margin(self.logits["val"]), recipe.calibration.target_rate)
+        return calibrate(score_function(self.logits["val"]), recipe.calibration.target_rate)
 
-    def decisions(self, points: np.ndarray, margin: Margin, calibration: Calibration) -> np.ndarray:
+    def decisions(self, points: np.ndarray, score_function: ScoreFunction, calibration: Calibration) -> np.ndarray:
         """int64[N] at places float[N, 2] of its plane: 0..K-1, or K for unknown."""
-        return score(head_logits(self.net, points), margin, calibration).predictions
+        return score(head_logits(self.net, points), score_function, calibration).predictions
 
 
 @dataclass(frozen=True)
@@ -80,23 +80,29 @@ def boundaries(recipe: Recipe, task: OpenSetTask, closed: Trained, tuned: Traine
     """Two thresholds of the pretrained net and PROSER, calibrated alike, and a plane that holds both networks."""
     of_closed, of_tuned = shown(closed, task), shown(tuned, task)
     grid = Grid.over([*of_closed.clouds, *of_tuned.clouds])
-    methods: list[tuple[str, Trained, Shown, Margin]] = [
-        ("threshold on maximum softmax probability", closed, of_closed, max_softmax_probability),
+    methods: list[tuple[str, Trained, Shown, ScoreFunction]] = [
+        ("threshold on maximum softmax probability", closed, of_closed, max_softmax_surprisal),
         ("threshold on maximum logit", closed, of_closed, max_logit),
-        ("PROSER", tuned, of_tuned, PlaceholderMargin(recipe.calibration.dummy_weight)),
+        ("PROSER", tuned, of_tuned, PlaceholderScore(recipe.calibration.dummy_weight)),
     ]
     return [_decisions(*method, recipe, task, grid) for method in methods], grid
 
 
 def _decisions(
-    name: str, trained: Trained, found: Shown, margin: Margin, recipe: Recipe, task: OpenSetTask, grid: Grid
+    name: str,
+    trained: Trained,
+    found: Shown,
+    score_function: ScoreFunction,
+    recipe: Recipe,
+    task: OpenSetTask,
+    grid: Grid,
 ) -> Decisions:
-    calibration = trained.calibrated(margin, recipe)
-    unknown = score(trained.logits["test"], margin, calibration).predictions == task.num_known
+    calibration = trained.calibrated(score_function, recipe)
+    unknown = score(trained.logits["test"], score_function, calibration).predictions == task.num_known
     classes = np.asarray(task.test_classes)
     return Decisions(
         method=name,
-        regions=trained.decisions(grid.points, margin, calibration).reshape(len(grid.y), len(grid.x)),
+        regions=trained.decisions(grid.points, score_function, calibration).reshape(len(grid.y), len(grid.x)),
         known=found.known,
         targets=found.targets,
         novel=found.novel,
@@ -108,14 +114,15 @@ def _decisions(
 def generated(recipe: Recipe, task: OpenSetTask, tuned: Mapping[MixupPlace, Trained]) -> tuple[list[Generated], Grid]:
     """What each way of mixing generates, in the plane of the network that was trained with it, and a plane that holds
     all of it."""
-    margin, normalisation, ways = PlaceholderMargin(recipe.calibration.dummy_weight), (task.mean, task.std), []
+    score_function = PlaceholderScore(recipe.calibration.dummy_weight)
+    normalisation, ways = (task.mean, task.std), []
     drawn: dict[str, Any] = {"alpha": recipe.finetune.alpha, "seed": recipe.seed, "count": SHOWN_GENERATED}
     for place, trained in tuned.items():
         assert isinstance(trained.net, PlaceholderNet)
         mixtures = mixed_embeddings(trained.net, task.train, normalisation, mixup=place, **drawn)
         if not len(mixtures):
             raise DataError(f"no mixture of two classes can be made of {len(task.train)} images; give more images")
-        taken = trained.decisions(mixtures, margin, trained.calibrated(margin, recipe)) < task.num_known
+        taken = trained.decisions(mixtures, score_function, trained.calibrated(score_function, recipe)) < task.num_known
         found = shown(trained, task)
         ways.append(Generated(place, found.known, found.targets, found.novel, mixtures, float(taken.mean())))
     return ways, Grid.over([cloud for way in ways for cloud in (way.known, *way.novel.values(), way.generated)])

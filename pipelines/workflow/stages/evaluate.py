@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.tracking.model_card import MODEL_CARD, model_card
-from proser_core.baselines.tables import margins_of
+from proser_core.baselines.tables import closed_set_scores
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
@@ -15,10 +15,10 @@ from proser_core.jobs.trials import placeholder_scores
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
-from proser_core.recognition.holdout import Holdout, Proxy
 from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scoring import Margin, PlaceholderMargin
+from proser_core.recognition.scoring import PlaceholderScore, ScoreFunction
+from proser_core.recognition.validation_scores import Proxy, ValidationScores
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact
 
@@ -39,9 +39,9 @@ def evaluate_run(
     selected = select(trials, recipe.finetune)
     assert selected is not None  # a sweep without any outcome has failed before
     rate = recipe.calibration.target_rate
-    margin = PlaceholderMargin(recipe.calibration.dummy_weight)
-    tables = _tables(trial_folders, images, pretrained, trials, selected, recipe.finetune, margin)
-    reports = {name: evaluate(logits, margin, images, rate) for name, (logits, margin) in tables.items()}
+    own_score = PlaceholderScore(recipe.calibration.dummy_weight)
+    tables = _tables(trial_folders, images, pretrained, trials, selected, recipe.finetune, own_score)
+    reports = {name: evaluate(logits, each, images, rate) for name, (logits, each) in tables.items()}
     found = None if proxy is None else proxy.results
     write_json(folder / EVALUATION, {**_to_json(selected, reports), "proxy": found})
     save_classifier(recipe, images, trial_folders / selected["key"], selected, reports, folder, proxy)
@@ -54,25 +54,25 @@ def _tables(
     trials: list[Row],
     selected: Row,
     default: FinetuneConfig,
-    own_margin: PlaceholderMargin,
-) -> dict[str, tuple[dict[str, LogitTable], Margin]]:
-    """Each method of the table: its logits and its margin."""
+    own_score: PlaceholderScore,
+) -> dict[str, tuple[dict[str, LogitTable], ScoreFunction]]:
+    """Each method of the table: its logits and its score."""
 
     def of_trial(row: Row) -> dict[str, LogitTable]:
         return load_logits(trial_folders / row["key"] / spec.LOGITS)
 
     chosen, base = of_trial(selected), load_logits(pretrained.path / spec.LOGITS)
-    tables: dict[str, tuple[dict[str, LogitTable], Margin]] = {spec.PROSER: (chosen, own_margin)}
+    tables: dict[str, tuple[dict[str, LogitTable], ScoreFunction]] = {spec.PROSER: (chosen, own_score)}
     own = next((row for row in trials if row["status"] == "finished" and finetune_of(row) == default), None)
     if own is not None and own["key"] != selected["key"]:
-        tables[f"{spec.PROSER}, recipe's own point"] = (of_trial(own), own_margin)
-    tables |= {name: (chosen, margin) for name, margin in placeholder_scores(own_margin).items()}
-    tables |= {name: (base, margin) for name, margin in margins_of(base, task.train.targets).items()}
+        tables[f"{spec.PROSER}, recipe's own point"] = (of_trial(own), own_score)
+    tables |= {name: (chosen, each) for name, each in placeholder_scores(own_score).items()}
+    tables |= {name: (base, each) for name, each in closed_set_scores(base, task.train.targets).items()}
     control = next((r for r in trials if r["objective"] == "cross_entropy" and r["status"] == "finished"), None)
     if control is not None:
         logits = of_trial(control)
-        margins = margins_of(logits, task.train.targets)
-        tables |= {f"{spec.CONTROL}, {name}": (logits, margin) for name, margin in margins.items()}
+        scores = closed_set_scores(logits, task.train.targets)
+        tables |= {f"{spec.CONTROL}, {name}": (logits, each) for name, each in scores.items()}
     return tables
 
 
@@ -99,7 +99,7 @@ def save_classifier(
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
     load_weights(net, trial / spec.WEIGHTS)
-    margin = PlaceholderMargin(recipe.calibration.dummy_weight)
+    score_function = PlaceholderScore(recipe.calibration.dummy_weight)
     classifier = OpenSetClassifier(
         net=net,
         network=recipe.network,
@@ -107,11 +107,11 @@ def save_classifier(
         split=task.split,
         class_names=task.class_names,
         normalisation=(task.mean, task.std),
-        margin=margin,
+        score_function=score_function,
         calibration=reports[spec.PROSER].calibration,
         recipe=to_json(own),
         results=reports[spec.PROSER].flat(),
-        holdout=Holdout.of(load_logits(trial / spec.LOGITS), margin, task),
+        validation_scores=ValidationScores.of(load_logits(trial / spec.LOGITS), score_function, task),
         proxy=proxy,
     )
     classifier.save(folder / CLASSIFIER)

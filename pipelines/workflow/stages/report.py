@@ -12,7 +12,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.spec import LOGITS, PROSER
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scoring import PlaceholderMargin, score
+from proser_core.recognition.scoring import PlaceholderScore, score
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact
 
@@ -35,9 +35,9 @@ def report(
             against = figures.against_openness(evaluation, images.split, metric)
             figures.save(against, folder / f"{metric}_against_openness")
     calibration = from_json(Calibration, evaluation["methods"][PROSER]["report"]["calibration"])
-    margin = PlaceholderMargin(recipe.calibration.dummy_weight)
-    scores = score(logits["test"], margin, calibration)
-    figures.save(figures.margins(scores, margin.formula, images), folder / "margins")
+    score_function = PlaceholderScore(recipe.calibration.dummy_weight)
+    scores = score(logits["test"], score_function, calibration)
+    figures.save(figures.score_histogram(scores, score_function.formula, images), folder / "scores")
     if images.split.settings:
         figures.save(figures.over_known_rate(scores, images), folder / "macro_f1_over_known_rate")
     write_json(folder / "class_split.json", read_json(task.path / "class_split.json"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from pipelines.reports.sweep_table import SweepTable
 from pipelines.workflow.stages.trial_rows import Row
 from pipelines.workflow.training import TrainedSplit
-from proser_core.baselines.tables import margins_of
+from proser_core.baselines.tables import closed_set_scores
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.spec import CONTROL, LOGITS
 from proser_core.recognition.evaluation import evaluate
@@ -36,7 +36,7 @@ def _controls(split: TrainedSplit, task: OpenSetTask, rows: list[Row], trial_fol
     controls = []
     for net, folder in nets.items():
         logits = load_logits(folder / LOGITS)
-        for name, margin in margins_of(logits, task.train.targets).items():
-            metrics = evaluate(logits, margin, task, rate).flat()
+        for name, score_function in closed_set_scores(logits, task.train.targets).items():
+            metrics = evaluate(logits, score_function, task, rate).flat()
             controls.append({"split_index": split.index, "name": f"{net}, {name}", "metrics": metrics})
     return controls

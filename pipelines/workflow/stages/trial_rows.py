@@ -62,7 +62,7 @@ class TrialRows:
             return self._unfinished(trial)
         logits, task = load_logits(trial.folder / spec.LOGITS), self._tasks[trial.recipe.data.split_index]
         try:
-            report = evaluate(logits, trial.margin, task, trial.recipe.calibration.target_rate)
+            report = evaluate(logits, trial.score_function, task, trial.recipe.calibration.target_rate)
         except ProserError as error:
             return {"status": "failed", "reason": str(error), "metrics": {}}
         return {"status": "finished", "reason": "", "metrics": report.flat()}

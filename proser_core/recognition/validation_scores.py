@@ -1,4 +1,4 @@
-"""`Holdout`: what a classifier says of images that it was not trained on, by which it is compared with another one."""
+"""`ValidationScores`: a classifier's scores of images that it was not trained on, by which classifiers are compared."""
 
 import hashlib
 from collections.abc import Iterator
@@ -12,34 +12,34 @@ from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.metrics import auroc, open_set_macro_f1
-from proser_core.recognition.scoring import Margin
+from proser_core.recognition.scoring import ScoreFunction
 
-METRICS = {"macro_f1": "macro-F1", "auroc": "AUC", "closed_set_accuracy": "closed-set accuracy"}
+METRICS = {"macro_f1": "macro-F1", "auroc": "AUROC", "closed_set_accuracy": "closed-set accuracy"}
 """By which classifiers are compared, with their names for people."""
-ARRAYS = ("margins", "known_predictions", "targets")
+ARRAYS = ("scores", "known_predictions", "targets")
 CHUNK = 256  # images that are decoded at a time
 
 
 @dataclass(frozen=True)
-class Holdout:
-    """Margins float[N], closed-set predictions int64[N] in 0..K-1 and targets int64[N] in 0..K of validation images
-    and development unknowns, one row an image.
+class ValidationScores:
+    """Scores float[N], larger for unknown, closed-set predictions int64[N] in 0..K-1 and targets int64[N] in 0..K of
+    validation images and development unknowns, one row per image.
 
     Two of them stand for the same images, in the same order, where their fingerprints are equal.
     """
 
-    margins: np.ndarray
+    scores: np.ndarray
     known_predictions: np.ndarray
     targets: np.ndarray
     num_known: int
     fingerprint: str
 
     @classmethod
-    def of(cls, logits: dict[str, LogitTable], margin: Margin, task: OpenSetTask) -> "Holdout":
+    def of(cls, logits: dict[str, LogitTable], score_function: ScoreFunction, task: OpenSetTask) -> "ValidationScores":
         """From the logits of a task's parts."""
         tables = [logits["val"], logits["development"]]
         return cls(
-            margins=np.concatenate([margin(table) for table in tables]),
+            scores=np.concatenate([score_function(table) for table in tables]),
             known_predictions=np.concatenate([table.known_predictions() for table in tables]),
             targets=np.concatenate([task.val.targets, task.development.targets]),
             num_known=task.num_known,
@@ -53,7 +53,7 @@ class Holdout:
 
     def known_rate(self, bias: float) -> float:
         """Share of the validation images that stay known."""
-        return float((self.margins[self.is_known] >= bias).mean())
+        return float(self._accepted(bias)[self.is_known].mean())
 
     def metrics(self, bias: float) -> dict[str, float]:
         """METRICS by name, fractions; macro-F1 at this bias. Without an unknown image, the accuracy alone."""
@@ -61,14 +61,17 @@ class Holdout:
         accuracy = {"closed_set_accuracy": float((self.known_predictions[known] == self.targets[known]).mean())}
         if known.all():
             return accuracy
-        predictions = np.where(self.margins >= bias, self.known_predictions, self.num_known)
+        predictions = np.where(self._accepted(bias), self.known_predictions, self.num_known)
         return {
             "macro_f1": open_set_macro_f1(predictions, self.targets, self.num_known),
-            "auroc": auroc(self.margins[known], self.margins[~known]),
+            "auroc": auroc(self.scores[known], self.scores[~known]),
             **accuracy,
         }
 
-    def select(self, rows: np.ndarray) -> "Holdout":
+    def _accepted(self, bias: float) -> np.ndarray:
+        return self.scores <= -bias
+
+    def select(self, rows: np.ndarray) -> "ValidationScores":
         """The images at `rows`, any of them as often as it is listed."""
         return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
 
@@ -78,11 +81,13 @@ class Holdout:
         np.savez_compressed(path, allow_pickle=False, num_known=self.num_known, fingerprint=self.fingerprint, **arrays)
 
     @classmethod
-    def load(cls, path: Path) -> "Holdout":
-        """Inverse of `save`."""
+    def load(cls, path: Path) -> "ValidationScores":
+        """Inverse of `save`; classifiers of format 3 have `margins`, which are the scores with the other sign."""
         with np.load(path) as arrays:
             return cls(
-                **{name: arrays[name] for name in ARRAYS},
+                scores=arrays["scores"] if "scores" in arrays else -arrays["margins"],
+                known_predictions=arrays["known_predictions"],
+                targets=arrays["targets"],
                 num_known=int(arrays["num_known"]),
                 fingerprint=str(arrays["fingerprint"]),
             )
@@ -97,7 +102,7 @@ class Proxy:
     fine-tune, and `reported` only report.
     """
 
-    holdout: Holdout
+    validation_scores: ValidationScores
     bias: float
     results: dict[str, float]
     chose: tuple[str, ...]
@@ -110,7 +115,7 @@ class Proxy:
 
     def metrics(self) -> dict[str, float]:
         """Of METRICS those that need unknown images."""
-        found = self.holdout.metrics(self.bias)
+        found = self.validation_scores.metrics(self.bias)
         return {name: value for name, value in found.items() if name != "closed_set_accuracy"}
 
 
