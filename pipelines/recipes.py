@@ -16,7 +16,7 @@ from proser_core.config import (
     PretrainConfig,
     Recipe,
 )
-from proser_core.finetunes import OPEN_SET, from_the_first_epoch
+from proser_core.config.named_finetunes import OPEN_SET, from_the_first_epoch
 from proser_core.naming import look_up
 
 
@@ -162,7 +162,7 @@ def figures_mnist() -> Recipe:
             flip=False,
             padding=2,
         ),
-        network=NetworkConfig("classifier32_2d"),
+        network=NetworkConfig(backbone="classifier32_2d"),
         pretrain=PretrainConfig(epochs=3),
         finetune=FinetuneConfig(epochs=4),
     )

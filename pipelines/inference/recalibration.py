@@ -14,10 +14,10 @@ from pipelines.tracking.model_card import MODEL_CARD, recalibrated_card
 from pipelines.tracking.models import Model, load
 from pipelines.tracking.registry import CALIBRATED_FROM, Registered, register, run_of_its_own
 from pipelines.tracking.server import connect
+from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
-from proser_core.store.files import sha256_of
 
 
 @dataclass(frozen=True)

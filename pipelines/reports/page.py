@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from proser_core.store.files import sha256_of
+from proser_core.digests import sha256_of
 
 HTML, MARKDOWN = "report.html", "results.md"
 

@@ -13,8 +13,8 @@ from pipelines.storage.argument import DEFAULT_STORAGE
 from pipelines.workflow.session import check_places, say_defects
 from pipelines.workflow.sweeping import data_of
 from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe
+from proser_core.config.named_finetunes import STATED
 from proser_core.errors import ConfigError, ProserError
-from proser_core.finetunes import STATED
 from proser_core.naming import look_up
 
 

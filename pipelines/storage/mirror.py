@@ -15,8 +15,9 @@ from typing import Any
 from pipelines.storage.lease import alone_at
 from pipelines.storage.objects import Objects, Stamp, answering, checked
 from pipelines.storage.transfer import bring, pull, push, read_manifest
+from proser_core.digests import sha256_of
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, Job
-from proser_core.store.files import sha256_of, write_atomically
+from proser_core.store.files import write_atomically
 from proser_core.store.lock import alone_in
 from proser_core.store.store import MANIFEST, Artefact, Built, Store, find
 

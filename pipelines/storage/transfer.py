@@ -8,8 +8,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipelines.storage.objects import Objects
+from proser_core.digests import sha256_of
 from proser_core.jobs.spec import FAILURE, STATE
-from proser_core.store.files import beside_of, sha256_of, write_atomically
+from proser_core.store.files import beside_of, write_atomically
 from proser_core.store.store import MANIFEST
 
 TRIES = 2  # downloads of a file before it counts as changed

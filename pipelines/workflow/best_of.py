@@ -14,6 +14,7 @@ from pipelines.workflow.stages.sweep_report import RECIPE
 from proser_core.baselines.tables import closed_set_scores
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
+from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs import spec
 from proser_core.jobs.selection import select
@@ -21,7 +22,7 @@ from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.open_set_classifier import CARD
 from proser_core.recognition.scoring import PlaceholderScore
-from proser_core.store.files import read_json, sha256_of
+from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Artefact, find
 
 

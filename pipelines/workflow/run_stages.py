@@ -15,10 +15,10 @@ from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
+from proser_core.digests import sha256_of
 from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.trials import check_recipe
 from proser_core.processor import resolve_precision
-from proser_core.store.files import sha256_of
 
 REPORTED, REGISTERED = "logged", "registered"
 """Last nodes of a run that only reports, and of one that registers a model."""

@@ -1,13 +1,12 @@
 """What a training DAG starts from, as values, and the fine-tunes that a recipe comes to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from proser_core.config import FinetuneConfig, Recipe
+from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.errors import ConfigError
-from proser_core.fields import fitting
 from proser_core.jobs.trials import WORKER, Trial, control_of, plan_trials
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.code_version import code_version
@@ -87,12 +86,12 @@ def apply_point(recipe: Recipe, point: dict[str, Any], space: str) -> FinetuneCo
     Raises ConfigError for anything but fields of `finetune`, since all points share data and pretraining, and for
     values that do not suit them.
     """
-    names = sorted(set(FinetuneConfig.__dataclass_fields__) - {"objective"})
+    given = point.get("finetune", {})
     try:
-        given = fitting(FinetuneConfig, point.get("finetune", {}), "finetune")
-        wrong = [name for name in point if name != "finetune"] + [f"finetune.{n}" for n in given if n not in names]
+        tuned = from_json(FinetuneConfig, given, "finetune", base=recipe.finetune)
+        wrong = [name for name in point if name != "finetune"] + ["finetune.objective"] * ("objective" in given)
         if wrong:
-            raise ConfigError(f"it sets {wrong[0]}; it may set finetune.* of {', '.join(names)}")
-        return replace(recipe.finetune, **given)
+            raise ConfigError(f"it sets {wrong[0]}; it may set finetune.*, except finetune.objective")
+        return tuned
     except ConfigError as error:
         raise ConfigError(f"search space {space!r}: {error}") from error

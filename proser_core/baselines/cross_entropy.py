@@ -3,19 +3,19 @@
 There is one for each of PROSER's schedules, because the schedule alone may change a number.
 """
 
-from proser_core import finetunes
 from proser_core.baselines.max_logit import max_logit
 from proser_core.baselines.method import Method, always
+from proser_core.config import named_finetunes
 
 CE_FINETUNE = Method(
     "CE fine-tune, MaxLogit",
     "control of PROSER",
     always(max_logit),
-    finetune=lambda own: finetunes.control(finetunes.paper(own)),
+    finetune=lambda own: named_finetunes.control(named_finetunes.paper(own)),
 )
 CE_FINETUNE_TUNED = Method(
     "CE fine-tune, tuned, MaxLogit",
     "control of PROSER, tuned",
     always(max_logit),
-    finetune=lambda own: finetunes.control(finetunes.tuned(own)),
+    finetune=lambda own: named_finetunes.control(named_finetunes.tuned(own)),
 )

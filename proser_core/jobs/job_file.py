@@ -9,19 +9,20 @@ where they are relative. Weights are written beside the file, under a name from 
 they travel with it: with what `proser job` writes, and with the runner's OUT.
 """
 
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
+from proser_core.config import FinetuneConfig, NetworkConfig, Recipe, decisive_network, from_json, to_json
+from proser_core.config.named_finetunes import control
+from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, ConfigError
-from proser_core.fields import fitting
 from proser_core.jobs.preparing import PREPARING
 from proser_core.jobs.trials import WORKER, check_recipe, control_of
 from proser_core.naming import unknown_name
 from proser_core.store.code_version import code_version, source_digests
-from proser_core.store.files import read_json, write_json
-from proser_core.store.transfer import weights_beside
+from proser_core.store.files import beside_of, read_json, write_json
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class JobFile:
         The weights file is copied beside it; its name there, or an empty string.
         """
         places = {"task": self.task, "data_dir": self.data_dir}
-        weights = weights_beside(self.recipe.network, path.parent)
+        weights = copy_weights(self.recipe.network, path.parent)
         recipe = to_json(self.recipe)
         recipe["network"]["weights_file"] = weights
         values = {
@@ -86,13 +87,13 @@ def read_job_file(path: Path) -> JobFile:
         names = ("recipe", "finetunes", "task", "data_dir", "code")
         raise ConfigError(f"{path}: {unknown_name('field', unknown[0], names)}")
     try:
-        recipe = from_json(Recipe, fitting(Recipe, values.get("recipe", {}), "recipe"))
+        recipe = from_json(Recipe, values.get("recipe", {}), "recipe")
         recipe = _with_weights(path, recipe)
         check_recipe(recipe)
         finetunes = _finetunes(recipe, values.get("finetunes", []))
         code = CodeVersions.current()
         if "code" in values:
-            code = _same_sources(from_json(CodeVersions, fitting(CodeVersions, values["code"], "code")), code)
+            code = _same_sources(from_json(CodeVersions, values["code"], "code"), code)
         task, data_dir = (_place(path, values.get(name), name) for name in ("task", "data_dir"))
     except (ConfigError, CheckpointError) as error:
         raise type(error)(f"{path}: {error}") from error
@@ -120,13 +121,11 @@ def _finetunes(recipe: Recipe, values: Any) -> tuple[FinetuneConfig, ...]:
         raise ConfigError(f"finetunes is {values!r}; need a list of objects")
     made = []
     for number, entry in enumerate(values):
-        fields = fitting(FinetuneConfig, entry, f"finetunes[{number}]")
         try:
-            tuned = from_json(FinetuneConfig, {**to_json(recipe.finetune), **fields})
-            one = replace(recipe, finetune=tuned)
+            tuned = from_json(FinetuneConfig, entry, "finetune", base=recipe.finetune)
         except ConfigError as error:
             raise ConfigError(f"finetunes[{number}]: {error}") from error
-        made.append(control_of(one).finetune if tuned.objective == "cross_entropy" else tuned)
+        made.append(control(tuned) if tuned.objective == "cross_entropy" else tuned)
     return tuple(made)
 
 
@@ -157,3 +156,22 @@ def _same_sources(recorded: CodeVersions, own: CodeVersions) -> CodeVersions:
                 "or write the file again with this code"
             )
     return recorded
+
+
+def copy_weights(network: NetworkConfig, folder: Path) -> str:
+    """Copy the network's weights file into `folder`, under a name from its content; without one, an empty string.
+
+    Raises CheckpointError where it cannot be read or copied.
+    """
+    if not network.weights_file:
+        return ""
+    source, content = Path(network.weights_file), decisive_network(network)["weights_file"]
+    target = folder / f"weights-{content[:16]}{source.suffix}"
+    if not target.is_file() or sha256_of(target) != content:
+        temporary = beside_of(target)
+        try:
+            shutil.copyfile(source, temporary)
+            temporary.replace(target)
+        except OSError as error:
+            raise CheckpointError(f"{source} could not be copied to {target} ({error}); free its place") from error
+    return target.name

@@ -7,8 +7,8 @@ from typing import Any
 
 from proser_core.baselines.max_logit import max_logit
 from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS, control
 from proser_core.errors import ConfigError
-from proser_core.finetunes import PLACEHOLDER_FIELDS, control
 from proser_core.jobs import spec
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.recognition.scoring import PlaceholderScore, ScoreFunction, log_unknown_probability, placeholder_gap

@@ -189,7 +189,7 @@ class OpenSetClassifier:
             calibration = from_json(Calibration, card["calibration"])
         except (ConfigError, DataError) as error:
             raise CheckpointError(f"{folder / CARD} is damaged: {error}; fetch the model again") from error
-        if not isinstance(calibration.bias, float) or not math.isfinite(calibration.bias):
+        if not math.isfinite(calibration.bias):
             raise CheckpointError(f"{folder / CARD}: the calibration's bias is {calibration.bias!r}; need a number")
         if len(card["class_names"]) != split.num_known:
             raise CheckpointError(

@@ -1,7 +1,6 @@
 """Files that are whole or not there: written beside their place, then moved into it."""
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -68,9 +67,3 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """The value in a JSON file."""
     return json.loads(path.read_text())
-
-
-def sha256_of(path: Path) -> str:
-    """Digest of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from proser_core.config import digest_of
+from proser_core.digests import digest_of, sha256_of
 from proser_core.errors import ConfigError
-from proser_core.store.files import read_json, sha256_of, write_json
+from proser_core.store.files import read_json, write_json
 
 MANIFEST = "manifest.json"
 KEY_DIGITS = 16

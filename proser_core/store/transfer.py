@@ -1,14 +1,13 @@
-"""What goes from one machine to another: artefacts, checked file by file, then copied under the key that they
-had there, and a network's weights file."""
+"""Artefacts from another machine: checked file by file, then copied under the key that they had there."""
 
 import os
 import shutil
 from pathlib import Path, PurePath
 from typing import Any
 
-from proser_core.config import NetworkConfig, decisive_network, digest_of
+from proser_core.digests import digest_of, sha256_of
 from proser_core.errors import CheckpointError
-from proser_core.store.files import read_json, sha256_of
+from proser_core.store.files import read_json
 from proser_core.store.store import KEY_DIGITS, MANIFEST, Artefact, Store, find
 
 
@@ -56,25 +55,6 @@ def adopt(folder: Path, stage: str, store: Store) -> Artefact:
     if found is None:
         raise CheckpointError(f"{folder} could not be copied to {target}; is the disk full?")
     return found
-
-
-def weights_beside(network: NetworkConfig, folder: Path) -> str:
-    """Copy the network's weights file into `folder`; its name there comes from its content. Empty without one.
-
-    Raises CheckpointError where it cannot be read or copied.
-    """
-    if not network.weights_file:
-        return ""
-    source = Path(network.weights_file)
-    target = folder / f"weights-{decisive_network(network)['weights_file'][:16]}{source.suffix}"
-    if not target.is_file() or sha256_of(target) != sha256_of(source):
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            shutil.copyfile(source, beside)
-            beside.replace(target)
-        except OSError as error:
-            raise CheckpointError(f"{source} could not be copied to {target} ({error}); free its place") from error
-    return target.name
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

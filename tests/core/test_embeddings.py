@@ -13,7 +13,7 @@ from proser_core.recognition.logits import compute_logits
 
 from .helpers import CPU, NORMALISATION, random_images
 
-PLANE = NetworkConfig("classifier32_2d")
+PLANE = NetworkConfig(backbone="classifier32_2d")
 IMAGES = random_images(40)
 TARGETS = np.arange(40) % 3
 

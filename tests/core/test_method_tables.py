@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from proser_core import finetunes
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.tables import closed_set_scores, finetunes_of_methods, method_report
-from proser_core.config import FinetuneConfig
+from proser_core.config import FinetuneConfig, named_finetunes
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, load_logits, save_logits
@@ -30,18 +29,18 @@ def tables(seed: int, num_dummies: int = 0) -> dict[str, LogitTable]:
 
 
 def test_what_a_source_states_is_set_and_the_rest_is_the_recipes():
-    made = finetunes.paper(OWN)
+    made = named_finetunes.paper(OWN)
     assert made == replace(FinetuneConfig(), epochs=3, weight_decay=0.01)
-    assert finetunes.paper(FinetuneConfig()) == FinetuneConfig()
-    assert finetunes.tuned(FinetuneConfig()) == finetunes.OPEN_SET
-    assert finetunes.tuned(OWN) == replace(finetunes.OPEN_SET, epochs=3, weight_decay=0.01)
+    assert named_finetunes.paper(FinetuneConfig()) == FinetuneConfig()
+    assert named_finetunes.tuned(FinetuneConfig()) == named_finetunes.OPEN_SET
+    assert named_finetunes.tuned(OWN) == replace(named_finetunes.OPEN_SET, epochs=3, weight_decay=0.01)
 
 
 def test_each_control_differs_from_its_method_in_the_objective_alone():
     for method, control in (("PROSER", "CE fine-tune, MaxLogit"), ("PROSER, tuned", "CE fine-tune, tuned, MaxLogit")):
         made, beside = (METHODS[name].finetune(OWN) for name in (method, control))
         assert beside.objective == "cross_entropy"
-        same = {name: getattr(made, name) for name in ("objective", *finetunes.PLACEHOLDER_FIELDS)}
+        same = {name: getattr(made, name) for name in ("objective", *named_finetunes.PLACEHOLDER_FIELDS)}
         assert replace(beside, **same) == made
 
 
@@ -51,7 +50,7 @@ def test_fine_tunes_of_methods_are_each_there_once():
     assert set(made) == set(wanted)
     assert len(made) == len(set(made))
     twice = [METHODS["PROSER"], replace(METHODS["PROSER"], name="again")]
-    assert finetunes_of_methods(OWN, twice) == [finetunes.paper(OWN)]
+    assert finetunes_of_methods(OWN, twice) == [named_finetunes.paper(OWN)]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def images(count: int = 3, size: int = 32) -> torch.Tensor:
     ],
 )
 def test_the_embedding_and_both_heads_have_their_sizes(backbone, size, embedding):
-    closed_set = make_closed_set_net(NetworkConfig(backbone), 7, size, seed=0).eval()
+    closed_set = make_closed_set_net(NetworkConfig(backbone=backbone), 7, size, seed=0).eval()
     net = add_placeholders(closed_set, 4, seed=0).eval()
     assert closed_set.backbone(images(size=size)).shape == (3, embedding)
     assert closed_set.backbone.embedding_size == embedding
@@ -60,7 +60,7 @@ def size_for(backbone: str) -> int:
 
 
 def net_of(backbone: str, split: str = "middle", seed: int = 0):
-    config = NetworkConfig(backbone, split=split)
+    config = NetworkConfig(backbone=backbone, split=split)
     return add_placeholders(make_closed_set_net(config, 5, size_for(backbone), seed), 2, seed)
 
 
@@ -109,7 +109,7 @@ def test_a_copy_of_a_network_has_weights_of_its_own_on_both_sides_of_the_cut(spl
 
 
 def test_wide_resnet28_10_is_as_released():
-    net = make_closed_set_net(NetworkConfig("wide_resnet28_10", dropout=0.3), 6, 32, seed=0).backbone
+    net = make_closed_set_net(NetworkConfig(backbone="wide_resnet28_10", dropout=0.3), 6, 32, seed=0).backbone
     convolutions = [module for module in net.modules() if isinstance(module, nn.Conv2d)]
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
     assert len([module for module in convolutions if module.kernel_size == (3, 3)]) == 25
@@ -138,7 +138,7 @@ def test_resnet18_for_small_images_keeps_their_size_until_the_second_stage():
 @pytest.mark.parametrize("backbone", ["resnet18_224", "resnet34_224", "resnet50_224"])
 def test_a_network_for_large_images_refuses_small_ones_and_says_what_to_do(backbone):
     with pytest.raises(ConfigError, match=r"image_size 63 is too small .*data.image_size to 224.* 64, or .* resnet18"):
-        make_closed_set_net(NetworkConfig(backbone), 5, 63, seed=0)
+        make_closed_set_net(NetworkConfig(backbone=backbone), 5, 63, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -154,12 +154,12 @@ def test_a_network_for_large_images_refuses_small_ones_and_says_what_to_do(backb
 def test_a_field_that_a_backbone_has_no_use_for_is_refused(backbone, field):
     (name,) = field
     with pytest.raises(ConfigError, match=rf"network.{name} is .* {backbone} has no use for it; leave it at"):
-        make_closed_set_net(NetworkConfig(backbone, **field), 5, 64, seed=0)
+        make_closed_set_net(NetworkConfig(backbone=backbone, **field), 5, 64, seed=0)
 
 
 def test_the_average_pooled_embedding_is_the_mean_over_the_flat_one():
-    pooled = make_closed_set_net(NetworkConfig("classifier32"), 5, 32, seed=3).backbone.eval()
-    flat = make_closed_set_net(NetworkConfig("classifier32_flat"), 5, 32, seed=3).backbone.eval()
+    pooled = make_closed_set_net(NetworkConfig(backbone="classifier32"), 5, 32, seed=3).backbone.eval()
+    flat = make_closed_set_net(NetworkConfig(backbone="classifier32_flat"), 5, 32, seed=3).backbone.eval()
     flat.load_state_dict(pooled.state_dict())
     means = flat(images()).view(3, 128, 16).mean(2)
     torch.testing.assert_close(pooled(images()), means, rtol=1e-4, atol=1e-5)
@@ -169,8 +169,8 @@ def test_the_average_pooled_embedding_is_the_mean_over_the_flat_one():
 
 
 def test_the_2d_embedding_is_a_linear_layer_on_the_pooled_one():
-    plane = make_closed_set_net(NetworkConfig("classifier32_2d"), 5, 32, seed=3).backbone.eval()
-    pooled = make_closed_set_net(NetworkConfig("classifier32"), 5, 32, seed=3).backbone.eval()
+    plane = make_closed_set_net(NetworkConfig(backbone="classifier32_2d"), 5, 32, seed=3).backbone.eval()
+    pooled = make_closed_set_net(NetworkConfig(backbone="classifier32"), 5, 32, seed=3).backbone.eval()
     pooled.load_state_dict({name: value for name, value in plane.state_dict().items() if "plane" not in name})
     torch.testing.assert_close(plane(images()), plane.stages.head.plane(pooled(images())))
 
@@ -220,4 +220,4 @@ def test_placeholders_leave_the_closed_set_logits_as_they_are():
 
 def test_a_mistyped_backbone_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match=r"did you mean 'classifier32'\?"):
-        make_closed_set_net(NetworkConfig("classifer32"), 5, 32, seed=0)
+        make_closed_set_net(NetworkConfig(backbone="classifer32"), 5, 32, seed=0)

@@ -10,8 +10,9 @@ from diary import Diary, Strike
 from sweeps import Sweep, require
 from tracked import Tracked, read_tracked
 
+from proser_core.digests import sha256_of
 from proser_core.jobs.spec import PRETRAIN, TRIALS
-from proser_core.store.files import read_json, sha256_of
+from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST
 
 

@@ -44,7 +44,7 @@ def test_comments_docstrings_and_layout_leave_the_version(copy: Path) -> None:
     losses = copy / "proser_core/learning/losses.py"
     edit(losses, "First term of eq:dummyloss", "Another text")
     losses.write_text("\n\n# a comment\n" + losses.read_text().replace("import torch\n", "import torch  # why\n", 1))
-    edit(copy / "proser_core/config.py", '"""Peak learning rate', '"""The largest rate')
+    edit(copy / "proser_core/config/optimizer.py", '"""Peak learning rate', '"""The largest rate')
     assert version_in(copy) == code_version("proser_core.jobs.worker")
 
 
@@ -54,7 +54,7 @@ def test_comments_docstrings_and_layout_leave_the_version(copy: Path) -> None:
         ("proser_core/learning/losses.py", "-torch.inf", "0.0"),
         ("proser_core/rng.py", "2**63 - 1", "2**62 - 1"),
         ("proser_core/networks/classifier32.py", "nn.LeakyReLU(0.2", "nn.LeakyReLU(0.1"),
-        ("proser_core/config.py", "gamma: float = 0.1", "gamma: float = 0.2"),
+        ("proser_core/config/finetune.py", "gamma: float = 0.1", "gamma: float = 0.2"),
         ("proser_core/jobs/worker.py", "rank == 0", "rank == 1"),
     ],
 )

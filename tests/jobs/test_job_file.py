@@ -27,7 +27,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "unknown field": ({"finetune": []}, "did you mean 'finetunes'"),
     "recipe that is none": ({"recipe": 5}, "recipe is 5"),
     "block that is none": ({"recipe": {"data": 5}}, "recipe.data is 5"),
-    "unknown field of the recipe": (recipe_with("finetune", gama=1.0), "no field 'gama'"),
+    "unknown field of the recipe": (
+        recipe_with("finetune", gama=1.0),
+        "no field of recipe.finetune is called 'gama'; did you mean 'gamma'",
+    ),
     "value out of range": (recipe_with("finetune", beta=-1.0), "finetune.beta is -1.0"),
     "value of another kind": (recipe_with("pretrain", epochs="ten"), "recipe.pretrain.epochs is 'ten'; need a whole"),
     "fraction of an epoch": (recipe_with("pretrain", epochs=1.5), "recipe.pretrain.epochs is 1.5; need a whole"),
@@ -45,15 +48,18 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"recipe": {"data": {"image_size": 64}, "network": {"backbone": "resnet18_224", "weights_file": "no.pth"}}},
         "there is no checkpoint",
     ),
-    "a number beyond all numbers": ({"finetunes": [{"beta": 10**400}]}, "finetunes[0].beta is too large"),
+    "a number beyond all numbers": ({"finetunes": [{"beta": 10**400}]}, "finetunes[0]: finetune.beta is too large"),
     "a fine-tune's batch of more than all images": ({"finetunes": [{}, {"batch_size": 4000}]}, "batch_size 4000"),
     "unknown data set": (recipe_with("data", name="digit"), "did you mean 'digits'"),
     "settings that are no list": (recipe_with("data", unknown_settings=3), "data.unknown_settings is 3; need a list"),
     "several workers": (recipe_with("cluster", pretrain_workers=2), "cluster.pretrain_workers is 2; one process"),
     "a batch of more than all images": (recipe_with("finetune", batch_size=4000), "more than the"),
     "fine-tunes that are no list": ({"finetunes": {"beta": 1}}, "need a list"),
-    "a fine-tune that is none": ({"finetunes": [3]}, "finetunes[0] is 3"),
-    "unknown field of a fine-tune": ({"finetunes": [{}, {"gama": 1}]}, "finetunes[1]: FinetuneConfig has no field"),
+    "a fine-tune that is none": ({"finetunes": [3]}, "finetunes[0]: finetune is 3"),
+    "unknown field of a fine-tune": (
+        {"finetunes": [{}, {"gama": 1}]},
+        "finetunes[1]: no field of finetune is called 'gama'",
+    ),
     "wrong value of a fine-tune": ({"finetunes": [{"num_dummies": 0}]}, "finetunes[0]: finetune.num_dummies is 0"),
     "task and data set": ({"task": "a", "data_dir": "b"}, "both task and data_dir"),
     "task that is not there": ({"task": "nowhere"}, "has no manifest.json"),
@@ -63,7 +69,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "nowhere does not exist",
     ),
     "code that is none": ({"code": {"train": 3}}, "code.train is 3"),
-    "code that is incomplete": ({"code": {"train": "x", "prepare": "y"}}, "incomplete"),
+    "code that is incomplete": ({"code": {"train": "x", "prepare": "y"}}, "code is incomplete: it lacks sources"),
 }
 
 

@@ -20,6 +20,7 @@ from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, 
 from proser_core.baselines import METHODS
 from proser_core.baselines.method import always
 from proser_core.config import Recipe, from_json
+from proser_core.digests import sha256_of
 from proser_core.errors import CalibrationError, ConfigError
 from proser_core.job import main, table
 from proser_core.jobs import runner, spec
@@ -28,7 +29,7 @@ from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.trials import plan_trials
 from proser_core.jobs.worker import run_job
 from proser_core.processor import hardware
-from proser_core.store.files import read_json, sha256_of
+from proser_core.store.files import read_json
 from proser_core.store.lock import alone_in
 from proser_core.store.store import Artefact, Store, find
 

@@ -15,10 +15,10 @@ from storages import BUCKET, ENVIRONMENT, Machines, s3_server
 import pipelines.cluster.cluster
 import tune_spaces
 from proser_core.config import to_json
+from proser_core.digests import sha256_of
 from proser_core.jobs import spec
 from proser_core.jobs.preparing import prepare
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.store.files import sha256_of
 from proser_core.store.store import Artefact, seal
 
 # A space with one point that cannot stay finite beside the one of the paper.

@@ -16,6 +16,7 @@ from pipelines.tracking.registry import Registered, register, run_of_its_own
 from pipelines.tracking.server import connect, experiment_id
 from proser_core.config import to_json
 from proser_core.data.tasks import OpenSetTask
+from proser_core.digests import sha256_of
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import evaluate
@@ -23,7 +24,6 @@ from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
 from proser_core.recognition.scoring import PlaceholderScore
 from proser_core.recognition.validation_scores import ValidationScores
-from proser_core.store.files import sha256_of
 from proser_core.store.store import Artefact
 
 SCORE = PlaceholderScore(0.0)

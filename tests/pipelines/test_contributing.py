@@ -52,7 +52,7 @@ def test_the_example_of_a_backbone_makes_a_network(monkeypatch: pytest.MonkeyPat
     example("def tiny", BACKBONES=nets.BACKBONES, NetworkConfig=NetworkConfig, ConvBlock=ConvBlock, **names)
     images = torch.randn(2, 3, 16, 16)
     for split in ("early", "middle", "late"):
-        net = nets.make_closed_set_net(NetworkConfig("tiny", split=split), 3, 16, seed=0).eval()
+        net = nets.make_closed_set_net(NetworkConfig(backbone="tiny", split=split), 3, 16, seed=0).eval()
         assert net(images).shape == (2, 3)
         assert net.backbone(images).shape == (2, net.backbone.embedding_size)
         assert torch.equal(net.backbone.post(net.backbone.pre(images)), net.backbone(images))

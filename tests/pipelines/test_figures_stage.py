@@ -73,7 +73,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     recipe = replace(
         tiny,
         space="mixup_place",
-        network=NetworkConfig("classifier32_2d"),
+        network=NetworkConfig(backbone="classifier32_2d"),
         data=replace(tiny.data, unknown_settings=(1, 2)),
         pretrain=replace(tiny.pretrain, epochs=1),
         finetune=replace(tiny.finetune, epochs=1),
@@ -156,7 +156,7 @@ def test_a_fine_tune_that_failed_is_named(stored: Stored, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"network": NetworkConfig("classifier32")}, "128 dimensions; a plane is drawn of classifier32_2d"),
+        ({"network": NetworkConfig(backbone="classifier32")}, "128 dimensions; a plane is drawn of classifier32_2d"),
         ({"space": ""}, r"space is '', in which no fine-tune has vanilla mixup .* the space mixup_place has"),
     ],
 )

@@ -9,8 +9,8 @@ from storages import Machines, artefact
 
 from pipelines.storage.objects import Objects, checked
 from pipelines.storage.transfer import pull, push
+from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError
-from proser_core.store.files import sha256_of
 from proser_core.store.store import MANIFEST, Built, find, seal
 
 

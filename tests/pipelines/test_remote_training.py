@@ -16,9 +16,9 @@ from pipelines.cluster.early_stopping import read_scores
 from pipelines.cluster.train_worker import run_searched_trial, run_single_trial
 from pipelines.storage.mirror import Mirror
 from proser_core.config import Recipe, to_json
+from proser_core.digests import sha256_of
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
-from proser_core.store.files import sha256_of
 from proser_core.store.lock import LOCK
 from proser_core.store.store import Artefact, find
 

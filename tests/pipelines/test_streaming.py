@@ -20,11 +20,11 @@ from proser_core.config import Recipe, to_json
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import OpenSetTask
+from proser_core.digests import sha256_of
 from proser_core.errors import DataError
 from proser_core.jobs import spec
 from proser_core.jobs.preparing import prepare, prepare_inputs, prepare_task
 from proser_core.jobs.worker import run_job
-from proser_core.store.files import sha256_of
 from proser_core.store.store import Artefact, Store, seal
 
 SIZE = 8

@@ -15,7 +15,7 @@ from tracking_servers import tracking_server
 
 from pipelines.tracking.runs import ParentRun
 from proser_core.config import Recipe
-from proser_core.store.files import sha256_of
+from proser_core.digests import sha256_of
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,9 @@ from mlflow.entities import Run
 from pipeline_runs import Outcome, RunFolder, tiny_recipe
 
 from proser_core.data.readers import digits
+from proser_core.digests import sha256_of
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.store.files import read_json, sha256_of
+from proser_core.store.files import read_json
 
 POINTS = 25
 SETTINGS = (1, 2, 3)

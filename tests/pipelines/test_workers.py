@@ -15,13 +15,13 @@ from safetensors.torch import load_file
 
 from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
+from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, StorageError, TrainingError
 from proser_core.jobs import spec, worker
 from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import PARTS, TRAIN, compute_logits, load_logits
-from proser_core.store.files import sha256_of
 from proser_core.store.store import Artefact, find
 
 Make = Callable[..., spec.Job]

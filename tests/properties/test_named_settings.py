@@ -80,13 +80,13 @@ def test_metrics_of_an_outlier_set_are_scikit_learns_on_known_images_and_its_own
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"unknown_settings": (1,)}, r"data\.unknown_settings is \(1,\); it must be empty where data\.outliers"),
-        ({"unknown": "cifar10"}, r"data\.unknown is 'cifar10'; it must be empty where data\.outliers"),
-        ({"split_family": "neal"}, r"data\.split_family is 'neal'; it must be empty where data\.outliers"),
+        ({"unknown_settings": (1,)}, r"data\.unknown_settings is \(1,\); it must be empty if data\.outliers"),
+        ({"unknown": "cifar10"}, r"data\.unknown is 'cifar10'; it must be empty if data\.outliers"),
+        ({"split_family": "neal"}, r"data\.split_family is 'neal'; it must be empty if data\.outliers"),
         ({"outliers": ("noise", "noise")}, r"data\.outliers is .*different outlier sets"),
         ({"num_known": 0, "development": "none"}, r"data\.num_known is 0; .* 0 asks for a proxy"),
         ({"development": "omniglot"}, r"data\.development is 'omniglot'.*test unknowns would choose"),
-        ({"streaming": True}, r"data\.outliers is .*empty where data\.streaming is on"),
+        ({"streaming": True}, r"data\.outliers is .*empty if data\.streaming is on"),
     ],
 )
 def test_what_does_not_go_with_outlier_sets_is_refused(changes: dict[str, Any], message: str) -> None:

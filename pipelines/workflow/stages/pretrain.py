@@ -11,6 +11,7 @@ from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.finetune import SILENCE, Shortage
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
+from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.trials import WORKER, pretrain_job
@@ -18,7 +19,6 @@ from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
 from proser_core.store.code_version import code_version
-from proser_core.store.files import sha256_of
 from proser_core.store.store import Artefact, Store, find
 
 

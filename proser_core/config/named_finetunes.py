@@ -17,37 +17,37 @@ STATED = ("objective", "start", "batch_size", "optimizer", "lr", "schedule", *PL
 """Fields that a named fine-tune sets, whatever the recipe's own says."""
 
 
-def paper(own: FinetuneConfig) -> FinetuneConfig:
+def paper(base: FinetuneConfig) -> FinetuneConfig:
     """PROSER as the paper has it (supplement, sec. Implementation Details)."""
-    return _like(FinetuneConfig(), own)
+    return _like(FinetuneConfig(), base)
 
 
-def tuned(own: FinetuneConfig) -> FinetuneConfig:
+def tuned(base: FinetuneConfig) -> FinetuneConfig:
     """The fine-tune of PROSER that was found best here."""
-    return _like(OPEN_SET, own)
+    return _like(OPEN_SET, base)
 
 
-def from_the_first_epoch(own: FinetuneConfig, pretrain: PretrainConfig) -> FinetuneConfig:
+def from_the_first_epoch(base: FinetuneConfig, pretrain: PretrainConfig) -> FinetuneConfig:
     """Placeholders from the first epoch on, in the place of a fine-tune: its losses on the schedule of a pretraining,
     which a fresh network goes through once."""
     schedule = {field.name: getattr(pretrain, field.name) for field in fields(OptimizerConfig)}
-    return replace(own, start="scratch", **schedule)
+    return replace(base, start="scratch", **schedule)
 
 
-def mixup_only(own: FinetuneConfig) -> FinetuneConfig:
+def mixup_only(base: FinetuneConfig) -> FinetuneConfig:
     """Data placeholders alone; gamma 10 stands for the paper's infinity (fig. Macro F1 against varying openness)."""
-    return replace(paper(own), beta=0.0, gamma=10.0, num_dummies=1)
+    return replace(paper(base), beta=0.0, gamma=10.0, num_dummies=1)
 
 
-def dummies_only(own: FinetuneConfig) -> FinetuneConfig:
+def dummies_only(base: FinetuneConfig) -> FinetuneConfig:
     """Classifier placeholders alone (fig. Macro F1 against varying openness)."""
-    return replace(paper(own), gamma=0.0)
+    return replace(paper(base), gamma=0.0)
 
 
-def released(own: FinetuneConfig) -> FinetuneConfig:
+def released(base: FinetuneConfig) -> FinetuneConfig:
     """The losses of the authors' released code, and their weights there, which are no options of it; C and alpha,
     which are, as in the paper."""
-    return replace(paper(own), loss_form="released", gamma=0.01)
+    return replace(paper(base), loss_form="released", gamma=0.01)
 
 
 def control(tuned: FinetuneConfig) -> FinetuneConfig:
@@ -56,5 +56,5 @@ def control(tuned: FinetuneConfig) -> FinetuneConfig:
     return replace(tuned, objective="cross_entropy", **{name: getattr(plain, name) for name in PLACEHOLDER_FIELDS})
 
 
-def _like(source: FinetuneConfig, own: FinetuneConfig) -> FinetuneConfig:
-    return replace(own, **{name: getattr(source, name) for name in STATED})
+def _like(source: FinetuneConfig, base: FinetuneConfig) -> FinetuneConfig:
+    return replace(base, **{name: getattr(source, name) for name in STATED})

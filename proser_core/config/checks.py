@@ -1,0 +1,28 @@
+"""What the blocks of a recipe check alike; each error says which field, what it got and what it needs."""
+
+import math
+from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from proser_core.errors import ConfigError
+from proser_core.naming import unknown_name
+
+
+class Block:
+    """Base of a recipe and its blocks. `prefix` is what the names of its fields begin with on the command line."""
+
+    prefix: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for name, kind in get_type_hints(type(self)).items():
+            if get_origin(kind) is Literal and getattr(self, name) not in get_args(kind):
+                raise ConfigError(unknown_name(f"choice for {self.prefix}{name}", getattr(self, name), get_args(kind)))
+
+    def require(self, name: str, condition: bool, need: str) -> None:
+        """Raises ConfigError for the value of field `name` where the condition does not hold."""
+        if not condition:
+            raise ConfigError(f"{self.prefix}{name} is {getattr(self, name)!r}; it must be {need}")
+
+
+def is_number(value: float, low: float, *, above: bool = False) -> bool:
+    """Whether a value is finite and at least `low`, or above it."""
+    return math.isfinite(value) and (value > low if above else value >= low)

@@ -1,0 +1,39 @@
+"""Workers and their resources."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from proser_core.config.checks import Block, is_number
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterConfig(Block):
+    """Workers and their resources, under Ray or in one process without it. Worker counts, threads, and the
+    choice of CPU or GPU change a result; the other fields, which only Ray reads, do not."""
+
+    prefix: ClassVar[str] = "cluster."
+
+    num_workers: int = 1
+    """DDP workers per fine-tune. One worker is a reused Tune actor; several run as a TorchTrainer."""
+    pretrain_workers: int = 1
+    """DDP workers of the pretraining; each gets its part of every batch."""
+    cpus_per_worker: int = 1
+    """CPU cores, and compute threads, per worker."""
+    gpus_per_worker: float = 0.0
+    """GPUs per worker; a fraction puts several one-worker fine-tunes on one GPU."""
+    max_concurrent: int = 0
+    """Most fine-tunes at a time; 0 is as many as the resources allow."""
+    address: str = ""
+    """Address of a running Ray cluster, or `auto`; empty starts Ray on this machine."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("num_workers", "pretrain_workers", "cpus_per_worker"):
+            self.require(name, getattr(self, name) >= 1, "at least 1")
+        self.require("gpus_per_worker", is_number(self.gpus_per_worker, 0), "at least 0")
+        self.require("max_concurrent", self.max_concurrent >= 0, "0 or more")
+
+    @property
+    def uses_gpu(self) -> bool:
+        """Whether workers train on GPUs."""
+        return self.gpus_per_worker > 0

@@ -1,0 +1,115 @@
+"""Images and classes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from proser_core.config.checks import Block
+
+HELD_OUT = "held-out-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig(Block):
+    """Which images, which classes are known, and what is held out."""
+
+    prefix: ClassVar[str] = "data."
+
+    name: str = "cifar100"
+    """Data set with the known and the unknown test classes (see `proser list`)."""
+    image_size: int = 32
+    """Height and width in pixels to which every image is resized. Source: Neal et al. 2018."""
+    num_known: int = 15
+    """Number of known classes K. 0 makes all classes known: a proxy holds some out and chooses hyperparameters, then a
+    network is trained on all. Source: sec. Ablation, CIFAR100 with 15 known classes."""
+    unknown: str = ""
+    """Data set with the unknown test classes, such as cifar100 for CIFAR+10; empty is the same data set."""
+    unknown_settings: tuple[int, ...] = (15, 30, 45, 60, 85)
+    """Numbers of unknown test classes, nested: one model is scored in each setting. May be empty."""
+    outliers: tuple[str, ...] = ()
+    """Outlier sets (see `proser list`), each a test setting of its own with as many images as there are known
+    test images. `unknown_settings` must then be empty. Source: sec. Open-Set Recognition, MNIST and CIFAR10."""
+    development: str = "cifar10"
+    """Unknowns that choose hyperparameters: another data set, `held-out-N` for N further classes of the same
+    one, or `none`. They are disjoint from all test unknowns. Source: method notes."""
+    split_family: str = ""
+    """Family of published class lists. Its trial `split_index` has the known classes; unknown are all others, or
+    its own classes of `unknown`. Empty permutes the class ids. Source: proser_core/data/splits/families.py."""
+    split_index: int = 0
+    """Class split: the seed of the permutation of the class ids, or the trial of a family. Source: method notes."""
+    val_fraction: float = 0.1
+    """Share of each known class's training images that is held out for calibration and selection, at least one
+    image per class. Source: method notes."""
+    flip: bool = True
+    """Augment with horizontal flips (not for digits). Source: habit of the field."""
+    padding: int = 4
+    """Zero padding in pixels for random crops. Source: habit of the field."""
+    streaming: bool = False
+    """Decode images during training instead of before, for sets larger than memory. Reads Parquet files and
+    image folders, with the same result. All machines must see an image folder at the same path."""
+    download: bool = False
+    """Let torchvision download the data set if `--data-dir` does not hold it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require("image_size", self.image_size >= 8, "at least 8 pixels")
+        self.require("num_known", self.num_known == 0 or self.num_known >= 2, "2 or more, or 0 for all")
+        increasing = list(self.unknown_settings) == sorted({n for n in self.unknown_settings if n >= 1})
+        self.require("unknown_settings", increasing, "increasing positive numbers of classes, such as 15 30 45")
+        self.require("split_index", self.split_index >= 0, "0 or more")
+        self.require("val_fraction", 0 < self.val_fraction < 1, "between 0 and 1")
+        self.require("padding", 0 <= self.padding < self.image_size, "0 or more, below the image size")
+        self.require("unknown", self.unknown != self.name, "another data set, or empty for the same")
+        if self.outliers:
+            self._check_outliers()
+        if self.knows_all:
+            self._check_all_known()
+        self._check_development()
+        self._check_streaming()
+
+    def _check_outliers(self) -> None:
+        """An outlier set is all that is unknown in its setting."""
+        self.require("outliers", len(set(self.outliers)) == len(self.outliers), "different outlier sets")
+        for name in ("unknown_settings", "unknown", "split_family"):
+            self.require(name, not getattr(self, name), "empty if data.outliers are the unknown test images")
+        count = f"the number of known classes of {self.name} if data.outliers are given; 0 asks for a proxy"
+        self.require("num_known", not self.knows_all, count)
+
+    def _check_all_known(self) -> None:
+        for name in ("unknown_settings", "unknown", "split_family"):  # the proxy draws its unknowns from the data set
+            self.require(name, not getattr(self, name), "empty if data.num_known is 0, all classes")
+        choice = "none if data.num_known is 0, all classes: a proxy holds some out to choose by"
+        self.require("development", not self.has_development, choice)
+
+    def _check_development(self) -> None:
+        if self.development.startswith(HELD_OUT):
+            count = self.development.removeprefix(HELD_OUT)
+            self.require("development", count.isdecimal() and int(count) >= 1, "like held-out-2")
+        tested = (self.name, self.unknown, *self.outliers)
+        others = "a data set that is not tested on, held-out-N for N further classes of data.name, or none"
+        self.require("development", self.development not in tested, f"{others}; otherwise test unknowns would choose")
+
+    def _check_streaming(self) -> None:
+        for name in ("unknown", "outliers"):
+            one = "empty if data.streaming is on: only images of one data set are streamed"
+            self.require(name, not (self.streaming and getattr(self, name)), one)
+
+    @property
+    def settings(self) -> tuple[int | str, ...]:
+        """The test settings: numbers of unknown classes, or names of outlier sets."""
+        return self.outliers or self.unknown_settings
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether every class is to be known."""
+        return self.num_known == 0
+
+    @property
+    def has_development(self) -> bool:
+        """Whether there are unknowns to choose hyperparameters by."""
+        return self.development != "none"
+
+    @property
+    def num_development(self) -> int:
+        """Classes of the data set itself that are kept for development; 0 if another data set is used."""
+        held_out = self.development.startswith(HELD_OUT)
+        return int(self.development.removeprefix(HELD_OUT)) if held_out else 0

@@ -1,0 +1,68 @@
+"""Training with placeholders."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from proser_core.config.checks import is_number
+from proser_core.config.optimizer import OptimizerConfig, Schedule
+
+Objective = Literal["proser", "cross_entropy"]
+Start = Literal["pretrained", "scratch"]
+BatchUse = Literal["half", "all"]
+MixupPlace = Literal["manifold", "vanilla"]
+BatchNormSharing = Literal["shared", "separate"]
+LossForm = Literal["paper", "released"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneConfig(OptimizerConfig):
+    """Fine-tuning with placeholders; the defaults are the paper's."""
+
+    prefix: ClassVar[str] = "finetune."
+
+    epochs: int = 10
+    """Passes over the training images. Source: the authors' released code."""
+    batch_size: int = 128
+    """Images in one global batch. Source: supplement."""
+    lr: float = 0.001
+    """Learning rate. Source: supplement, sec. Implementation Details."""
+    schedule: Schedule = "constant"
+    """Learning-rate schedule. Source: the authors' released code."""
+    objective: Objective = "proser"
+    """proser, or cross_entropy for the control, which sees the same images in the same order."""
+    start: Start = "pretrained"
+    """pretrained begins from the closed-set network, as in the paper. scratch begins from a fresh network
+    and trains placeholders from the first epoch. Source: method notes."""
+    batch_use: BatchUse = "half"
+    """half feeds one half of each batch to l1 and the other to l2 (supplement). all feeds every
+    image to both. Source: method notes."""
+    beta: float = 1.0
+    """Weight of the placeholder term in l1 (eq:dummyloss). Source: supplement."""
+    gamma: float = 0.1
+    """Weight of the mixture loss l2 (eq:lmix). Source: supplement."""
+    num_dummies: int = 5
+    """Number of dummy classifiers C. Source: supplement."""
+    alpha: float = 2.0
+    """Parameter of Beta(alpha, alpha), from which the mixing ratio lambda is drawn. Source: supplement."""
+    mixup: MixupPlace = "manifold"
+    """manifold mixes hidden representations; vanilla mixes images (phi_pre is the identity)."""
+    mixture_batch_norm: BatchNormSharing = "shared"
+    """shared normalises mixtures and clean images together after the split point. separate normalises
+    mixtures alone and leaves the running statistics unchanged. Source: method notes."""
+    loss_form: LossForm = "paper"
+    """paper, or released: the first term of l1 and l2 see all C dummies (K+C logits), the target of l2 is
+    the first dummy, and pairs of one class are mixed too. Source: the authors' released code; method notes."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(
+            "optimizer",
+            self.optimizer == "sgd" or self.start == "scratch",
+            "sgd with finetune.start pretrained: muon gives each convolution a scale of its own choice",
+        )
+        even = f"even, because half of a batch feeds each loss; use {self.batch_size + 1}"
+        self.require("batch_size", self.batch_size % 2 == 0, even)
+        self.require("beta", is_number(self.beta, 0), "finite and at least 0")
+        self.require("gamma", is_number(self.gamma, 0), "finite and at least 0")
+        self.require("num_dummies", self.num_dummies >= 1, "at least 1")
+        self.require("alpha", is_number(self.alpha, 0, above=True), "finite and above 0")

@@ -1,0 +1,65 @@
+"""`Recipe`: all blocks together."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from proser_core.config.calibration import CalibrationConfig
+from proser_core.config.checks import Block
+from proser_core.config.cluster import ClusterConfig
+from proser_core.config.data import DataConfig
+from proser_core.config.finetune import FinetuneConfig
+from proser_core.config.network import NetworkConfig
+from proser_core.config.pretrain import PretrainConfig
+from proser_core.errors import ConfigError
+
+Precision = Literal["auto", "bf16", "fp32"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Block):
+    """Everything that decides a result; stored with every run."""
+
+    name: str = "custom"
+    """Name of the recipe from which these fields began."""
+    space: str = "trade_off"
+    """Search space of the sweep (see `proser list`); empty for the recipe's own point alone."""
+    seed: int = 0
+    """Seed of the validation draw, initial weights, batch order, augmentation and mixing."""
+    precision: Precision = "auto"
+    """Arithmetic of training: bf16 autocast or fp32. auto is bf16 on GPUs and on CPUs that have it.
+    Scores and calibration are always fp32."""
+    model_name: str = "proser"
+    """Name of the registered model."""
+    data: DataConfig = field(default_factory=DataConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    pretrain: PretrainConfig = field(default_factory=PretrainConfig)
+    finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
+    calibration: CalibrationConfig = field(default_factory=CalibrationConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require("seed", self.seed >= 0, "0 or more")
+        is_name = re.fullmatch(r"[A-Za-z0-9._-]+", self.model_name) is not None
+        self.require("model_name", is_name, "letters, digits, '.', '_' and '-'")
+        can_choose = self.data.has_development or self.data.knows_all
+        nothing = "empty if data.development is none: nothing could choose among its points"
+        self.require("space", can_choose or not self.space, nothing)
+        self._check_division("finetune", self.finetune.batch_size, self.cluster.num_workers, halves=2)
+        self._check_division("pretrain", self.pretrain.batch_size, self.cluster.pretrain_workers, halves=1)
+
+    def _check_division(self, block: str, batch_size: int, workers: int, halves: int) -> None:
+        parts = halves * workers
+        if batch_size % parts == 0:
+            return
+        below, above = batch_size // parts * parts, -(-batch_size // parts) * parts
+        sizes = " or ".join(str(size) for size in (below, above) if size > 0)
+        counts = ", ".join(str(n) for n in range(1, workers) if batch_size % (halves * n) == 0)
+        field_name = "cluster.num_workers" if halves == 2 else "cluster.pretrain_workers"
+        shape = "two equal halves on each of " if halves == 2 else "equal parts for "
+        remedy = f", or set {field_name} to {counts}" if counts else ""
+        raise ConfigError(
+            f"{block}.batch_size {batch_size} cannot be cut into {shape}{workers} workers; "
+            f"use a multiple of {parts} ({sizes}){remedy}"
+        )
