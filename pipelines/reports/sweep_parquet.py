@@ -31,9 +31,10 @@ from typing import Any, get_type_hints
 import pyarrow as pa
 from pyarrow import parquet
 
-from pipelines.reports.sweep_table import NOT_FIELDS, Row, SweepTable
+from pipelines.reports.sweep_table import NOT_FIELDS, SweepTable
 from proser_core.config import FinetuneConfig
 from proser_core.data.splits.class_split import where
+from proser_core.jobs.selection import Row
 
 ABOUT = {
     "recipe": pa.string(),

@@ -11,7 +11,6 @@ from pipelines.reports.summary import TITLES, percent
 from pipelines.reports.sweep_figures.parts import gaps
 from pipelines.reports.sweep_published import Verdict, published_at, verdicts
 from pipelines.reports.sweep_table import (
-    CHOOSES,
     COMPARED,
     Point,
     Space,
@@ -26,6 +25,7 @@ from pipelines.reports.sweep_table import (
     unfinished,
 )
 from proser_core.data.splits.class_split import in_words, where
+from proser_core.jobs.spec import SELECTION_METRIC
 
 BEST = 5  # points of a space that the terminal shows
 LISTED = 30  # trials without a result that results.md lists
@@ -39,7 +39,7 @@ def sweep_tables(table: SweepTable) -> list[Table]:
 
 
 def _of_space(table: SweepTable, space: Space) -> Table:
-    best = space.ranked()[:BEST]
+    best = space.ranked[:BEST]
     drawn = _terminal(table, f"{space.title}: {len(best)} of {len(space.points)} points, best on development, %", best)
     drawn.caption = " ".join(gaps(table, space.points)) or None
     if best:
@@ -52,7 +52,7 @@ def _terminal(table: SweepTable, title: str, points: list[Point]) -> Table:
     drawn.add_column("", overflow="fold", min_width=18)
     several = len(table.splits) > 1
     ends = list(dict.fromkeys((table.settings[0], table.settings[-1])))
-    columns = {"dev F1": CHOOSES}
+    columns = {"dev F1": SELECTION_METRIC}
     columns |= {f"{short} {n}": f"{where(n)}/{name}" for n in ends for short, name in _SHORT.items()}
     for name in [*(["splits"] if several else []), *columns]:
         drawn.add_column(name, justify="right", no_wrap=True)
@@ -100,7 +100,7 @@ def _selected(table: SweepTable, space: Space) -> str:
         return "no point finished."
     smallest = where(table.settings[0])
     return (
-        f"selected {chosen.label}; development macro-F1 {spread(chosen, CHOOSES)}, "
+        f"selected {chosen.label}; development macro-F1 {spread(chosen, SELECTION_METRIC)}, "
         f"test at {in_words(table.settings[0])}: macro-F1 {spread(chosen, f'{smallest}/macro_f1')}, "
         f"AUC {spread(chosen, f'{smallest}/auroc')}."
     )
@@ -110,13 +110,13 @@ def _against(table: SweepTable, space: Space) -> list[str]:
     """Whether any point is above the controls on the metric that chooses, by means over common splits."""
     lines = []
     for control in controls_of(table):
-        apart = [(point, each) for point in space.ranked() if (each := difference(point, control, CHOOSES))]
+        apart = [(point, each) for point in space.ranked if (each := difference(point, control, SELECTION_METRIC))]
         if control.label not in COMPARED or not apart or space.selected is None:
             continue
         above = sum(mean(each) > 0 for _, each in apart)
         best, nearest = max(apart, key=lambda both: mean(both[1]))
         if above:
-            own = difference(space.selected, control, CHOOSES)
+            own = difference(space.selected, control, SELECTION_METRIC)
             lines.append(
                 f"Above {control.label} on development macro-F1: {above} of {len(apart)} points; the selected one "
                 f"differs by {_points(own)}."
@@ -187,7 +187,7 @@ def _points_table(table: SweepTable, space: Space | None, points: list[Point]) -
             f"{spread(point, f'{place}/auroc')} / {spread(point, f'{place}/macro_f1')}" for place in places.values()
         ]
         if point.fate:
-            reached = point.last(CHOOSES)
+            reached = point.last(SELECTION_METRIC)
             at = "" if math.isnan(reached) else f" at macro-F1 {percent(reached)}"
             cells = [point.fate + at, *["" for _ in cells[1:]]]
         beside = printed.get(point.label, ("", "")) if printed else ()

@@ -3,26 +3,23 @@
 Everything that people see of a sweep (figures, tables, `trials.parquet`) is made from a `SweepTable`.
 """
 
-import functools
-import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pipelines.reports.figures import AXES
-from proser_core.config import from_json, to_json
+from proser_core.config import FinetuneConfig, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit, Setting
-from proser_core.jobs.spec import CONTROL
+from proser_core.jobs.selection import Row, by_point, finetune_of, ranked
+from proser_core.jobs.spec import CONTROL, SELECTION_METRIC
 from proser_core.store.files import read_json, write_json
 from tune_spaces import Fields, Told, told
 
-Row = dict[str, Any]
 TABLE = "sweep_table.json"
-CHOOSES = "dev/macro_f1"  # the metric that selects a point
 NOT_FIELDS = {"split_index", "seed", "objective", "C"}  # C is num_dummies, as the paper writes it
 SHORT = {"num_dummies": "C"}
 LISTED = 15  # more points without a grid or names, such as those of a search, are put in order, best first
@@ -39,6 +36,8 @@ class SweepTable:
     splits: dict[int, ClassSplit]  # by split_index
     rows: list[Row]  # one a trial: key, name, objective, split_index, spaces, params, status, reason, metrics
     controls: list[Row]  # split_index, name, metrics
+    own: FinetuneConfig
+    """The recipe's own point, to which a tie goes."""
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -63,14 +62,15 @@ class SweepTable:
 def write_table(table: SweepTable, folder: Path) -> None:
     """Write the table as JSON, to be read again by `read_table`."""
     splits = {str(index): to_json(split) for index, split in table.splits.items()}
-    write_json(folder / TABLE, {**vars(table), "splits": splits})
+    write_json(folder / TABLE, {**vars(table), "splits": splits, "own": to_json(table.own)})
 
 
 def read_table(folder: Path) -> SweepTable:
     """The table in a report's folder."""
     values = read_json(folder / TABLE)
     splits = {int(index): from_json(ClassSplit, split) for index, split in values["splits"].items()}
-    return SweepTable(**{**values, "spaces": tuple(values["spaces"]), "splits": splits})
+    own = from_json(FinetuneConfig, values.get("own", {}))  # a file of version 0.1 has none
+    return SweepTable(**{**values, "spaces": tuple(values["spaces"]), "splits": splits, "own": own})
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Point:
     @property
     def num_finished(self) -> int:
         """Number of splits on which the trial finished."""
-        return len(self.values(CHOOSES))
+        return len(self.values(SELECTION_METRIC))
 
     @property
     def fate(self) -> str:
@@ -125,25 +125,18 @@ class Space:
     points: list[Point]
     varied: list[str]
     told: Told
+    ranked: list[Point]
+    """Those that have finished, best first; those that lack a split after those that do not."""
 
     @property
     def title(self) -> str:
         """The space's name; of a file of the user's own, that without folder and ending."""
         return Path(self.name).stem if self.name.endswith(".py") else self.name
 
-    @functools.cached_property
+    @property
     def selected(self) -> Point | None:
-        """The point with the best mean of development macro-F1; test metrics play no part.
-
-        Only points that finished on as many splits as any did can be chosen, because splits differ in
-        difficulty. A tie goes to the first point of the space.
-        """
-        return next(iter(self.ranked()), None)
-
-    def ranked(self) -> list[Point]:
-        """Finished points, best first; those that lack a split after those that do not."""
-        finished = [point for point in self.points if point.num_finished]
-        return sorted(finished, key=lambda point: (-point.num_finished, -point.mean(CHOOSES)))
+        """The point that `proser_core.jobs.selection` selects; None where none has finished."""
+        return next(iter(self.ranked), None)
 
     def find(self, fields: Fields) -> Point | None:
         """The point with these fields, if the space has it."""
@@ -168,7 +161,10 @@ def controls_of(table: SweepTable) -> list[Point]:
 def own_points(table: SweepTable) -> list[Point]:
     """The recipe's own point, where no space has it."""
     rows = [row for row in table.rows if row["objective"] == "proser" and not row["spaces"]]
-    return [Point(f"recipe's own point: {first['name']}", first["params"], by) for first, by in _grouped(rows)]
+    return [
+        Point(f"recipe's own point: {group[0]['name']}", group[0]["params"], _by_split(group))
+        for group in by_point(rows).values()
+    ]
 
 
 def unfinished(table: SweepTable) -> list[Row]:
@@ -205,25 +201,25 @@ def number(value: Any) -> str:
 
 
 def _space(table: SweepTable, name: str) -> Space:
-    groups = _grouped(row for row in table.rows if name in row["spaces"] and row["objective"] == "proser")
-    varied = _varied([row["params"] for row, _ in groups])
-    about = told(name)
-    usual = _usual([row["params"] for row, _ in groups], varied)
-    points = [Point(_label(row, varied, usual, about), row["params"], by_split) for row, by_split in groups]
-    space = Space(name, sorted(points, key=lambda point: _order(point, varied, about)), varied, about)
-    if len(varied) <= 2 or about.points or len(points) <= LISTED:
-        return space
-    lost = sorted((point for point in points if point.fate), key=lambda point: -np.nan_to_num(point.last(CHOOSES)))
-    return replace(space, points=[*space.ranked(), *lost])
+    rows = [row for row in table.rows if name in row["spaces"] and row["objective"] == "proser"]
+    groups = by_point(rows)
+    params = [group[0]["params"] for group in groups.values()]
+    about, varied = told(name), _varied(params)
+    usual = _usual(params, varied)
+    points = {
+        finetune: Point(_label(group[0], varied, usual, about), group[0]["params"], _by_split(group))
+        for finetune, group in groups.items()
+    }
+    best = [points[finetune_of(group[0])] for group in ranked(rows, table.own)]
+    listed = sorted(points.values(), key=lambda point: _order(point, varied, about))
+    if len(varied) > 2 and not about.points and len(points) > LISTED:
+        lost = sorted((point for point in listed if point.fate), key=lambda p: -np.nan_to_num(p.last(SELECTION_METRIC)))
+        listed = [*best, *lost]
+    return Space(name, listed, varied, about, best)
 
 
-def _grouped(rows: Iterable[Row]) -> list[tuple[Row, dict[int, Row]]]:
-    """Rows of one point together, by split; points in the order of their first row."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        fields = {name: _plain(value) for name, value in row["params"].items() if name not in NOT_FIELDS}
-        groups.setdefault(json.dumps(fields, sort_keys=True), []).append(row)
-    return [(group[0], {row["split_index"]: row for row in group}) for group in groups.values()]
+def _by_split(rows: Iterable[Row]) -> dict[int, Row]:
+    return {row["split_index"]: row for row in rows}
 
 
 def _varied(params: list[dict[str, Any]]) -> list[str]:

@@ -5,17 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.reports.sweep_table import CHOOSES, TABLE, SweepTable, read_table
+from pipelines.reports.sweep_table import TABLE, SweepTable, read_table
 from pipelines.tracking.registry import Registered, register, run_of_its_own
 from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run
 from pipelines.workflow.stages.evaluate import save_classifier
 from pipelines.workflow.stages.sweep_report import RECIPE
 from proser_core.baselines.tables import margins_of
-from proser_core.config import Recipe, from_json
+from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs import spec
+from proser_core.jobs.selection import select
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.open_set_classifier import CARD
@@ -35,7 +36,7 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
     with tempfile.TemporaryDirectory() as place:
         report = fetch_report(client, run, (TABLE, RECIPE), Path(place))
         table, recipe = read_table(report), from_json(Recipe, read_json(report / RECIPE))
-        row = best_row(table, split_index)
+        row = best_row(table, recipe.finetune, split_index)
         recipe = replace(recipe, data=replace(recipe.data, split_index=row["split_index"]))
         folder = _classifier(table, recipe, row, storage, Path(place))
         tags = {"proser.recipe": recipe.name, "proser.sweep": run.info.run_id, "proser.trial_key": row["key"]}
@@ -43,16 +44,15 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
         return register(client, made, model, folder, sha256_of(folder / CARD), tags)
 
 
-def best_row(table: SweepTable, split_index: int | None) -> dict[str, Any]:
-    """The trial with placeholders that is best on development data, on one class split; without one, the first."""
+def best_row(table: SweepTable, own: FinetuneConfig, split_index: int | None) -> dict[str, Any]:
+    """The trial that a run of the same points would select on one class split; without an index, on the first."""
     split = next(iter(table.splits)) if split_index is None else split_index
     if split not in table.splits:
         raise ConfigError(f"--split-index got {split}; the sweep has {', '.join(map(str, table.splits))}")
-    rows = [row for row in table.rows if row["split_index"] == split and row["objective"] == "proser"]
-    finished = [row for row in rows if row["status"] == "finished"]
-    if not finished:
+    row = select((row for row in table.rows if row["split_index"] == split), own)
+    if row is None:
         raise TrackingError(f"no trial of the sweep has finished on class split {split}; give the sweep again")
-    return max(finished, key=lambda row: row["metrics"][CHOOSES])
+    return row
 
 
 def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage: Path, place: Path) -> Path:

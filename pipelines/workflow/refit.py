@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.workflow.run_stages import REPORTED, check_run, finish_run, open_run_of, run_stages
 from pipelines.workflow.session import Session, mark_run_failed, say_failures
-from pipelines.workflow.stages.evaluate import CLASSIFIER, finetune_of, read_evaluation
+from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe
@@ -18,6 +18,7 @@ from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.preparing import prepare_task
+from proser_core.jobs.selection import finetune_of
 from proser_core.jobs.spec import PROSER
 from proser_core.recognition.holdout import Proxy
 from proser_core.recognition.open_set_classifier import OpenSetClassifier

@@ -7,9 +7,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from pipelines.reports.sweep_figures.over_points import over_points
-from pipelines.reports.sweep_table import Row, SweepTable, spaces_of
+from pipelines.reports.sweep_table import SweepTable, spaces_of
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits.class_split import ClassSplit
+from proser_core.jobs.selection import Row
 from tune_spaces import expand
 
 SETTINGS = (15, 30)
@@ -70,7 +71,7 @@ def table(
         for name, level in CONTROLS.items()
     ]
     rows = [trial(point, index, value(point, index), space) for index in indices for point in listed]
-    return SweepTable(recipe, (space,), dict.fromkeys(indices, SPLIT), rows, controls)
+    return SweepTable(recipe, (space,), dict.fromkeys(indices, SPLIT), rows, controls, FinetuneConfig())
 
 
 def losing(

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,12 @@ def renamed(values: object) -> object:
 @pytest.fixture(scope="module")
 def made() -> SweepTable:
     numbered = trade_off(range(1))
-    return SweepTable("made", numbered.spaces, {0: NAMED}, renamed(numbered.rows), renamed(numbered.controls))  # type: ignore[arg-type]
+    return replace(
+        numbered,
+        splits={0: NAMED},
+        rows=renamed(numbered.rows),
+        controls=renamed(numbered.controls),  # type: ignore[arg-type]
+    )
 
 
 def evaluation(split: ClassSplit) -> dict[str, object]:

@@ -39,7 +39,9 @@ from pipelines.reports import sweep_parquet
 from pipelines.reports.sweep_published import published_at, verdicts
 from pipelines.reports.sweep_summary import markdown, overview, sweep_tables
 from pipelines.reports.sweep_table import mean, read_table, spaces_of, std, write_table
+from pipelines.workflow.best_of import best_row
 from pipelines.workflow.stages.sweep_report import figures_of, report
+from proser_core.jobs.selection import select
 from proser_core.recognition.metrics import SettingMetrics
 
 
@@ -61,10 +63,17 @@ def test_the_best_mean_on_development_is_selected_whatever_test_images_say(value
     assert selected.mean("dev/macro_f1") == pytest.approx(max(means))
 
 
-def test_a_tie_goes_to_the_first_point_of_the_space() -> None:
-    selected = spaces_of(table("num_dummies", reversed(COUNTS), range(2), lambda point, split: 0.5))[0].selected
+@pytest.mark.parametrize(
+    ("counts", "label"), [([1, 9, 5], "C 5"), ([9, 1], "C 9")], ids=["the recipe's own point", "the first"]
+)
+def test_a_run_a_report_and_a_promotion_select_the_same_of_points_that_are_level(counts: list[int], label: str) -> None:
+    made = table("num_dummies", [{"num_dummies": count} for count in counts], range(2), lambda point, split: 0.5)
+    of_run = select([row for row in made.rows if row["split_index"] == 1], made.own)
+    assert of_run == best_row(made, made.own, 1)
+    selected = spaces_of(made)[0].selected
     assert selected is not None
-    assert selected.label == "C 1"
+    assert selected.label == label
+    assert selected.rows[1] == of_run
 
 
 def test_a_point_that_lacks_a_split_is_not_selected() -> None:

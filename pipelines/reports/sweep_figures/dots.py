@@ -50,4 +50,4 @@ def shown(space: Space) -> list[Point]:
     if len(space.points) <= MOST:
         return space.points
     failed = [point for point in space.points if point.fate]
-    return [*space.ranked(), *failed][:MOST]
+    return [*space.ranked, *failed][:MOST]

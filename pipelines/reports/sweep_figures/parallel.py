@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 
 from pipelines.reports.sweep_figures.parts import SELECTED, caption, percents
 from pipelines.reports.sweep_figures.scales import Scale
-from pipelines.reports.sweep_table import CHOOSES, SHORT, Point, Space, SweepTable
+from pipelines.reports.sweep_table import SHORT, Point, Space, SweepTable
 from proser_core.data.splits.class_split import in_words, where
+from proser_core.jobs.spec import SELECTION_METRIC
 
 # the bright end of viridis is too pale for a line on white
 COLOURS = LinearSegmentedColormap.from_list("lines", matplotlib.colormaps["viridis"].reversed()(range(20, 256)))
@@ -26,7 +27,7 @@ def parallel_coordinates(table: SweepTable, space: Space) -> Figure:
     """
     smallest = table.settings[0]
     metrics = {
-        CHOOSES: "development\nmacro-F1, %",
+        SELECTION_METRIC: "development\nmacro-F1, %",
         f"{where(smallest)}/macro_f1": f"macro-F1, %,\n{in_words(smallest)}",
         f"{where(smallest)}/auroc": f"AUC, %,\n{in_words(smallest)}",
     }
@@ -38,13 +39,13 @@ def parallel_coordinates(table: SweepTable, space: Space) -> Figure:
     titles += metrics.values()
     figure = Figure(figsize=(min(1.6 + 1.5 * len(titles), 16), 4.4), layout="constrained")
     axes = figure.add_subplot()
-    chosen = [percents(point, CHOOSES)[0] for point in finished]
+    chosen = [percents(point, SELECTION_METRIC)[0] for point in finished]
     colours: Any = ScalarMappable(Normalize(min(chosen, default=0), max(chosen, default=1)), COLOURS)
     for point in sorted(space.points, key=lambda point: (not point.fate, _reached(point))):
         places = [0.5] * (not space.varied)  # of a space with one point
         places += [scale.place(point.params[name]) for name, scale in zip(space.varied, fields, strict=True)]
         if point.fate:
-            _lost(axes, places, 100 * point.last(CHOOSES), reached[0])
+            _lost(axes, places, 100 * point.last(SELECTION_METRIC), reached[0])
             continue
         places += [scale.place(percents(point, metric)[0]) for metric, scale in zip(metrics, reached, strict=True)]
         is_selected = point is space.selected
@@ -71,7 +72,7 @@ def _lost(axes: Axes, places: list[float], stopped_at: float, scale: Scale) -> N
 
 
 def _reached(point: Point) -> float:
-    value = percents(point, CHOOSES)[0]
+    value = percents(point, SELECTION_METRIC)[0]
     return -math.inf if math.isnan(value) else value
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from pipelines.tracking.model_card import MODEL_CARD, model_card
 from proser_core.baselines.tables import margins_of
-from proser_core.config import FinetuneConfig, Recipe, from_json, to_json
+from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
+from proser_core.jobs.selection import Row, finetune_of, select
 from proser_core.jobs.trials import placeholder_scores
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
@@ -22,7 +23,6 @@ from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact
 
 EVALUATION, CLASSIFIER = "evaluation.json", "classifier"
-Row = dict[str, Any]
 
 
 def evaluate_run(
@@ -37,6 +37,7 @@ def evaluate_run(
     """Write the evaluation of every method, and the selected trial as an `OpenSetClassifier`."""
     images = OpenSetTask.load(task.path)
     selected = select(trials, recipe.finetune)
+    assert selected is not None  # a sweep without any outcome has failed before
     rate = recipe.calibration.target_rate
     margin = PlaceholderMargin(recipe.calibration.dummy_weight)
     tables = _tables(trial_folders, images, pretrained, trials, selected, recipe.finetune, margin)
@@ -44,19 +45,6 @@ def evaluate_run(
     found = None if proxy is None else proxy.results
     write_json(folder / EVALUATION, {**_to_json(selected, reports), "proxy": found})
     save_classifier(recipe, images, trial_folders / selected["key"], selected, reports, folder, proxy)
-
-
-def select(trials: list[Row], default: FinetuneConfig) -> Row:
-    """The trial with the best macro-F1 on validation images and development unknowns.
-
-    A tie goes to the recipe's own point, and so does a run without such unknowns. Test metrics play no part.
-    """
-    finished = [row for row in trials if row["status"] == "finished" and row["objective"] == "proser"]
-    return max(finished, key=lambda row: (row["metrics"].get("dev/macro_f1", 0.0), _is_default(row, default)))
-
-
-def _is_default(row: Row, default: FinetuneConfig) -> bool:
-    return all(row["params"][name] == value for name, value in to_json(default).items())
 
 
 def _tables(
@@ -75,8 +63,7 @@ def _tables(
 
     chosen, base = of_trial(selected), load_logits(pretrained.path / spec.LOGITS)
     tables: dict[str, tuple[dict[str, LogitTable], Margin]] = {spec.PROSER: (chosen, own_margin)}
-    recipes_own = [row for row in trials if row["status"] == "finished" and _is_default(row, default)]
-    own = next((row for row in recipes_own if row["objective"] == "proser"), None)
+    own = next((row for row in trials if row["status"] == "finished" and finetune_of(row) == default), None)
     if own is not None and own["key"] != selected["key"]:
         tables[f"{spec.PROSER}, recipe's own point"] = (of_trial(own), own_margin)
     tables |= {name: (chosen, margin) for name, margin in placeholder_scores(own_margin).items()}
@@ -131,12 +118,6 @@ def save_classifier(
     others = {name: report.flat() for name, report in reports.items() if name != spec.PROSER}
     (folder / CLASSIFIER / MODEL_CARD).write_text(model_card(classifier, others, task.notes))
     return folder / CLASSIFIER
-
-
-def finetune_of(row: Row) -> FinetuneConfig:
-    """What a trial was fine-tuned with."""
-    names = FinetuneConfig.__dataclass_fields__
-    return from_json(FinetuneConfig, {name: value for name, value in row["params"].items() if name in names})
 
 
 def read_evaluation(evaluated: Artefact) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.reports.sweep_table import SweepTable
-from pipelines.workflow.stages.trial_rows import Row
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines.tables import margins_of
 from proser_core.data.tasks import OpenSetTask
+from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import CONTROL, LOGITS
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
@@ -22,6 +22,7 @@ def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[s
         splits={split_index: task.split for split_index, task in tasks.items()},
         rows=rows,
         controls=[control for split in splits for control in _controls(split, tasks[split.index], rows, trial_folders)],
+        own=splits[0].recipe.finetune,
     )
 
 

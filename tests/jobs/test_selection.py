@@ -4,16 +4,22 @@ from typing import Any
 
 import pytest
 
-from pipelines.workflow.stages.evaluate import select
 from proser_core.config import FinetuneConfig, to_json
+from proser_core.jobs.selection import Row, select
 
 DEFAULT = FinetuneConfig()
 
 
-def row(beta: float, gamma: float, dev: float, test: float, **others: Any) -> dict[str, Any]:
+def selected(rows: list[Row]) -> Row:
+    found = select(rows, DEFAULT)
+    assert found is not None
+    return found
+
+
+def row(beta: float, gamma: float, dev: float, test: float, **others: Any) -> Row:
     metrics = {"dev/macro_f1": dev, "dev/auroc": dev, "test/unknown_15/macro_f1": test, "test/unknown_15/auroc": test}
     made = {"key": f"{beta} {gamma}", "status": "finished", "objective": "proser", "metrics": metrics}
-    return {**made, "params": to_json(FinetuneConfig(beta=beta, gamma=gamma)), **others}
+    return {**made, "split_index": 0, "params": to_json(FinetuneConfig(beta=beta, gamma=gamma)), **others}
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -23,26 +29,26 @@ def test_swapped_test_metrics_leave_the_choice(reverse: bool) -> None:
     points = [(0.0, 0.1), (0.1, 0.1), (10.0, 0.1)]
     ordered = reversed(tests) if reverse else tests
     rows = [row(*point, dev, test) for point, dev, test in zip(points, devs, ordered, strict=True)]
-    assert select(rows, DEFAULT)["params"]["beta"] == 0.1
+    assert selected(rows)["params"]["beta"] == 0.1
 
 
 def test_rows_without_any_test_metric_give_the_same_choice() -> None:
     rows = [row(0.0, 0.1, 0.3, 0.9), row(0.1, 0.1, 0.8, 0.1)]
     bare = [{**each, "metrics": {"dev/macro_f1": each["metrics"]["dev/macro_f1"]}} for each in rows]
-    assert select(bare, DEFAULT)["key"] == select(rows, DEFAULT)["key"]
+    assert selected(bare)["key"] == selected(rows)["key"]
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_a_tie_goes_to_the_recipes_own_point(position: int) -> None:
     rows = [row(0.0, 0.0, 0.7, 0.9), row(10.0, 10.0, 0.7, 0.9)]
     rows.insert(position, row(DEFAULT.beta, DEFAULT.gamma, 0.7, 0.1))
-    chosen = select(rows, DEFAULT)
+    chosen = selected(rows)
     assert (chosen["params"]["beta"], chosen["params"]["gamma"]) == (DEFAULT.beta, DEFAULT.gamma)
 
 
 def test_the_recipes_own_point_does_not_win_without_a_tie() -> None:
     rows = [row(DEFAULT.beta, DEFAULT.gamma, 0.6, 0.9), row(10.0, 10.0, 0.7, 0.1)]
-    assert select(rows, DEFAULT)["params"]["beta"] == 10.0
+    assert selected(rows)["params"]["beta"] == 10.0
 
 
 def test_the_control_and_failed_trials_are_never_chosen() -> None:
@@ -51,4 +57,5 @@ def test_the_control_and_failed_trials_are_never_chosen() -> None:
         row(0.0, 0.0, 0.1, 0.1),
         row(10.0, 10.0, 0.9, 0.9, status="failed", metrics={}),
     ]
-    assert select(rows, DEFAULT)["params"]["beta"] == 0.0
+    assert selected(rows)["params"]["beta"] == 0.0
+    assert select([rows[0], rows[2]], DEFAULT) is None

@@ -1,0 +1,46 @@
+"""Which point of a sweep is selected: one rule for a run, a sweep's report and a promotion."""
+
+from collections.abc import Iterable
+from statistics import fmean
+from typing import Any
+
+from proser_core.config import FinetuneConfig, from_json
+from proser_core.jobs.spec import SELECTION_METRIC
+
+Row = dict[str, Any]
+"""A trial of a sweep: `key`, `objective`, `split_index`, `params`, `status`, `metrics`."""
+
+
+def select(rows: Iterable[Row], own: FinetuneConfig) -> Row | None:
+    """The first row of the best point with placeholders; None where none has finished."""
+    return next((point[0] for point in ranked(rows, own)), None)
+
+
+def ranked(rows: Iterable[Row], own: FinetuneConfig) -> list[list[Row]]:
+    """Points with placeholders, best first, each as its finished rows, one per class split.
+
+    The best has the largest mean of SELECTION_METRIC, among the points that finished on as many class splits as any
+    did, because splits differ in difficulty. A tie goes to the recipe's own point, then to the first; without
+    development unknowns all are tied. Test metrics play no part.
+    """
+
+    def standing(point: list[Row]) -> tuple[int, float, bool]:
+        mean = fmean(row["metrics"].get(SELECTION_METRIC, 0.0) for row in point)
+        return len(point), mean, finetune_of(point[0]) == own
+
+    trained = [row for row in rows if row["objective"] == "proser" and row["status"] == "finished"]
+    return sorted(by_point(trained).values(), key=standing, reverse=True)
+
+
+def by_point(rows: Iterable[Row]) -> dict[FinetuneConfig, list[Row]]:
+    """Rows of the same fine-tune together, in the order of their first row."""
+    points: dict[FinetuneConfig, list[Row]] = {}
+    for row in rows:
+        points.setdefault(finetune_of(row), []).append(row)
+    return points
+
+
+def finetune_of(row: Row) -> FinetuneConfig:
+    """What a trial was fine-tuned with."""
+    names = FinetuneConfig.__dataclass_fields__
+    return from_json(FinetuneConfig, {name: value for name, value in row["params"].items() if name in names})
