@@ -153,4 +153,4 @@ def _number(value: float) -> str:
 def placeholder_scores(own: Margin) -> dict[str, Margin]:
     """The scores of a net with placeholders by their names in every table: its own margin, then the others."""
     others = {name: margin for name, margin in PLACEHOLDER_SCORES.items() if margin != own}
-    return {spec.PROSER: own, **{f"{spec.PROSER}, score {name}": margin for name, margin in others.items()}}
+    return {spec.PROSER: own, **{f"{spec.PROSER}, {name}": margin for name, margin in others.items()}}

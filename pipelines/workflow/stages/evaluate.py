@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.tracking.model_card import MODEL_CARD, model_card
-from proser_core.baselines.tables import margins_of
-from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.baselines.tables import controls
+from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
 from proser_core.jobs.selection import Row, finetune_of, select
@@ -18,7 +18,7 @@ from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.holdout import Holdout, Proxy
 from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scoring import Margin, PlaceholderMargin
+from proser_core.recognition.scoring import PlaceholderMargin
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact
 
@@ -38,42 +38,33 @@ def evaluate_run(
     images = OpenSetTask.load(task.path)
     selected = select(trials, recipe.finetune)
     assert selected is not None  # a sweep without any outcome has failed before
-    rate = recipe.calibration.target_rate
-    margin = PlaceholderMargin(recipe.calibration.dummy_weight)
-    tables = _tables(trial_folders, images, pretrained, trials, selected, recipe.finetune, margin)
-    reports = {name: evaluate(logits, margin, images, rate) for name, (logits, margin) in tables.items()}
+    reports = _reports(recipe, images, pretrained.path, trials, selected, trial_folders)
     found = None if proxy is None else proxy.results
     write_json(folder / EVALUATION, {**_to_json(selected, reports), "proxy": found})
-    save_classifier(recipe, images, trial_folders / selected["key"], selected, reports, folder, proxy)
+    others = {name: report.flat() for name, report in reports.items() if name != spec.PROSER}
+    trial = trial_folders / selected["key"]
+    save_classifier(recipe, images, trial, selected, reports[spec.PROSER], others, folder, proxy)
 
 
-def _tables(
-    trial_folders: Path,
-    task: OpenSetTask,
-    pretrained: Artefact,
-    trials: list[Row],
-    selected: Row,
-    default: FinetuneConfig,
-    own_margin: PlaceholderMargin,
-) -> dict[str, tuple[dict[str, LogitTable], Margin]]:
-    """Each method of the table: its logits and its margin."""
+def _reports(
+    recipe: Recipe, task: OpenSetTask, pretrained: Path, rows: list[Row], selected: Row, trial_folders: Path
+) -> dict[str, EvaluationReport]:
+    """Each method of the table: the selected trial and its other scores, the recipe's own point, the controls."""
 
-    def of_trial(row: Row) -> dict[str, LogitTable]:
+    def logits_of(row: Row) -> dict[str, LogitTable]:
         return load_logits(trial_folders / row["key"] / spec.LOGITS)
 
-    chosen, base = of_trial(selected), load_logits(pretrained.path / spec.LOGITS)
-    tables: dict[str, tuple[dict[str, LogitTable], Margin]] = {spec.PROSER: (chosen, own_margin)}
-    own = next((row for row in trials if row["status"] == "finished" and finetune_of(row) == default), None)
-    if own is not None and own["key"] != selected["key"]:
-        tables[f"{spec.PROSER}, recipe's own point"] = (of_trial(own), own_margin)
-    tables |= {name: (chosen, margin) for name, margin in placeholder_scores(own_margin).items()}
-    tables |= {name: (base, margin) for name, margin in margins_of(base, task.train.targets).items()}
-    control = next((r for r in trials if r["objective"] == "cross_entropy" and r["status"] == "finished"), None)
-    if control is not None:
-        logits = of_trial(control)
-        margins = margins_of(logits, task.train.targets)
-        tables |= {f"{spec.CONTROL}, {name}": (logits, margin) for name, margin in margins.items()}
-    return tables
+    chosen, rate = logits_of(selected), recipe.calibration.target_rate
+    margin = PlaceholderMargin(recipe.calibration.dummy_weight)
+    reports = {spec.PROSER: evaluate(chosen, margin, task, rate)}
+    finished = [row for row in rows if row["status"] == "finished"]
+    own = next((row for row in finished if finetune_of(row) == recipe.finetune), selected)
+    if own is not selected:
+        reports[f"{spec.PROSER}, recipe's own point"] = evaluate(logits_of(own), margin, task, rate)
+    others = {name: each for name, each in placeholder_scores(margin).items() if name != spec.PROSER}
+    reports |= {name: evaluate(chosen, each, task, rate) for name, each in others.items()}
+    control = next((logits_of(row) for row in finished if row["objective"] == "cross_entropy"), None)
+    return reports | controls(load_logits(pretrained / spec.LOGITS), control, task, rate)
 
 
 def _to_json(selected: Row, reports: dict[str, EvaluationReport]) -> dict[str, Any]:
@@ -88,13 +79,12 @@ def save_classifier(
     task: OpenSetTask,
     trial: Path,
     row: Row,
-    reports: Mapping[str, EvaluationReport],
+    report: EvaluationReport,
+    others: Mapping[str, Mapping[str, float]],
     folder: Path,
     proxy: Proxy | None = None,
 ) -> Path:
-    """A trial as a classifier with its model card, in a folder below `folder`; `reports` holds its evaluation as
-    PROSER, and those of its controls.
-    """
+    """Save a trial with its model card below `folder`; `report` is its evaluation, `others` its controls' metrics."""
     own = replace(recipe, finetune=finetune_of(row))
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
@@ -108,14 +98,13 @@ def save_classifier(
         class_names=task.class_names,
         normalisation=(task.mean, task.std),
         margin=margin,
-        calibration=reports[spec.PROSER].calibration,
+        calibration=report.calibration,
         recipe=to_json(own),
-        results=reports[spec.PROSER].flat(),
+        results=report.flat(),
         holdout=Holdout.of(load_logits(trial / spec.LOGITS), margin, task),
         proxy=proxy,
     )
     classifier.save(folder / CLASSIFIER)
-    others = {name: report.flat() for name, report in reports.items() if name != spec.PROSER}
     (folder / CLASSIFIER / MODEL_CARD).write_text(model_card(classifier, others, task.notes))
     return folder / CLASSIFIER
 
