@@ -18,7 +18,7 @@ POINTS: dict[str, dict[str, Any]] = {
     "PROSER, C = 1": {"beta": 1.0, "gamma": 0.1, "num_dummies": 1},
     "PROSER, C = 5": {"beta": 1.0, "gamma": 0.1, "num_dummies": 5},
 }
-PLAIN_CNN = "pretrained net, MSP"
+PLAIN_CNN = "MSP"
 SINGLE = ("Mixup", "Dummy, C = 1", "Dummy, C = 5")
 COMBINED = ("PROSER, C = 1", "PROSER, C = 5")
 SOURCE = "sec. Ablation study (CIFAR100)"

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from pipelines.reports.figures import AXES
+from proser_core.baselines.cross_entropy import CE_CONTROL
+from proser_core.baselines.max_logit import MAX_LOGIT
 from proser_core.config import FinetuneConfig, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit, Setting
 from proser_core.jobs.selection import Row, by_point, finetune_of, ranked
-from proser_core.jobs.spec import CONTROL, SELECTION_METRIC
+from proser_core.jobs.spec import SELECTION_METRIC
 from proser_core.store.files import read_json, write_json
 from tune_spaces import Fields, Told, told
 
@@ -24,7 +26,7 @@ NOT_FIELDS = {"split_index", "seed", "objective", "C"}  # C is num_dummies, as t
 SHORT = {"num_dummies": "C"}
 LISTED = 15  # more points without a grid or names, such as those of a search, are put in order, best first
 FEW_FIELDS = 4  # so many varied fields are all written in the name of a point
-COMPARED = ("pretrained net, MaxLogit", f"{CONTROL}, MaxLogit")  # controls that a point has to beat
+COMPARED = (MAX_LOGIT.name, CE_CONTROL.name)  # controls that a point has to beat
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from pipelines.reproduction.protocols import PROTOCOLS, Column
 UNKNOWN = "unknown"
 """Family of a number whose class lists were not published, or are not those of any family here."""
 PAPER = "Zhou et al. 2021 (PROSER)"
+PRINTED = {"Softmax": "MSP"}
+"""Names of methods in print, and here."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ def _rows(columns: tuple[Column, ...], family: str, source: str, *rows: Row) -> 
         for column, value in zip(columns, values, strict=True):
             if value is not None:
                 mean, std = value if isinstance(value, tuple) else (value, None)
-                found[column].append(Quoted(method, mean, std, family, source))
+                printed = f'{source}, as "{method}"' if method in PRINTED else source
+                found[column].append(Quoted(PRINTED.get(method, method), mean, std, family, printed))
     return found
 
 

@@ -10,8 +10,8 @@ from pipelines.reproduction.published import Quoted, quoted
 from proser_core.jobs.progress import duration
 
 CONTROLS = {
-    **dict.fromkeys(("PROSER", "PROSER, released form", "Dummy", "Mixup"), ("MaxLogit", "CE fine-tune, MaxLogit")),
-    "PROSER, tuned": ("MaxLogit", "CE fine-tune, tuned, MaxLogit"),
+    **dict.fromkeys(("PROSER", "PROSER, released form", "Dummy", "Mixup"), ("MaxLogit", "CE control, MaxLogit")),
+    "PROSER, tuned": ("MaxLogit", "CE control, tuned, MaxLogit"),
 }
 """What placeholders have to beat to have earned their place, by method."""
 

@@ -11,14 +11,13 @@ from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run
 from pipelines.workflow.stages.evaluate import save_classifier
 from pipelines.workflow.stages.sweep_report import RECIPE
-from proser_core.baselines.tables import closed_set_scores
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs import spec
 from proser_core.jobs.selection import select
-from proser_core.recognition.evaluation import EvaluationReport, evaluate
+from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.open_set_classifier import CARD
 from proser_core.recognition.scoring import PlaceholderScore
@@ -64,10 +63,11 @@ def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage:
             "the same sweep again"
         )
     task = OpenSetTask.load(_task_of(trial, trial.path.parents[1]).path)
-    score_function, rate = PlaceholderScore(recipe.calibration.dummy_weight), recipe.calibration.target_rate
-    reports = {spec.PROSER: evaluate(load_logits(trial.path / spec.LOGITS), score_function, task, rate)}
-    reports |= _controls(trial, table, row, task, rate)
-    return save_classifier(recipe, task, trial.path, row, reports, place)
+    own_score, rate = PlaceholderScore(recipe.calibration.dummy_weight), recipe.calibration.target_rate
+    report = evaluate(load_logits(trial.path / spec.LOGITS), own_score, task, rate)
+    of_split = [control for control in table.controls if control["split_index"] == row["split_index"]]
+    others = {control["name"]: control["metrics"] for control in of_split}
+    return save_classifier(recipe, task, trial.path, row, report, others, place)
 
 
 def _task_of(trial: Artefact, storage: Path) -> Artefact:
@@ -78,17 +78,3 @@ def _task_of(trial: Artefact, storage: Path) -> Artefact:
     if found is None:
         raise ConfigError(f"{storage} does not hold the images of trial {trial.path.name}; give the same sweep again")
     return found
-
-
-def _controls(
-    trial: Artefact, table: SweepTable, row: dict[str, Any], task: OpenSetTask, rate: float
-) -> dict[str, EvaluationReport]:
-    """Scores of the cross-entropy fine-tune of the same split, where it is there."""
-    for other in table.rows:
-        if other["objective"] == "cross_entropy" and other["split_index"] == row["split_index"]:
-            found = find(trial.path.parent / other["key"])
-            if found is not None:
-                logits = load_logits(found.path / spec.LOGITS)
-                scores = closed_set_scores(logits, task.train.targets)
-                return {f"{spec.CONTROL}, {name}": evaluate(logits, each, task, rate) for name, each in scores.items()}
-    return {}

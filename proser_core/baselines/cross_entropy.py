@@ -7,14 +7,15 @@ from proser_core.baselines.max_logit import max_logit
 from proser_core.baselines.method import Method, always
 from proser_core.config import named_finetunes
 
-CE_FINETUNE = Method(
-    "CE fine-tune, MaxLogit",
+CONTROL = "CE control"
+CE_CONTROL = Method(
+    f"{CONTROL}, MaxLogit",
     "control of PROSER",
     always(max_logit),
     finetune=lambda own: named_finetunes.control(named_finetunes.paper(own)),
 )
-CE_FINETUNE_TUNED = Method(
-    "CE fine-tune, tuned, MaxLogit",
+CE_CONTROL_TUNED = Method(
+    f"{CONTROL}, tuned, MaxLogit",
     "control of PROSER, tuned",
     always(max_logit),
     finetune=lambda own: named_finetunes.control(named_finetunes.tuned(own)),

@@ -11,4 +11,4 @@ def max_logit(logits: LogitTable) -> np.ndarray:
     return -logits.known.max(axis=1)
 
 
-MAX_LOGIT = Method("MaxLogit", "Vaze et al. 2022", always(max_logit), score="MaxLogit")
+MAX_LOGIT = Method("MaxLogit", "Vaze et al. 2022", always(max_logit))

@@ -25,10 +25,9 @@ Train = Callable[[OpenSetTask, Recipe, Path], None]
 class Method:
     """How a method gives an image a score, larger for unknown, which never depends on the other images.
 
-    name: its row where methods stand side by side. source: paper, with what was decided here in the method notes.
+    name: its row in every table. source: paper, with what was decided here in the method notes.
     fit: from the logits of N training images and their targets int64[N] in 0..K-1 to the score, a frozen value;
         one that does not read them (`reads_training`) is handed none.
-    score: name of the score where one network is scored in several ways.
     finetune: from a recipe's fine-tune to the method's own; None scores the pretrained net.
     train: trains a network of the method's own, and writes `logits.npz` (`save_logits`: val, development and test,
         and train if `fit` reads it) into the folder; it takes the place of pretrained net and fine-tune.
@@ -37,7 +36,6 @@ class Method:
     name: str
     source: str
     fit: Fit
-    score: str = ""
     reads_training: bool = False
     finetune: Callable[[FinetuneConfig], FinetuneConfig] | None = None
     train: Train | None = None

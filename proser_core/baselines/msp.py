@@ -16,4 +16,4 @@ def max_softmax_surprisal(logits: LogitTable) -> np.ndarray:
     return np.log1p(np.exp(others).sum(axis=1))
 
 
-SOFTMAX = Method("Softmax", "Hendrycks and Gimpel 2017", always(max_softmax_surprisal), score="MSP")
+MSP = Method("MSP", "Hendrycks and Gimpel 2017", always(max_softmax_surprisal))

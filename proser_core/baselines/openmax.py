@@ -154,4 +154,4 @@ def fit_weibull(values: np.ndarray) -> tuple[float, float] | None:
     return shape, float(np.exp(top + np.log(powers(shape).mean()) / shape))
 
 
-OPENMAX = Method("OpenMax", "Bendale and Boult 2016", fit_open_max, score="OpenMax", reads_training=True)
+OPENMAX = Method("OpenMax", "Bendale and Boult 2016", fit_open_max, reads_training=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from proser_core.baselines import METHODS, Method
+from proser_core.baselines.cross_entropy import CONTROL
 from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
@@ -31,6 +32,22 @@ def method_report(method: Method, logits: Tables, task: OpenSetTask, target_rate
     return evaluate(dict(logits), fit_score(method, logits, task.train.targets), task, target_rate)
 
 
+def controls(
+    pretrained: Tables, cross_entropy: Tables | None, task: OpenSetTask, target_rate: float
+) -> dict[str, EvaluationReport]:
+    """What placeholders have to beat on a class split, by its name in every table: each score of the pretrained network
+    and, where it was trained, of the cross-entropy control, calibrated and evaluated alike.
+
+    Raises CalibrationError for a network that has diverged.
+    """
+    networks = {"": pretrained} | ({f"{CONTROL}, ": cross_entropy} if cross_entropy is not None else {})
+    return {
+        f"{network}{name}": evaluate(dict(logits), score, task, target_rate)
+        for network, logits in networks.items()
+        for name, score in closed_set_scores(logits, task.train.targets).items()
+    }
+
+
 def closed_set_scores(logits: Tables, targets: np.ndarray) -> dict[str, ScoreFunction]:
     """Every score of a network without placeholders, by its name, fitted to its own training images if need be.
 
@@ -39,7 +56,7 @@ def closed_set_scores(logits: Tables, targets: np.ndarray) -> dict[str, ScoreFun
     """
     scores = [method for method in METHODS.values() if method.scores_pretrained]
     known = [method for method in scores if not method.reads_training or TRAIN in logits]
-    return {method.score: fit_score(method, logits, targets) for method in known}
+    return {method.name: fit_score(method, logits, targets) for method in known}
 
 
 def fit_score(method: Method, logits: Tables, targets: np.ndarray) -> ScoreFunction:

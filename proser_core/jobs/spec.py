@@ -13,7 +13,6 @@ from proser_core.store.store import Artefact
 
 PREPARE, PRETRAIN, TRIALS = "prepare", "pretrain", "trials"  # folders of a storage
 PROSER = "PROSER"  # a fine-tune scored by its own score; every other row of a table is a control
-CONTROL = "CE control"  # trained by cross-entropy as long as PROSER beside it, on the same images in the same order
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
 SCORES = "development.jsonl"  # of a trial in a search, scored after every epoch
 SELECTION_METRIC = "dev/macro_f1"

@@ -153,4 +153,4 @@ def _number(value: float) -> str:
 def placeholder_scores(own: ScoreFunction) -> dict[str, ScoreFunction]:
     """The scores of a net with placeholders by their names in every table: its own, then the others."""
     others = {name: each for name, each in PLACEHOLDER_SCORES.items() if each != own}
-    return {spec.PROSER: own, **{f"{spec.PROSER}, score {name}": each for name, each in others.items()}}
+    return {spec.PROSER: own, **{f"{spec.PROSER}, {name}": each for name, each in others.items()}}

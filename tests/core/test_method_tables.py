@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.tables import closed_set_scores, finetunes_of_methods, method_report
+from proser_core.baselines.tables import closed_set_scores, controls, finetunes_of_methods, method_report
 from proser_core.config import FinetuneConfig, named_finetunes
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import evaluate
@@ -37,7 +37,7 @@ def test_what_a_source_states_is_set_and_the_rest_is_the_recipes():
 
 
 def test_each_control_differs_from_its_method_in_the_objective_alone():
-    for method, control in (("PROSER", "CE fine-tune, MaxLogit"), ("PROSER, tuned", "CE fine-tune, tuned, MaxLogit")):
+    for method, control in (("PROSER", "CE control, MaxLogit"), ("PROSER, tuned", "CE control, tuned, MaxLogit")):
         made, beside = (METHODS[name].finetune(OWN) for name in (method, control))
         assert beside.objective == "cross_entropy"
         same = {name: getattr(made, name) for name in ("objective", *named_finetunes.PLACEHOLDER_FIELDS)}
@@ -73,15 +73,24 @@ def first_training_logit(training, targets):
 
 
 def test_a_score_that_reads_training_logits_is_fitted_to_them_and_left_out_without_them(monkeypatch):
-    method = Method("SHIFT", "no paper", first_training_logit, score="shift", reads_training=True)
+    method = Method("SHIFT", "no paper", first_training_logit, reads_training=True)
     monkeypatch.setitem(METHODS, "SHIFT", method)
     targets, without = np.array([1, 0]), tables(0)
     logits = without | {TRAIN: LogitTable(np.full((2, 2), 3, np.float32), np.zeros((2, 0), np.float32))}
-    shifted = closed_set_scores(logits, targets)["shift"]
+    shifted = closed_set_scores(logits, targets)["SHIFT"]
     np.testing.assert_allclose(shifted(logits["val"]), logits["val"].known[:, 0] - 4, rtol=1e-6)
-    assert set(closed_set_scores(without, targets)) == set(closed_set_scores(logits, targets)) - {"shift", "OpenMax"}
+    assert set(closed_set_scores(without, targets)) == set(closed_set_scores(logits, targets)) - {"SHIFT", "OpenMax"}
     with pytest.raises(ConfigError, match="SHIFT is fitted to the logits of training images"):
         method_report(method, without, small_task(), 0.95)
+
+
+def test_controls_are_every_score_of_the_pretrained_net_then_of_the_cross_entropy_control():
+    task, pretrained, cross_entropy = small_task(), tables(0), tables(1)
+    found = controls(pretrained, cross_entropy, task, 0.8)
+    assert list(found) == ["MSP", "MaxLogit", "CE control, MSP", "CE control, MaxLogit"]
+    assert found["MaxLogit"] == evaluate(pretrained, PlaceholderScore(0.0), task, 0.8)
+    assert found["CE control, MaxLogit"] == evaluate(cross_entropy, PlaceholderScore(0.0), task, 0.8)
+    assert list(controls(pretrained, None, task, 0.8)) == ["MSP", "MaxLogit"]
 
 
 def test_logits_of_training_images_are_a_part_that_may_be_missing(tmp_path):

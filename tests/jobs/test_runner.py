@@ -210,8 +210,8 @@ def test_a_fine_tune_that_cannot_be_trained_is_named_and_the_others_go_on(
     assert trainings["beta 2, gamma 0.1, C 5, alpha 2"]["failure"].startswith(reason)
     assert trainings["beta 3, gamma 0.1, C 5, alpha 2"]["methods"].keys() == {
         "PROSER",
-        "PROSER, score p(unknown)",
-        "PROSER, score MaxLogit",
+        "PROSER, p(unknown)",
+        "PROSER, MaxLogit",
     }
 
 
@@ -251,7 +251,7 @@ def test_a_method_that_cannot_be_calibrated_leaves_its_reason(
     def refuse(logits: Any) -> Any:
         raise CalibrationError("no bias")
 
-    monkeypatch.setitem(METHODS, "Softmax", replace(METHODS["Softmax"], fit=always(refuse)))
+    monkeypatch.setitem(METHODS, "MSP", replace(METHODS["MSP"], fit=always(refuse)))
     out = shutil.copytree(done[1], tmp_path / "out")
     assert main([str(write_job(tmp_path)), str(out)]) == 1
     entry = results_of(out)["trainings"]["pretrained net"]

@@ -16,8 +16,8 @@ from tune_spaces import expand
 SETTINGS = (15, 30)
 SPLIT = ClassSplit(tuple(range(15)), tuple(range(15, 45)), SETTINGS)
 CONTROLS = {
-    "pretrained net, MSP": 0.60,
-    "pretrained net, MaxLogit": 0.66,
+    "MSP": 0.60,
+    "MaxLogit": 0.66,
     "CE control, MSP": 0.59,
     "CE control, MaxLogit": 0.65,
 }

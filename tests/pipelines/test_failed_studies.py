@@ -36,14 +36,14 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     def compared(request: ReproduceRequest, study: checking.Ready, context: object) -> list[Result]:
         if study.name == "second":
             raise error("class split 0 failed: the loss is nan")
-        return [Result(study.name, 0, "Softmax", {METRIC: 0.5}, 60.0, ("2 cores",))]
+        return [Result(study.name, 0, "MSP", {METRIC: 0.5}, 60.0, ("2 cores",))]
 
     monkeypatch.setattr(reproducing, "_compared", compared)
     for name in ("_print_plans", "_open_parent", "connect"):
         monkeypatch.setattr(reproducing, name, Mock())
     recipe = replace(tiny_recipe(), finetune=FinetuneConfig(epochs=2))
     names = ("first-accuracy", "second-accuracy", "times")
-    return ReproduceRequest(names, recipe, None, tmp_path / "storage", methods=("Softmax",), image_size=8)
+    return ReproduceRequest(names, recipe, None, tmp_path / "storage", methods=("MSP",), image_size=8)
 
 
 def test_the_others_are_reported_and_the_page_says_which_failed_and_why(wanted: ReproduceRequest) -> None:
@@ -52,7 +52,7 @@ def test_the_others_are_reported_and_the_page_says_which_failed_and_why(wanted: 
     assert "failed: second: class split 0 failed: the loss is nan" in out.getvalue()
     report = next(line for line in out.getvalue().splitlines() if line.startswith("Report: "))
     page = Path(report.removeprefix("Report: "))
-    assert "| Softmax | 50.0 |" in (page.parent / MARKDOWN).read_text()
+    assert "| MSP | 50.0 |" in (page.parent / MARKDOWN).read_text()
     for name in (HTML, MARKDOWN):
         assert "failed: class split 0 failed: the loss is nan" in (page.parent / name).read_text()
     assert {path.stem for path in (page.parent / "figures").iterdir()} == {"first-accuracy_methods"}

@@ -109,9 +109,9 @@ def test_every_figure_is_drawn_and_its_numbers_are_those_of_the_stored_logits(st
     assert set(numbers["novel_embeddings"]) == {"vanilla", "manifold"}
     seconds = numbers["running_time"]["seconds"]
     fitted = [method.name for method in METHODS.values() if method.scores_pretrained and method.reads_training]
-    assert list(seconds) == ["Softmax", *fitted, "PROSER"]
-    assert seconds["Softmax"] == read_json(stored.pretrained.path / MANIFEST)["seconds"] > 0
-    assert all(seconds[name] > seconds["Softmax"] for name in (*fitted, "PROSER"))
+    assert list(seconds) == ["MSP", *fitted, "PROSER"]
+    assert seconds["MSP"] == read_json(stored.pretrained.path / MANIFEST)["seconds"] > 0
+    assert all(seconds[name] > seconds["MSP"] for name in (*fitted, "PROSER"))
     assert numbers["running_time"]["not_measured"] == ["OSRCI", "GFROSR"]
 
 
@@ -187,7 +187,7 @@ def test_the_page_holds_every_figure_and_what_stands_in_it(stored: Stored, tmp_p
     for line in (
         "- vanilla mixup: ",
         "Figure: `running_time.svg`",
-        "- Softmax: ",
+        "- MSP: ",
         "1 epochs of pretraining (sgd, one_cycle at 0.05, batches of 32), 1 more",
     ):
         assert line in told

@@ -58,7 +58,7 @@ WAYS = [
 FIGURES = {
     "beta_densities": lambda: beta_densities(ALPHAS),
     "outlier_examples": lambda: outlier_examples(SETS, columns=4),
-    "running_time": lambda: running_time({"Softmax": 60.0, "PROSER": 90.0}, "digits", not_measured=["OSRCI"]),
+    "running_time": lambda: running_time({"MSP": 60.0, "PROSER": 90.0}, "digits", not_measured=["OSRCI"]),
     "decision_boundaries": lambda: decision_boundaries(METHODS, GRID, NAMES),
     "novel_embeddings": lambda: novel_embeddings(WAYS, GRID, NAMES),
 }
@@ -112,7 +112,7 @@ def test_every_set_has_a_row_of_its_own_images_and_the_known_one_is_first() -> N
 
 
 def test_bars_are_as_long_as_the_seconds_and_their_axis_is_logarithmic() -> None:
-    seconds = {"Softmax": 61.0, "OpenMax": 64.2, "PROSER": 3700.0}
+    seconds = {"MSP": 61.0, "OpenMax": 64.2, "PROSER": 3700.0}
     figure = running_time(seconds, "MNIST", not_measured=["OSRCI", "GFROSR", "OpenMax"])
     (axes,) = figure.axes
     assert axes.get_xscale() == "log"
@@ -123,7 +123,7 @@ def test_bars_are_as_long_as_the_seconds_and_their_axis_is_logarithmic() -> None
     assert words(figure).count("not measured") == 2
     cells = [text.get_text() for text in axes.texts]
     assert cells[cells.index("1.03 h") + 1] == "60.66"
-    assert cells[-1] == "x Softmax"
+    assert cells[-1] == "x MSP"
 
 
 def test_what_is_written_beside_ten_bars_can_be_read() -> None:
@@ -138,7 +138,7 @@ def test_what_is_written_beside_ten_bars_can_be_read() -> None:
     ]
     boxes = {id(text): text.get_window_extent(canvas.get_renderer()) for text in shown_texts}
     written = [text.get_text() for text in shown_texts]
-    assert {*seconds, "GFROSR", "x Softmax", "8.75 min"} <= set(written)
+    assert {*seconds, "GFROSR", "x MSP", "8.75 min"} <= set(written)
     for one, other in itertools.combinations(shown_texts, 2):
         assert not boxes[id(one)].overlaps(boxes[id(other)]), (one, other)
     for text in shown_texts:
@@ -149,12 +149,12 @@ def test_what_is_written_beside_ten_bars_can_be_read() -> None:
 
 
 def test_the_first_bar_differs_from_the_others_in_lightness_too() -> None:
-    figure = running_time({"Softmax": 1.0, "OpenMax": 2.0, "PROSER": 3.0}, "digits")
+    figure = running_time({"MSP": 1.0, "OpenMax": 2.0, "PROSER": 3.0}, "digits")
     greys = [np.dot(to_rgb(bar.get_facecolor()), (0.299, 0.587, 0.114)) for bar in figure.axes[0].patches]
     assert greys[0] - max(greys[1:]) > 0.2
 
 
-@pytest.mark.parametrize("seconds", [{}, {"Softmax": 0.0}, {"Softmax": float("nan")}])
+@pytest.mark.parametrize("seconds", [{}, {"MSP": 0.0}, {"MSP": float("nan")}])
 def test_a_time_that_is_none_is_refused(seconds: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="finite seconds above 0"):
         running_time(seconds, "MNIST")

@@ -36,7 +36,7 @@ from proser_core.store.files import read_json
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
 CARRIED = ("MaxLogit", "PROSER")
 AUROC = "test/unknown_3/auroc"
-TRAINED = ("Softmax", "MaxLogit", "OpenMax", "PROSER")
+TRAINED = ("MSP", "MaxLogit", "OpenMax", "PROSER")
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +134,9 @@ def test_time_is_told_where_trainings_took_it(folder: RunFolder, made: tuple[int
 
 
 def test_methods_that_fine_tune_nothing_are_compared_by_themselves(folder: RunFolder, widened: tuple[int, str]) -> None:
-    code, text = carry_out(request(folder, "few", methods=("Softmax", "MaxLogit")))
+    code, text = carry_out(request(folder, "few", methods=("MSP", "MaxLogit")))
     assert code == 0
-    assert {row["method"] for row in numbers(text)} == {"Softmax", "MaxLogit"}
+    assert {row["method"] for row in numbers(text)} == {"MSP", "MaxLogit"}
 
 
 def test_a_method_with_a_network_of_its_own_stands_beside_the_others(
@@ -149,7 +149,7 @@ def test_a_method_with_a_network_of_its_own_stands_beside_the_others(
     assert len(aucs) == 2
     assert min(aucs) > 0.5
     monkeypatch.setattr(nearest_means, "__code__", (lambda task, recipe, folder: 1 / 0).__code__)  # if it is called
-    assert carry_out(request(folder, "few", methods=("Softmax", NEAREST.name)))[0] == 0
+    assert carry_out(request(folder, "few", methods=("MSP", NEAREST.name)))[0] == 0
     rows = [row for path in (folder.storage / "compare").glob("*/compared.json") for row in read_json(path)]
     assert all("torch" in row["trained_on"][0] for row in rows if row["method"] == NEAREST.name)
 
@@ -191,7 +191,7 @@ def test_means_are_over_class_splits() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"methods": ("Softmaxx",)}, "no method is called 'Softmaxx'; did you mean 'Softmax'"),
+        ({"methods": ("MSPP",)}, "no method is called 'MSPP'; did you mean 'MSP'"),
         ({"recipe": replace(tiny_recipe(), finetune=FinetuneConfig(beta=3.0))}, "finetune.beta is 3.0, and every"),
         ({"with_task": True}, "give --jobs FOLDER with it"),
         ({"jobs": Path("there"), "import_from": (Path("OUT"),)}, "--jobs was given with --import-from"),
@@ -217,7 +217,7 @@ def test_a_protocol_of_several_data_sets_measures_those_that_are_there(
 ) -> None:
     columns = [Column(study, study, "test/closed_set_accuracy") for study in ("digits", "svhn")]
     monkeypatch.setitem(protocols.PROTOCOLS, "both", Protocol("Accuracy", "here", tuple(columns)))
-    code, text = carry_out(request(folder, "both", methods=("Softmax", "MaxLogit")))
+    code, text = carry_out(request(folder, "both", methods=("MSP", "MaxLogit")))
     assert code == 0
     told = next(
         line for line in text.splitlines() if line.startswith("svhn: not measured: svhn was not found: no data")

@@ -120,7 +120,7 @@ def test_numbers_of_the_paper_are_those_that_it_prints() -> None:
         ("svhn", "arpl", "ARPL+CS", []),  # those who quote it disagree
         ("tiny-imagenet", "neal", "DIAS", [(73.1, "neal")]),
         ("tiny-imagenet", "neal", "DIAS, 800 epochs", [(75.6, "neal")]),
-        ("cifar+10", "neal", "Softmax", []),  # Neal's own is osrci
+        ("cifar+10", "neal", "MSP", []),  # Neal's own is osrci
     ],
 )
 def test_later_methods_stand_beside_their_own_lists(
@@ -133,7 +133,7 @@ def test_later_methods_stand_beside_their_own_lists(
 def test_methods_are_in_the_order_in_which_they_were_measured_then_those_only_published() -> None:
     found = block(CIFAR10, [*results("MaxLogit", 0.8), *results("PROSER", 0.9)], "neal")
     assert [line.method for line in found.lines[:2]] == ["MaxLogit", "PROSER"]
-    assert {"Softmax", "OSRCI", "GFROSR"} <= {line.method for line in found.lines[2:]}
+    assert {"MSP", "OSRCI", "GFROSR"} <= {line.method for line in found.lines[2:]}
     assert not any(line.values for line in found.lines[2:])
 
 
@@ -158,7 +158,7 @@ def test_a_difference_is_measured_minus_published_in_points() -> None:
 def test_how_placeholders_stand_to_their_controls_is_said_either_way(proser: tuple[float, ...], verdict: str) -> None:
     found = block(CIFAR10, [*results("MaxLogit", 0.82, 0.86), *results("PROSER", *proser)], "neal")
     assert found.verdicts[0] == verdict
-    assert found.verdicts[1].startswith("PROSER was held against no CE fine-tune, MaxLogit")
+    assert found.verdicts[1].startswith("PROSER was held against no CE control, MaxLogit")
 
 
 def test_placeholders_are_held_against_methods_that_exist() -> None:
@@ -239,14 +239,14 @@ def test_markdown_csv_and_figures_tell_the_same(tmp_path: Path) -> None:
 
 def test_the_terminal_tells_of_which_lists_a_published_number_is() -> None:
     out = Console(file=io.StringIO(), width=80)
-    names = ("Softmax", "CE fine-tune, tuned, MaxLogit", "PROSER")
+    names = ("MSP", "CE control, tuned, MaxLogit", "PROSER")
     measured = [result for name in names for result in results(name, 0.7, 0.9)]
     out.print(terminal_table("cifar10", block(CIFAR10, measured, "neal")))
     title, *lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert title.strip() == "cifar10, CIFAR10: AUC, %, class lists of neal"
     assert not any("…" in line for line in lines)  # nothing is cut
     cells = {line.split()[0]: line.split()[-1] for line in lines if line.strip()}
-    assert (cells["Softmax"], cells["PROSER"]) == ("neal", UNKNOWN)
+    assert (cells["MSP"], cells["PROSER"]) == ("neal", UNKNOWN)
     assert "OSRCI" not in cells
 
 

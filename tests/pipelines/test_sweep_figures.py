@@ -89,7 +89,7 @@ def test_a_curve_has_the_mean_the_band_each_split_and_the_controls() -> None:
     means = [100 * mean(by_count(point, split) for split in range(3)) for point in COUNTS]
     np.testing.assert_allclose(lines["mean over splits"], means)
     np.testing.assert_allclose(lines["each split"], [100 * by_count(point, 2) for point in COUNTS])
-    np.testing.assert_allclose(lines["pretrained net, MaxLogit"], 67.0)
+    np.testing.assert_allclose(lines["MaxLogit"], 67.0)
     (band,) = [each for each in figure.axes[0].collections if type(each).__name__ == "FillBetweenPolyCollection"]
     heights = band.get_paths()[0].get_extents()
     assert (heights.ymin, heights.ymax) == pytest.approx((means[0] - 2, means[-1] + 2))
@@ -125,7 +125,7 @@ def test_openness_curves_are_the_means_and_to_the_right_paired_differences() -> 
     written = [str(container.get_label()) for container in left.containers]
     assert written[0] == "Mixup"
     assert "PROSER, C = 5 (selected)" in written
-    assert "plain CNN (pretrained net, MSP)" in written
+    assert "plain CNN (MSP)" in written
     assert len(written) == 9
     assert len(right.containers) == 8
     np.testing.assert_allclose(values_of(left.containers[0]), [60.5, 50.5])

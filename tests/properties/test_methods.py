@@ -56,4 +56,3 @@ def test_every_method_says_where_it_comes_from_and_stands_under_its_name():
     for name, method in METHODS.items():
         assert name == method.name
         assert method.source
-        assert method.scores_pretrained == bool(method.score)

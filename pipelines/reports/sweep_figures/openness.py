@@ -19,7 +19,7 @@ from pipelines.reports.sweep_published import lead_of
 from pipelines.reports.sweep_table import Point, Space, SweepTable, controls_of, difference, mean, std
 from proser_core.data.splits.class_split import Setting, where
 
-BASE = "pretrained net, MSP"  # the paper's plain CNN
+BASE = "MSP"  # the paper's plain CNN
 NAMES = {BASE: f"plain CNN ({BASE})"}
 MOST = len(LINES)  # curves of points that can be told apart
 APART = 0.45  # shift between the error bars of neighbouring curves, in points of openness

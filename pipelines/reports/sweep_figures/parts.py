@@ -9,17 +9,17 @@ from matplotlib.figure import Figure
 
 from pipelines.reports.figures import AXES, LABELS
 from pipelines.reports.sweep_table import Point, SweepTable
+from proser_core.baselines.cross_entropy import CONTROL
 from proser_core.data.splits.class_split import in_words, setting_at
-from proser_core.jobs.spec import CONTROL
 
 DEVELOPMENT = "dev"
 SELECTED = "#D55E00"
 NAMED = 4  # so many points without a result are named in a caption
 LINES = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # of Okabe and Ito's, those that mark nothing else
 CONTROL_STYLES: dict[str, dict[str, Any]] = {
-    "pretrained net, MSP": {"color": "#000000", "linestyle": (0, (1, 1.5))},
-    "pretrained net, MaxLogit": {"color": "#000000", "linestyle": (0, (6, 2))},
-    "pretrained net, OpenMax": {"color": "#000000", "linestyle": (0, (6, 2, 1, 2))},
+    "MSP": {"color": "#000000", "linestyle": (0, (1, 1.5))},
+    "MaxLogit": {"color": "#000000", "linestyle": (0, (6, 2))},
+    "OpenMax": {"color": "#000000", "linestyle": (0, (6, 2, 1, 2))},
     f"{CONTROL}, MSP": {"color": "#888888", "linestyle": (0, (1, 1.5))},
     f"{CONTROL}, MaxLogit": {"color": "#888888", "linestyle": (0, (6, 2))},
 }

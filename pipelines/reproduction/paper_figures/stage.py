@@ -18,7 +18,6 @@ from pipelines.reproduction.paper_figures.page import EXAMPLES, NUMBERS
 from pipelines.reproduction.paper_figures.running_time import running_time
 from pipelines.reproduction.paper_figures.training_times import GENERATIVE, training_seconds
 from pipelines.workflow.session import precision_name
-from pipelines.workflow.stages.trial_rows import Row
 from pipelines.workflow.training import TrainedSplit, finetunes_of, points_of
 from proser_core.config import MixupPlace, Recipe, to_json
 from proser_core.data.catalogue import load_images
@@ -26,6 +25,7 @@ from proser_core.data.outliers.outlier_sets import load_outliers, outlier_notes
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
+from proser_core.jobs.selection import Row
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from proser_core.baselines import METHODS
+from proser_core.baselines.msp import MSP
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.networks.nets import ClosedSetNet
@@ -18,7 +19,7 @@ GENERATIVE = ("OSRCI", "GFROSR")
 
 
 def training_seconds(pretrained: Path, finetuned: Path, net: ClosedSetNet, task: OpenSetTask) -> dict[str, float]:
-    """Wall-clock seconds by method: Softmax is the pretraining, PROSER that and its fine-tune.
+    """Wall-clock seconds by method: MSP is the pretraining, PROSER that and its fine-tune.
 
     A method that is fitted to the training images (OpenMax) is the pretraining, a pass of `net`, the pretrained one,
     over them, and the fit; pass and fit are timed now. One with a network of its own is timed where it is compared
@@ -32,7 +33,7 @@ def training_seconds(pretrained: Path, finetuned: Path, net: ClosedSetNet, task:
             logits = compute_logits(net, task.train.images, (task.mean, task.std), torch.device("cpu"))
             method.fit(logits, task.train.targets)
             fitted[method.name] = base + time.monotonic() - started
-    return {"Softmax": base, **fitted, "PROSER": base + seconds_of(finetuned)}
+    return {MSP.name: base, **fitted, "PROSER": base + seconds_of(finetuned)}
 
 
 def seconds_of(training: Path) -> float:

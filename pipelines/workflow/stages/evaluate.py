@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.tracking.model_card import MODEL_CARD, model_card
-from proser_core.baselines.tables import closed_set_scores
-from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.baselines.tables import controls
+from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
 from proser_core.jobs.selection import Row, finetune_of, select
@@ -17,7 +17,7 @@ from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scoring import PlaceholderScore, ScoreFunction
+from proser_core.recognition.scoring import PlaceholderScore
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact
@@ -38,42 +38,33 @@ def evaluate_run(
     images = OpenSetTask.load(task.path)
     selected = select(trials, recipe.finetune)
     assert selected is not None  # a sweep without any outcome has failed before
-    rate = recipe.calibration.target_rate
-    own_score = PlaceholderScore(recipe.calibration.dummy_weight)
-    tables = _tables(trial_folders, images, pretrained, trials, selected, recipe.finetune, own_score)
-    reports = {name: evaluate(logits, each, images, rate) for name, (logits, each) in tables.items()}
+    reports = _reports(recipe, images, pretrained.path, trials, selected, trial_folders)
     found = None if proxy is None else proxy.results
     write_json(folder / EVALUATION, {**_to_json(selected, reports), "proxy": found})
-    save_classifier(recipe, images, trial_folders / selected["key"], selected, reports, folder, proxy)
+    others = {name: report.flat() for name, report in reports.items() if name != spec.PROSER}
+    trial = trial_folders / selected["key"]
+    save_classifier(recipe, images, trial, selected, reports[spec.PROSER], others, folder, proxy)
 
 
-def _tables(
-    trial_folders: Path,
-    task: OpenSetTask,
-    pretrained: Artefact,
-    trials: list[Row],
-    selected: Row,
-    default: FinetuneConfig,
-    own_score: PlaceholderScore,
-) -> dict[str, tuple[dict[str, LogitTable], ScoreFunction]]:
-    """Each method of the table: its logits and its score."""
+def _reports(
+    recipe: Recipe, task: OpenSetTask, pretrained: Path, rows: list[Row], selected: Row, trial_folders: Path
+) -> dict[str, EvaluationReport]:
+    """Each method of the table: the selected trial and its other scores, the recipe's own point, the controls."""
 
-    def of_trial(row: Row) -> dict[str, LogitTable]:
+    def logits_of(row: Row) -> dict[str, LogitTable]:
         return load_logits(trial_folders / row["key"] / spec.LOGITS)
 
-    chosen, base = of_trial(selected), load_logits(pretrained.path / spec.LOGITS)
-    tables: dict[str, tuple[dict[str, LogitTable], ScoreFunction]] = {spec.PROSER: (chosen, own_score)}
-    own = next((row for row in trials if row["status"] == "finished" and finetune_of(row) == default), None)
-    if own is not None and own["key"] != selected["key"]:
-        tables[f"{spec.PROSER}, recipe's own point"] = (of_trial(own), own_score)
-    tables |= {name: (chosen, each) for name, each in placeholder_scores(own_score).items()}
-    tables |= {name: (base, each) for name, each in closed_set_scores(base, task.train.targets).items()}
-    control = next((r for r in trials if r["objective"] == "cross_entropy" and r["status"] == "finished"), None)
-    if control is not None:
-        logits = of_trial(control)
-        scores = closed_set_scores(logits, task.train.targets)
-        tables |= {f"{spec.CONTROL}, {name}": (logits, each) for name, each in scores.items()}
-    return tables
+    chosen, rate = logits_of(selected), recipe.calibration.target_rate
+    own_score = PlaceholderScore(recipe.calibration.dummy_weight)
+    reports = {spec.PROSER: evaluate(chosen, own_score, task, rate)}
+    finished = [row for row in rows if row["status"] == "finished"]
+    own = next((row for row in finished if finetune_of(row) == recipe.finetune), selected)
+    if own is not selected:
+        reports[f"{spec.PROSER}, recipe's own point"] = evaluate(logits_of(own), own_score, task, rate)
+    others = {name: each for name, each in placeholder_scores(own_score).items() if name != spec.PROSER}
+    reports |= {name: evaluate(chosen, each, task, rate) for name, each in others.items()}
+    control = next((logits_of(row) for row in finished if row["objective"] == "cross_entropy"), None)
+    return reports | controls(load_logits(pretrained / spec.LOGITS), control, task, rate)
 
 
 def _to_json(selected: Row, reports: dict[str, EvaluationReport]) -> dict[str, Any]:
@@ -88,13 +79,12 @@ def save_classifier(
     task: OpenSetTask,
     trial: Path,
     row: Row,
-    reports: Mapping[str, EvaluationReport],
+    report: EvaluationReport,
+    others: Mapping[str, Mapping[str, float]],
     folder: Path,
     proxy: Proxy | None = None,
 ) -> Path:
-    """A trial as a classifier with its model card, in a folder below `folder`; `reports` holds its evaluation as
-    PROSER, and those of its controls.
-    """
+    """Save a trial with its model card below `folder`; `report` is its evaluation, `others` its controls' metrics."""
     own = replace(recipe, finetune=finetune_of(row))
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
@@ -108,14 +98,13 @@ def save_classifier(
         class_names=task.class_names,
         normalisation=(task.mean, task.std),
         score_function=score_function,
-        calibration=reports[spec.PROSER].calibration,
+        calibration=report.calibration,
         recipe=to_json(own),
-        results=reports[spec.PROSER].flat(),
+        results=report.flat(),
         validation_scores=ValidationScores.of(load_logits(trial / spec.LOGITS), score_function, task),
         proxy=proxy,
     )
     classifier.save(folder / CLASSIFIER)
-    others = {name: report.flat() for name, report in reports.items() if name != spec.PROSER}
     (folder / CLASSIFIER / MODEL_CARD).write_text(model_card(classifier, others, task.notes))
     return folder / CLASSIFIER
 

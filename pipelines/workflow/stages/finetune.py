@@ -7,11 +7,12 @@ from pathlib import Path
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import agree, watch
 from pipelines.workflow.session import TrainingSession
-from pipelines.workflow.stages.trial_rows import Row, TrialRows, write_rows
+from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
 from pipelines.workflow.training import Search, TrainedSplit
 from proser_core.config import FinetuneConfig
 from proser_core.errors import TrainingError
 from proser_core.jobs import spec
+from proser_core.jobs.selection import Row
 from proser_core.jobs.trials import Trial
 from proser_core.store.store import MANIFEST, Built, find
 

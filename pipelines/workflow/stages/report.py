@@ -5,10 +5,10 @@ from pathlib import Path
 from pipelines.reports import figures
 from pipelines.reports.summary import markdown_table
 from pipelines.workflow.stages.evaluate import read_evaluation
-from pipelines.workflow.stages.trial_rows import Row
 from proser_core.config import Recipe, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit, setting_name, where
 from proser_core.data.tasks import OpenSetTask
+from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import LOGITS, PROSER
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import load_logits

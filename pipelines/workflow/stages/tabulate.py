@@ -4,20 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.reports.sweep_table import SweepTable
-from pipelines.workflow.stages.trial_rows import Row
 from pipelines.workflow.training import TrainedSplit
-from proser_core.baselines.tables import closed_set_scores
+from proser_core.baselines.tables import controls
 from proser_core.data.tasks import OpenSetTask
-from proser_core.jobs.spec import CONTROL, LOGITS
-from proser_core.recognition.evaluation import evaluate
+from proser_core.jobs.selection import Row
+from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logits import load_logits
 
 
 def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[str], trial_folders: Path) -> SweepTable:
-    """Every trial, and the scores of the pretrained net and of the cross-entropy fine-tune of each split."""
-    tasks = {split.index: OpenSetTask.load(split.task.path) for split in splits}
+    """The table of a sweep over `spaces`: the rows of its trials, and the controls of each class split."""
+    first, tasks = splits[0].recipe, {split.index: OpenSetTask.load(split.task.path) for split in splits}
     return SweepTable(
-        recipe=splits[0].recipe.name,
+        recipe=first.name,
         spaces=tuple(spaces),
         splits={split_index: task.split for split_index, task in tasks.items()},
         rows=rows,
@@ -27,16 +26,9 @@ def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[s
 
 
 def _controls(split: TrainedSplit, task: OpenSetTask, rows: list[Row], trial_folders: Path) -> list[Row]:
-    nets = {"pretrained net": split.pretrained.path}
-    for row in rows:
-        if row["objective"] == "cross_entropy" and row["split_index"] == split.index and row["status"] == "finished":
-            nets[CONTROL] = trial_folders / row["key"]
-            break
-    rate = split.recipe.calibration.target_rate
-    controls = []
-    for net, folder in nets.items():
-        logits = load_logits(folder / LOGITS)
-        for name, score_function in closed_set_scores(logits, task.train.targets).items():
-            metrics = evaluate(logits, score_function, task, rate).flat()
-            controls.append({"split_index": split.index, "name": f"{net}, {name}", "metrics": metrics})
-    return controls
+    trained = [row for row in rows if row["objective"] == "cross_entropy" and row["status"] == "finished"]
+    keys = (row["key"] for row in trained if row["split_index"] == split.index)
+    cross_entropy = next((load_logits(trial_folders / key / LOGITS) for key in keys), None)
+    pretrained, rate = load_logits(split.pretrained.path / LOGITS), split.recipe.calibration.target_rate
+    found = controls(pretrained, cross_entropy, task, rate)
+    return [{"split_index": split.index, "name": name, "metrics": each.flat()} for name, each in found.items()]

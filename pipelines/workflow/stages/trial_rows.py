@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
 from proser_core.jobs import spec
+from proser_core.jobs.selection import Row
 from proser_core.jobs.trials import Trial
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
@@ -15,7 +15,6 @@ from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact, find
 
 ROWS = "trials.json"
-Row = dict[str, Any]
 
 
 class TrialRows:
