@@ -1,0 +1,110 @@
+"""Stages as functions of values: small trainings of digits evaluated and reported without Ray, cluster or MLflow."""
+
+import ast
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeline_runs import tiny_recipe
+
+from pipelines.workflow.stage import STAGES, decisive
+from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
+from pipelines.workflow.stages.report import report
+from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
+from pipelines.workflow.training import TrainedSplit, finetunes_of
+from proser_core.jobs import spec
+from proser_core.jobs.selection import select
+from proser_core.jobs.trials import pretrain_job
+from proser_core.jobs.worker import run_job
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.store.code_version import imported_modules, source_digests
+from proser_core.store.store import Artefact, Store
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A class split with its trials, of which the last one was never trained."""
+
+    split: TrainedSplit
+    rows: list[dict[str, Any]]
+    folders: Path
+
+
+@pytest.fixture(scope="module")
+def trained(task: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    root, tiny = tmp_path_factory.mktemp("stages"), tiny_recipe()
+    recipe = replace(tiny, pretrain=replace(tiny.pretrain, epochs=1), finetune=replace(tiny.finetune, epochs=1))
+    run_job(pretrain_job(recipe, task, root / "pretrained", False), lambda _: None)
+    split = TrainedSplit(recipe, task, Artefact(root / "pretrained", "weights"))
+    points = [replace(recipe.finetune, beta=beta) for beta in (2.0, 3.0)]
+    trials = split.trials(finetunes_of(recipe, points), Store(root / "storage"), bf16=False)
+    for trial in trials[:-1]:
+        run_job(trial.job(task, split.pretrained, False), lambda _: None)
+    rows = TrialRows({0: task}, {"betas": points}, (), "nothing was said")
+    return Trained(split, [rows.row(trial) for trial in trials], root / "storage" / spec.TRIALS)
+
+
+def test_rows_say_what_became_of_each_trial(trained: Trained, tmp_path: Path) -> None:
+    assert [row["status"] for row in trained.rows] == ["finished", "finished", "finished", "failed"]
+    assert [row["spaces"] for row in trained.rows] == [[], [], ["betas"], ["betas"]]
+    assert failures_of(trained.rows) == [f"{trained.rows[-1]['name']}: nothing was said"]
+    write_rows(trained.rows, tmp_path)
+    assert read_rows(Artefact(tmp_path, "")) == trained.rows
+
+
+def test_an_evaluation_holds_every_control_and_the_selected_trial_as_a_classifier(
+    trained: Trained, tmp_path: Path
+) -> None:
+    split = trained.split
+    evaluate_run(split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, tmp_path)
+    evaluation = read_evaluation(Artefact(tmp_path, ""))
+    selected = select(trained.rows, split.recipe.finetune)
+    assert selected is not None
+    assert evaluation["selected"]["key"] == selected["key"]
+    classifier = OpenSetClassifier.load(tmp_path / CLASSIFIER)
+    assert classifier.results == evaluation["methods"]["PROSER"]["flat"] == selected["metrics"]
+    controls = {name for name in evaluation["methods"] if name.startswith("CE control, ")}
+    assert len(controls) == 2
+
+
+def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained, tmp_path: Path) -> None:
+    split, evaluated, folder = trained.split, tmp_path / "evaluated", tmp_path / "report"
+    for each in (evaluated, folder):
+        each.mkdir()
+    evaluate_run(split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated)
+    report(split.recipe, split.task, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
+    names = {path.name for path in folder.iterdir()}
+    assert {"results.md", "evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
+    assert "CE control" in (folder / "results.md").read_text()
+
+
+@pytest.mark.parametrize("stage", ["evaluate", "report", "sweep", "sweep_report", "compare"])
+def test_what_follows_the_trainings_knows_no_ray_and_no_mlflow(stage: str) -> None:
+    for module in imported_modules(STAGES[stage]) - {"tune_spaces"}:  # spaces are in Tune's own words
+        path = Path(__file__).parents[3].joinpath(*module.split("."))
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        names = {name for node in ast.walk(ast.parse(file.read_text())) for name in imported(node)}
+        assert not names & {"ray", "mlflow"}, module
+
+
+def imported(node: ast.AST) -> set[str]:
+    """First parts of what a statement imports."""
+    if isinstance(node, ast.Import):
+        return {alias.name.split(".")[0] for alias in node.names}
+    return {node.module.split(".")[0]} if isinstance(node, ast.ImportFrom) and node.module else set()
+
+
+def test_the_key_of_an_evaluation_holds_the_core_and_its_own_file_alone() -> None:
+    stage = STAGES["evaluate"]
+    assert all(module == stage or module.startswith("proser_core.") for module in imported_modules(stage))
+
+
+def test_every_stage_has_a_module() -> None:
+    assert source_digests(*STAGES.values())
+
+
+def test_an_input_of_which_nothing_is_known_is_no_part_of_a_key_in_silence(trained: Trained) -> None:
+    assert decisive([trained.split.task, None, {"a": 1}]) == [trained.split.task.digest, None, {"a": 1}]
+    with pytest.raises(TypeError, match="an input of type PosixPath"):
+        decisive({"folder": Path("somewhere")})
