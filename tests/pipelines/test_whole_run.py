@@ -270,7 +270,7 @@ class TestARunAfterOneTrialWasDeleted:
         outcome, victim, before, after = healed
         assert {key for key in before if before[key][0] != after[key][0]} == {victim}
         assert before.keys() == after.keys()
-        assert f"{POINTS + 1} trials (the control is one), {POINTS} of them trained before" in outcome.text
+        assert f"{POINTS + 1} trials (one of them the control), {POINTS} trained before" in outcome.text
 
     def test_it_comes_out_as_it_was(self, healed: tuple[Outcome, str, dict, dict]) -> None:
         _, victim, before, after = healed
@@ -313,7 +313,7 @@ class TestARunWithAnotherFineTuning:
 
     def test_it_trains_every_trial_of_its_own(self, retrained: tuple[Outcome, dict, dict]) -> None:
         outcome, before, after = retrained
-        assert "3 trials (the control is one), 0 of them trained before" in outcome.text
+        assert "3 trials (one of them the control), 0 trained before" in outcome.text
         assert len(after) == len(before) + 2  # the control and the point that stays finite
         assert all(after[key] == before[key] for key in before)
 
