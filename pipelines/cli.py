@@ -15,7 +15,7 @@ import tyro
 from pipelines.commands import cli_models, cli_reproduce
 from pipelines.console import console
 from pipelines.recipes import RECIPES, headline, schedule_named, with_schedule
-from pipelines.storage.argument import DEFAULT_STORAGE, folder, place
+from pipelines.storage.open import DEFAULT_STORAGE, check_folder, parse_storage
 from proser_core.config import Recipe
 from proser_core.errors import GOES_ON, ConfigError, exit_code_of
 from proser_core.naming import look_up
@@ -170,7 +170,9 @@ def run_command(arguments: list[str]) -> int:
     if parsed.draw is not None:
         draw(parsed.draw)
         return 0
-    return run(parsed.recipe, parsed.data_dir, place(parsed.storage), parsed.pretrained, console(), parsed.cluster_file)
+    return run(
+        parsed.recipe, parsed.data_dir, parse_storage(parsed.storage), parsed.pretrained, console(), parsed.cluster_file
+    )
 
 
 def sweep_command(arguments: list[str]) -> int:
@@ -201,7 +203,7 @@ def sweep_command(arguments: list[str]) -> int:
         spaces,
         splits,
         parsed.data_dir,
-        place(parsed.storage),
+        parse_storage(parsed.storage),
         parsed.cluster_file,
         parsed.num_samples,
         parsed.max_hours,
@@ -219,7 +221,7 @@ def job_command(arguments: list[str]) -> int:
     parsed = tyro.cli(JobArguments, prog=f"proser job {arguments[0]}", default=JobArguments(recipe), args=arguments[1:])
     from pipelines.workflow.offline_jobs import write_job
 
-    write_job(parsed.recipe, parsed.data_dir, folder(parsed.storage), parsed.output, parsed.with_task, console())
+    write_job(parsed.recipe, parsed.data_dir, check_folder(parsed.storage), parsed.output, parsed.with_task, console())
     return 0
 
 
@@ -228,7 +230,7 @@ def import_command(arguments: list[str]) -> int:
     parsed = tyro.cli(ImportArguments, prog="proser import", args=arguments)
     from pipelines.workflow.offline_jobs import import_job
 
-    return import_job(parsed.out.resolve(), folder(parsed.storage), console())
+    return import_job(parsed.out.resolve(), check_folder(parsed.storage), console())
 
 
 def _with_schedule(recipe: Recipe, arguments: list[str]) -> Recipe:
@@ -248,7 +250,7 @@ def list_command(arguments: list[str]) -> int:
 def clean_command(arguments: list[str]) -> int:
     """`proser clean`."""
     parsed = tyro.cli(CleanArguments, prog="proser clean", args=arguments)
-    if not folder(parsed.storage).is_dir():
+    if not check_folder(parsed.storage).is_dir():
         raise ConfigError(f"--storage got {parsed.storage}, which is no folder; give the storage of a run")
     from pipelines.commands.clean import clean
 

@@ -5,11 +5,11 @@ the storage.
 import os
 import uuid
 from pathlib import Path
-from typing import Any
 
 from pipelines.cluster import ray_internals
 from pipelines.cluster.ray_internals import AUTH_MODE, JOB_FOLDER, JOB_VARIABLE
 from pipelines.ports import check_listens
+from pipelines.storage.objects import Objects
 from pipelines.tracking.server import tracking_uri
 from proser_core.errors import ClusterError, first_line
 
@@ -84,9 +84,8 @@ def _token() -> str:
 
 
 def check_job(address: str, storage: Path) -> None:
-    """In what `ray job submit` starts: raises ClusterError where it would train on a Ray of its own, or leave
-    results in the folder that Ray clears away after it.
-    """
+    """Raises ClusterError where a job of `ray job submit` would train on a Ray of its own, or write results to the
+    folder that Ray deletes after it."""
     if JOB_VARIABLE in os.environ and not address:
         raise ClusterError(
             "cluster.address is empty, and would start another Ray on the machine that this job runs on; "
@@ -96,40 +95,40 @@ def check_job(address: str, storage: Path) -> None:
     database = Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
     if JOB_FOLDER in storage.parts:
         raise ClusterError(
-            f"--storage leads to {storage}, which Ray clears away after the job; give an absolute path that all "
+            f"--storage leads to {storage}, which Ray deletes after the job; give an absolute path that all "
             "machines see"
         )
     if database is not None and JOB_FOLDER in database.parts:
         raise ClusterError(
-            f"the tracking database would be {database}, which Ray clears away after the job; name a tracking "
+            f"the tracking database would be {database}, which Ray deletes after the job; name a tracking "
             "server in MLFLOW_TRACKING_URI"
         )
 
 
-def check_shared(storage: Path | str) -> None:
+def check_storage_visible(storage: Path | str) -> None:
     """Raises ClusterError where a machine of the cluster that was joined lacks this project, or the storage: a
     folder, or a URI."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    mark = f".seen-{uuid.uuid4().hex}"
-    _leave(storage, mark)
-    look = ray.remote(num_cpus=0, max_retries=0)(_missing)
+    uri, marker = storage if isinstance(storage, str) else storage.as_uri(), f".seen-{uuid.uuid4().hex}"
+    objects, check = Objects.from_uri(uri), ray.remote(num_cpus=0, max_retries=0)(_why_invisible)
     nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
-    looks = [
-        look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(storage, mark)
+    objects.write(marker, b"")
+    checks = [
+        check.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(uri, marker)
         for node in nodes
     ]
     try:
-        seen = ray.get(looks, timeout=STORAGE_CHECK_TIMEOUT_S)
+        reasons = ray.get(checks, timeout=STORAGE_CHECK_TIMEOUT_S)
     except ray.exceptions.RayError as error:
         reason = str(error).strip().splitlines()[-1]
         raise ClusterError(
             f"a machine of the cluster cannot run this project ({reason}); install it there, with the same versions"
         ) from error
     finally:
-        _remove(storage, mark)
-    blind = [f"{address} ({why})" for address, why in zip(nodes.values(), seen, strict=True) if why]
+        objects.delete(marker)
+    blind = [f"{address} ({why})" for address, why in zip(nodes.values(), reasons, strict=True) if why]
     if blind:
         raise ClusterError(
             f"the storage {storage} is not seen on {', '.join(blind)}; give a --storage that all machines mount "
@@ -137,30 +136,9 @@ def check_shared(storage: Path | str) -> None:
         )
 
 
-def _leave(storage: Path | str, mark: str) -> None:
-    if isinstance(storage, str):
-        _behind(storage).write(mark, b"")
-    else:
-        (storage / mark).touch()
-
-
-def _remove(storage: Path | str, mark: str) -> None:
-    if isinstance(storage, str):
-        _behind(storage).delete(mark)
-    else:
-        (storage / mark).unlink()
-
-
-def _missing(storage: Path | str, mark: str) -> str:
-    """Why a machine does not see a mark; empty where it does."""
+def _why_invisible(uri: str, marker: str) -> str:
+    """Why a machine does not see a file of the storage; empty where it does."""
     try:
-        there = _behind(storage).stamp(mark) if isinstance(storage, str) else (storage / mark).exists()
+        return "" if Objects.from_uri(uri).stamp(marker) else "nothing is there"
     except (OSError, ValueError, NotImplementedError) as error:
         return first_line(error)
-    return "" if there else "nothing is there"
-
-
-def _behind(uri: str) -> Any:
-    from pipelines.storage.objects import Objects
-
-    return Objects.of(uri)

@@ -1,4 +1,4 @@
-"""The Ray cluster: checking what it has, and starting jobs on it."""
+"""The Ray cluster: what it has room for, and trainings on it."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from pipelines.cluster.address import check_job, check_shared
+from pipelines.cluster.address import check_job, check_storage_visible
 from pipelines.cluster.ray_internals import release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import (
@@ -23,7 +23,7 @@ from pipelines.cluster.train_worker import (
     run_single_trial,
     train_distributed,
 )
-from pipelines.storage.training_folder import place_of
+from pipelines.storage.training_folder import training_folder
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError
 from proser_core.jobs.spec import FAILURE, Job
@@ -41,11 +41,11 @@ class Cluster:
     config: ClusterConfig
     storage: Path
     stops_trials: bool = False
-    """Whether trials may be stopped; Ray started here without its dashboard would never free their place."""
+    """Whether trials may be stopped early; a local Ray without its dashboard would never free their resources."""
     grows_to: list[dict[str, float]] = field(default_factory=list)
-    """Resources of each machine of an autoscaling cluster at full size; empty for one that does not grow."""
+    """Resources of each machine of an autoscaling cluster at full size; empty for one of fixed size."""
     mirror: "Mirror | None" = None
-    """Keeps `storage` in step with a URI that all machines reach; None where they all see that folder."""
+    """Keeps `storage` in step with a URI that all machines reach; None where all machines see the folder."""
     _resources: dict[str, float] = field(default_factory=dict)
 
     def connect(self) -> dict[str, float]:
@@ -56,7 +56,7 @@ class Cluster:
         import ray
 
         if self.config.address:
-            check_shared(self.storage if self.mirror is None else self.mirror.objects.uri)
+            check_storage_visible(self.storage if self.mirror is None else self.mirror.objects.uri)
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if len(self.grows_to) > len(nodes):
             nodes = self.grows_to
@@ -65,10 +65,7 @@ class Cluster:
         return self._resources
 
     def check(self) -> None:
-        """Compare what the run asks for with what there is, before any work.
-
-        Raises ClusterError where a job could never start; Ray would wait for ever.
-        """
+        """Raises ClusterError, before any work, where a job could never start; Ray would wait for ever."""
         check_job(self.config.address, self.storage)
         if self.config.address:
             self.connect()
@@ -79,12 +76,12 @@ class Cluster:
             self._compare([local], "this machine")
 
     def _compare(self, nodes: list[dict[str, float]], where: str) -> None:
-        """A worker lives on one machine: count how many fit on each."""
+        """Count how many workers fit on each machine: a worker never spans two."""
         for name in ("num_workers", "pretrain_workers"):
             workers = getattr(self.config, name)
             for kind, each in (("CPU", self.config.cpus_per_worker), ("GPU", self.config.gpus_per_worker)):
                 has = sum(node.get(kind, 0.0) for node in nodes)
-                if each and workers > sum(_shares(node.get(kind, 0.0), each) for node in nodes):
+                if each and workers > sum(_count_shares(node.get(kind, 0.0), each) for node in nodes):
                     raise ClusterError(
                         f"cluster.{name} {workers} with {each:g} {kind} each needs {workers * each:g} {kind}s; "
                         f"{where} has {has:g} on {len(nodes)} node(s). "
@@ -93,16 +90,18 @@ class Cluster:
                     )
 
     def concurrent_jobs(self, workers: int) -> int:
-        """Trainings of so many workers that fit on the cluster at a time."""
+        """How many trainings of so many workers fit on the cluster at a time."""
         resources = self.connect()
-        fits = _shares(resources.get("CPU", 1.0), workers * self.config.cpus_per_worker)
+        fits = _count_shares(resources.get("CPU", 1.0), workers * self.config.cpus_per_worker)
         if self.config.uses_gpu:
-            fits = min(fits, _shares(resources.get("GPU", 0.0), workers * self.config.gpus_per_worker))
+            fits = min(fits, _count_shares(resources.get("GPU", 0.0), workers * self.config.gpus_per_worker))
         return max(1, min(fits, self.config.max_concurrent or fits))
 
-    def watch(self, workers: int) -> str:
-        """Give back what lost processes of such trainings still hold; what a training of so many workers waits
-        for on the nodes that live now, or the empty string where it fits."""
+    def shortage(self, workers: int) -> str:
+        """What a training of so many workers waits for on the live nodes; empty where it fits.
+
+        Resources that lost processes of such trainings still hold are released.
+        """
         if not self._resources:
             return ""  # it is not joined yet
         import ray
@@ -111,15 +110,15 @@ class Cluster:
             release_lost_groups()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         for kind, each in self._worker_resources().items():
-            fits = sum(_shares(node.get(kind, 0.0), each) for node in nodes)
+            fits = sum(_count_shares(node.get(kind, 0.0), each) for node in nodes)
             if fits < workers:
                 return f"{workers} worker(s) of {each:g} {kind}; the cluster has room for {fits} now"
         return ""
 
-    def on_workers(self, function: Callable[..., Any], arguments: tuple[Any, ...], copies: int) -> list[Any]:
-        """Call a function on `copies` workers at a time, each with a worker's resources, and wait for all.
+    def call_on_workers(self, function: Callable[..., Any], arguments: tuple[Any, ...], copies: int) -> list[Any]:
+        """Results of a function on `copies` workers at once, each with a worker's resources.
 
-        Raises ClusterError where a worker runs out of its device's memory or is lost.
+        Raises ClusterError where a worker runs out of device memory or is lost.
         """
         self.connect()
         import ray
@@ -139,12 +138,12 @@ class Cluster:
     def run_jobs(
         self, jobs: list[Job], workers: int, name: str, *, max_seconds: float = 0.0, stop_early: bool = False
     ) -> None:
-        """Run trainings of `workers` DDP workers each; one that fails leaves its reason and the others go on.
+        """Run trainings of `workers` DDP workers each; the reason of one that fails is in its folder.
 
-        A worker, or the machine below it, that is lost is replaced, and its training goes on from its last
-        epoch, up to RETRIES times. What runs after `max_seconds` (0: no limit) is stopped; with `stop_early`,
-        so is what falls behind on development data. Raises StorageError where the disk is full: no other
-        training would end either.
+        A lost worker or machine is replaced, and its training resumes after its last epoch, up to RETRIES times.
+        Trainings that still run after `max_seconds` (0: no limit) are stopped; with `stop_early`, so are those that
+        fall behind on development data. Raises StorageError where the disk is full: no other training would end
+        either.
         """
         self.connect()
         folders = [Path(job.folder) for job in jobs]
@@ -155,18 +154,18 @@ class Cluster:
         if len(jobs) > 1 or workers == 1 or max_seconds:
             self._tune(jobs, workers, name, max_seconds, stop_early)
         else:
-            with suppress(TrainingError):  # its reason lies in the folder
+            with suppress(TrainingError):  # its reason is in the folder
                 resources, folder = self._worker_resources(), self.storage / RAY_FOLDER
-                train_distributed(self._handed_out(jobs[0]), workers, resources, folder)
+                train_distributed(self._worker_config(jobs[0]), workers, resources, folder)
         if self.mirror is not None:
-            self.mirror.look(folders)
+            self.mirror.poll(folders)
 
-    def _handed_out(self, job: Job) -> dict[str, Any]:
-        """What a worker is given: the job, and where the storage is if not all machines see it."""
+    def _worker_config(self, job: Job) -> dict[str, Any]:
+        """As `training_folder` reads it."""
         return {"job": job.to_json(), "storage": None if self.mirror is None else self.mirror.address}
 
     def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool) -> None:
-        """Through Ray Tune: one worker is a reused actor, more are a light driver that starts a TorchTrainer."""
+        """Through Ray Tune: one worker is a reused actor; several are a light driver that starts a TorchTrainer."""
         from ray import tune
 
         from pipelines.cluster.early_stopping import early_stopping
@@ -178,14 +177,14 @@ class Cluster:
         else:
             trainable, resources = self._distributed_trial(workers), {DRIVER_RESOURCE: 1.0}
             if DRIVER_RESOURCE not in self.connect():
-                resources = {"memory": 1.0}  # a share of a CPU could be the one that a worker waits for
+                resources = {"memory": 1.0}  # a worker could wait for the share of a CPU that the driver holds
         folder, by_name = self.storage / RAY_FOLDER, {Path(job.folder).name: job for job in jobs}
-        shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed
+        shutil.rmtree(folder / name, ignore_errors=True)  # of a killed run
         tuner = tune.Tuner(
             tune.with_resources(_with_job_as_text(trainable), resources),
             # as text: for each trial Tune copies the whole grid, value by value
             param_space={
-                **self._handed_out(jobs[0]),
+                **self._worker_config(jobs[0]),
                 "job": tune.grid_search([json.dumps(job.to_json()) for job in jobs]),
             },
             tune_config=tune.TuneConfig(
@@ -203,14 +202,14 @@ class Cluster:
             ),
         )
         results = list(tuner.fit())
-        shutil.rmtree(folder / name, ignore_errors=True)  # the storage itself says what is finished
+        shutil.rmtree(folder / name, ignore_errors=True)  # the storage itself records what is finished
         for result in results:
             if FULL_DISK in (result.metrics or {}):
                 raise StorageError(result.metrics[FULL_DISK])
             if result.error is not None:
                 # by its folder: a trial that failed before its first report has no config in its result
                 job = by_name[Path(result.path).name]
-                place_of(self._handed_out(job)).leave(last_line(result.error))
+                training_folder(self._worker_config(job)).write_failure(last_line(result.error))
 
     def _distributed_trial(self, workers: int) -> Callable[[dict[str, Any]], None]:
         resources, storage = self._worker_resources(), self.storage / RAY_FOLDER
@@ -223,7 +222,7 @@ class Cluster:
                 train_distributed(config, workers, resources, storage)
             except StorageError as error:
                 outcome[FULL_DISK] = str(error)
-            except TrainingError:  # its reason lies in the folder
+            except TrainingError:  # its reason is in the folder
                 pass
             tune.report(outcome)
 
@@ -241,8 +240,8 @@ def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[
     return trial
 
 
-def _shares(has: float, each: float) -> int:
-    """How many shares of `each` there are; 0.1 fits ten times into 1.0."""
+def _count_shares(has: float, each: float) -> int:
+    """How often `each` fits; 0.1 fits ten times into 1.0."""
     return math.floor(has / each + 1e-9)
 
 

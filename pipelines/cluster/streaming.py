@@ -1,8 +1,7 @@
 """Images of a task that memory does not hold, decoded by Ray Data ahead of the worker that trains on them.
 
-The order is the training's own: chunks of rows go through tasks that decode them, and come back in
-their order. The tasks run on the worker's own machine, in the cores that the worker has reserved; what is decoded and
-not yet used is bounded.
+Chunks of rows go through tasks that decode them, and come back in the order of the training. The tasks run on the
+worker's own machine, on the cores that the worker has reserved; images that are decoded and not yet used are bounded.
 """
 
 import functools
@@ -22,11 +21,11 @@ from proser_core.jobs.spec import Job
 CHUNK_BYTES = 8 << 20
 """Decoded images of one task: large enough that starting it costs little."""
 WAITING_CHUNKS = 4
-"""Chunks, beside one for each task, that may wait in the object store."""
+"""Chunks that may wait in the object store, in addition to one per task."""
 
 
-def opener(job: Job) -> Callable[[StoredImages], ImageSource]:
-    """What a worker of this job reads streamed images with: a decoding task for each of its cores."""
+def stream_opener(job: Job) -> Callable[[StoredImages], ImageSource]:
+    """Opens streamed images in a worker of this job: one decoding task per core of the worker."""
     return lambda stored: RayImages(stored, job.threads)
 
 
@@ -45,7 +44,7 @@ class RayImages:
         return self._stored.size
 
     def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
-        """See `ImageSource`; the arrays are read only. Raises DataError as a task that decodes does."""
+        """See `ImageSource`; the arrays are read-only. Raises the DataError of a task that cannot decode an image."""
         from ray.exceptions import RayError
 
         dataset = self._decoded(rows, batch_size)
@@ -73,7 +72,7 @@ class RayImages:
             )
 
     def _chunk_length(self, batch_size: int) -> int:
-        """Images of one task; whole batches where they are small, so that none is put together from two tasks."""
+        """Images per task; a multiple of the batch size where batches are small, so that none needs two tasks."""
         length = max(1, CHUNK_BYTES // (3 * self.size**2))
         return length - length % batch_size if length >= batch_size else length
 
@@ -92,17 +91,17 @@ class RayImages:
 
 
 def decode(batch: dict[str, np.ndarray], folder: str, name: str, size: int) -> dict[str, np.ndarray]:
-    """What a task does: the images of one chunk of rows."""
+    """Task: decode the images of one chunk of rows."""
     return {"image": _stored(folder, name, size).read(batch["rows"][0])}
 
 
 @functools.lru_cache(maxsize=16)
 def _stored(folder: str, name: str, size: int) -> StoredImages:
-    """Places of images, mapped once for all tasks of a process."""
+    """Stored images, mapped once for all tasks of a process."""
     return StoredImages.load(Path(folder), name, size)
 
 
 def as_data_error(error: Exception, otherwise: str) -> DataError:
-    """The reader's own words where a task has failed on an image, which Ray hands on as text, else Ray's."""
+    """With the message of the reader, which Ray forwards as text where a task failed on an image, else Ray's."""
     found = re.search(rf"{DataError.__module__}\.{DataError.__name__}: (.+)", str(error))
     return DataError(found[1] if found else f"{otherwise}: {first_line(error)}")

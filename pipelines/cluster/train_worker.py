@@ -1,8 +1,8 @@
-"""One attempt at a training, as Ray's processes carry it out, with one worker or with several.
+"""One attempt at a training in Ray's processes, with one worker or with several.
 
-An error that another attempt would meet too leaves its reason in the training's folder and ends it; any other is
-Ray's to try again, and the training goes on from its last epoch. A full disk is reported instead, because there
-may be no room for a reason.
+An error that another attempt would meet too is recorded in the training's folder and ends the training. After any other
+error Ray attempts it again, and it resumes after its last epoch. A full disk is reported to Ray instead, because there
+may be no room to record it.
 """
 
 import os
@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.training_folder import Place, place_of
+from pipelines.storage.training_folder import TrainingFolder, training_folder
 from proser_core.errors import ProserError, StorageError, TrainingError
 from proser_core.jobs.spec import Job, read_scores
 from proser_core.store.files import full_disk_named
@@ -23,76 +23,77 @@ from proser_core.store.store import find
 
 RETRIES = 3
 """Workers or machines that one training may lose before it counts as failed."""
-FULL_DISK = "full_disk"  # what a trial reports where there is no room for its reason in its folder
+FULL_DISK = "full_disk"  # the field in which a trial reports that its disk is full
+Notify = Callable[[dict[str, float]], None]
 
 
 def run_single_trial(config: dict[str, Any]) -> None:
     """Tune trainable of a one-worker training."""
     from ray import tune
 
-    def follow(job: Job, place: Place) -> Callable[[dict[str, float]], None]:
+    def make_notify(job: Job, folder: TrainingFolder) -> Notify:
         def notify(metrics: dict[str, float]) -> None:
-            place.publish()
+            folder.publish()
             tune.report(metrics)
 
         return notify
 
-    attempt(config, follow)
+    train_here(config, make_notify)
 
 
 def run_searched_trial(config: dict[str, Any]) -> None:
     """Tune trainable of a one-worker training whose network is scored after every epoch.
 
-    What was scored before is reported again, so that the scheduler knows what it knew.
+    Scores of earlier attempts are reported again, so that the scheduler knows them.
     """
     from ray import tune
 
     from pipelines.cluster.early_stopping import EpochScorer
 
-    def follow(job: Job, place: Place) -> Callable[[dict[str, float]], None]:
+    def make_notify(job: Job, folder: TrainingFolder) -> Notify:
         for row in read_scores(Path(job.folder)):
             tune.report(row)
         scorer = EpochScorer(job)
 
         def notify(metrics: dict[str, float]) -> None:
             row = scorer.score()
-            place.publish()
+            folder.publish()
             tune.report(row)
 
         return notify
 
-    attempt(config, follow)
+    train_here(config, make_notify)
 
 
-def attempt(config: dict[str, Any], follow: Callable[[Job, Place], Callable[[dict[str, float]], None]]) -> None:
-    """Train in this process alone; `follow(job, place)` is called first and gives what each epoch is told to."""
+def train_here(config: dict[str, Any], make_notify: Callable[[Job, TrainingFolder], Notify]) -> None:
+    """Train in this process alone; `make_notify` is called first, and what it returns after each epoch."""
     from ray import tune
 
-    from pipelines.cluster.streaming import opener
+    from pipelines.cluster.streaming import stream_opener
     from proser_core.jobs.worker import run_job
 
-    place = place_of(config)
+    folder = training_folder(config)
     try:
-        with _writing(place.folder), place.at_hand() as job:
-            notify = follow(job, place)
-            if find(place.folder) is None:
-                check_room(job)
-                run_job(job, notify, open_stream=opener(job))
+        with _alone_in(folder.path), folder.localised_job() as job:
+            notify = make_notify(job, folder)
+            if find(folder.path) is None:
+                check_disk_space(job)
+                run_job(job, notify, open_stream=stream_opener(job))
     except StorageError as error:
         tune.report({FULL_DISK: str(error)})
     except ProserError as error:
-        place.leave(str(error))
+        folder.write_failure(str(error))
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def _alone_in(folder: Path) -> Iterator[None]:
     with full_disk_named(folder), alone_at(folder):
         yield
 
 
-def check_room(job: Job) -> None:
-    """Raises StorageError rather than train an epoch whose checkpoint, weights and momentum, has no room beside
-    the one before it."""
+def check_disk_space(job: Job) -> None:
+    """Raises StorageError, before an epoch is trained, where its checkpoint (weights and momentum) does not fit on the
+    disk together with the previous one."""
     needed = 4 * os.stat(job.weights).st_size if job.weights else 0
     free = shutil.disk_usage(job.folder).free
     if free < needed:
@@ -105,15 +106,15 @@ def check_room(job: Job) -> None:
 def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[str, float], storage: Path) -> None:
     """A TorchTrainer whose workers run the job of `config`; gloo on CPUs, nccl on GPUs.
 
-    Ray writes to `storage`, and to a folder of this machine where not all machines see that. Raises
+    Ray writes to `storage`, or to a folder of this machine where not all machines see that. Raises
     TrainingError with the worker's own message, StorageError where the disk is full.
     """
     from ray.exceptions import RayActorError
     from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
     from ray.train.torch import TorchTrainer
 
-    place, job = place_of(config), Job(**config["job"])
-    storage, name = place.scratch or storage, f"{job.kind}-{Path(job.folder).name}"
+    folder, job = training_folder(config), Job(**config["job"])
+    storage, name = folder.ray_folder or storage, f"{job.kind}-{Path(job.folder).name}"
     trainer = TorchTrainer(
         _train_loop,
         train_loop_config=config,
@@ -127,23 +128,23 @@ def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[
         shutil.rmtree(storage / name, ignore_errors=True)  # of a run that was killed
         full_disk = _fit(trainer).return_value
     except (TrainingFailedError, RayActorError) as error:
-        place.leave(last_line(error))
+        folder.write_failure(last_line(error))
     finally:
         shutil.rmtree(storage / name, ignore_errors=True)
     if full_disk:
         raise StorageError(full_disk)
-    reason = place.reason()
+    reason = folder.read_failure()
     if reason is not None:
         raise TrainingError(reason)
 
 
 def _fit(trainer: Any) -> Any:
-    """Ray Train replaces lost workers; a lost controller, the process that does so, is replaced here."""
+    """Ray Train replaces lost workers; its controller, the process that does so, is replaced here."""
     from ray.exceptions import RayActorError
 
     for attempts in range(RETRIES + 1):
         try:
-            with _own_interrupt():
+            with _restored_interrupt():
                 return trainer.fit()
         except RayActorError:
             if attempts == RETRIES:
@@ -152,8 +153,8 @@ def _fit(trainer: Any) -> Any:
 
 
 @contextmanager
-def _own_interrupt() -> Iterator[None]:
-    """Ray Train takes Ctrl-C for itself, ends in SystemExit, and never gives it back: undo all three."""
+def _restored_interrupt() -> Iterator[None]:
+    """Ray Train replaces the handler of Ctrl-C, ends in SystemExit, and never restores it: undo all three."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -169,59 +170,59 @@ def _own_interrupt() -> Iterator[None]:
 def _train_loop(config: dict[str, Any]) -> str:
     """One rank of a DDP training; the message of a full disk, or the empty string.
 
-    Every rank hears after each epoch whether rank 0, which alone writes, goes on: the others would wait for it.
+    After each epoch rank 0, which alone writes, tells all ranks whether it goes on: they would wait for it.
     """
     import ray.train
     import ray.train.torch
     import torch
 
-    from pipelines.cluster.streaming import opener
+    from pipelines.cluster.streaming import stream_opener
     from proser_core.jobs.worker import run_job
 
-    place, writes = place_of(config), ray.train.get_context().get_world_rank() == 0
+    folder, writes = training_folder(config), ray.train.get_context().get_world_rank() == 0
     if config["job"]["recipe"]["cluster"]["gpus_per_worker"]:
         torch.cuda.set_device(ray.train.torch.get_device())
     full_disk = ""
 
     def notify(metrics: dict[str, float]) -> None:
-        place.publish()
-        if not _agreed(True):
-            raise _EndedError
+        folder.publish()
+        if not _broadcast(True):
+            raise _RankZeroEndedError
         ray.train.report(metrics)
 
     try:
-        with _writing(place.folder) if writes else nullcontext():
-            if not _agreed(True):  # what is brought before rank 0 is alone could be of an earlier attempt
+        with _alone_in(folder.path) if writes else nullcontext():
+            if not _broadcast(True):  # files downloaded before rank 0 is alone could be of an earlier attempt
                 return ""
-            with place.at_hand() as job:
+            with folder.localised_job() as job:
                 if writes:
-                    check_room(job)
-                if not _agreed(find(place.folder) is None):
+                    check_disk_space(job)
+                if not _broadcast(find(folder.path) is None):
                     return ""
-                run_job(job, notify, open_stream=opener(job))
-    except _EndedError:
+                run_job(job, notify, open_stream=stream_opener(job))
+    except _RankZeroEndedError:
         return ""
     except StorageError as error:
         full_disk = str(error)
     except ProserError as error:
         if writes:
-            place.leave(str(error))
-    _agreed(False)
+            folder.write_failure(str(error))
+    _broadcast(False)
     return full_disk
 
 
-class _EndedError(Exception):
+class _RankZeroEndedError(Exception):
     """Rank 0 has ended its training."""
 
 
-def _agreed(answer: bool) -> bool:
-    """What rank 0 answers, for all ranks."""
+def _broadcast(answer: bool) -> bool:
+    """The answer of rank 0, on all ranks."""
     from ray.train.collective import broadcast_from_rank_zero
 
     return broadcast_from_rank_zero(answer)
 
 
 def last_line(error: BaseException) -> str:
-    """The last line of an error's message, which is the worker's own where Ray hands one on."""
+    """The last line of an error's message: the worker's own where Ray forwards one."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[-1]

@@ -2,13 +2,14 @@
 
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from pipelines.console import say
-from pipelines.workflow.session import open_storage
+from pipelines.storage.open import open_storage
 from pipelines.workflow.stale_artefacts import Leftover, is_storage, leftovers
 from proser_core.errors import ConfigError
 
@@ -25,7 +26,7 @@ def clean(storage: Path, older_than: float, outdated: bool, yes: bool, console: 
             f"--storage got {storage}, which holds files and no work of a run, such as trials/0123456789abcdef; "
             "give the storage of a run"
         )
-    with open_storage(storage, console, "proser clean") as store:
+    with open_storage(storage, "proser clean", partial(say, console)) as store:
         found = sorted(leftovers(store.root, older_than, outdated), key=lambda each: (each.stage, each.reason))
         if not found:
             say(console, f"nothing to remove in {store.root}")

@@ -11,7 +11,7 @@ import tyro
 from pipelines.console import console
 from pipelines.recipes import RECIPES, schedule, schedule_named
 from pipelines.reproduction.protocols import FIGURES, headlines
-from pipelines.storage.argument import DEFAULT_STORAGE, place
+from pipelines.storage.open import DEFAULT_STORAGE, parse_storage
 from proser_core.config import (
     CalibrationConfig,
     ClusterConfig,
@@ -110,7 +110,7 @@ def reproduce_command(arguments: list[str]) -> int:
         names,
         parsed.recipe(),
         parsed.data_dir,
-        place(parsed.storage),
+        parse_storage(parsed.storage),
         family=parsed.split_family,
         split_indices=parse_indices(parsed.split_indices) if parsed.split_indices else (),
         methods=parsed.methods,
@@ -134,7 +134,7 @@ def _figures(names: tuple[str, ...], options: list[str], command: str) -> int:
     from pipelines.reproduction.figures import reproduce_figures
 
     return reproduce_figures(
-        parsed.recipe, parsed.data_dir, place(parsed.storage), console(), parsed.cluster_file, command
+        parsed.recipe, parsed.data_dir, parse_storage(parsed.storage), console(), parsed.cluster_file, command
     )
 
 

@@ -9,7 +9,7 @@ from pipelines.console import say
 from pipelines.recipes import schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import Asked, ReproduceRequest
-from pipelines.storage.argument import DEFAULT_STORAGE
+from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.session import check_places, say_defects
 from pipelines.workflow.sweeping import data_of
 from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe

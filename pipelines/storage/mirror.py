@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.lease import alone_at
-from pipelines.storage.objects import Objects, Stamp, answering, checked
-from pipelines.storage.transfer import bring, pull, push, read_manifest
+from pipelines.storage.lease import hold_lease
+from pipelines.storage.objects import Objects, Stamp, open_objects, storage_errors
+from pipelines.storage.transfer import download, pull, push, read_manifest
 from proser_core.digests import sha256_of
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, Job
 from proser_core.store.files import write_atomically
@@ -24,11 +24,11 @@ from proser_core.store.store import MANIFEST, Artefact, Built, Store, find
 MIRROR_VARIABLE = "PROSER_MIRROR"
 """Variable with the folder of a machine's mirrors, in the place of ~/.cache/proser."""
 STORE, NODE = "storage", "node"
-"""Parts of a mirror: the driver's store, and what the workers of a machine train from and into."""
+"""Parts of a mirror: the driver's store, and the folder in which workers of the machine train."""
 USER_FILES = "files"
-"""Stage of a storage with files that a user brought, under names from their content."""
-AT_ONCE = 8  # folders that are moved at a time
-LOOK_EVERY = 5.0  # seconds at least between two looks at running trainings; 9 of 10 seconds are for other things
+"""Stage of a storage with a user's own files, under names from their content."""
+TRANSFERS = 8  # folders at a time
+POLL_EVERY_S = 5.0  # at least; a poll takes at most a tenth of the time
 
 
 def mirror_folder(uri: str) -> Path:
@@ -40,40 +40,40 @@ def mirror_folder(uri: str) -> Path:
 
 @dataclass
 class Mirror:
-    """Folders below `root` and the same ones on the storage; what both have is told by the manifests.
+    """Folders below `root` and the same ones on the storage, compared by their manifests.
 
     Methods raise RemoteError where the storage does not answer any more.
     """
 
     objects: Objects
     root: Path
-    tell: Callable[[str], None] = lambda text: None
+    say: Callable[[str], None] = lambda text: None
     _in_step: set[str] = field(default_factory=set)
     _seen: dict[str, Stamp] = field(default_factory=dict)
-    _carried_files: dict[str, str] = field(default_factory=dict)
-    _next_look: float = 0.0
+    _uploaded_files: dict[str, str] = field(default_factory=dict)
+    _next_poll: float = 0.0
 
     @property
     def address(self) -> dict[str, str]:
-        """What a worker must know of the storage, as plain values."""
+        """What a worker needs to reach the storage, as plain values."""
         return {"uri": self.objects.uri, "store": str(self.root)}
 
     def name(self, path: Path) -> str:
-        """What a path of the mirror is called on the storage."""
+        """The name on the storage of a path of the mirror."""
         return path.relative_to(self.root).as_posix()
 
-    def agree(self, folders: Iterable[Path]) -> None:
-        """Bring what is finished there and not here, and put there what is finished here alone.
+    def sync(self, folders: Iterable[Path]) -> None:
+        """Download folders that are finished only there, and upload those that are finished only here.
 
         Folders that a finished one links to come with it.
         """
         waiting = list(folders)
-        with answering(self.objects), ThreadPoolExecutor(AT_ONCE) as pool:
+        with storage_errors(self.objects), ThreadPoolExecutor(TRANSFERS) as pool:
             while waiting:
-                linked = pool.map(functools.partial(self._agree, self._listing(waiting)), waiting)
+                linked = pool.map(functools.partial(self._sync, self._listing(waiting)), waiting)
                 waiting = [path for paths in linked for path in paths]
 
-    def _agree(self, there: Mapping[str, Stamp], folder: Path) -> list[Path]:
+    def _sync(self, there: Mapping[str, Stamp], folder: Path) -> list[Path]:
         name = self.name(folder)
         if name in self._in_step:
             return []
@@ -83,15 +83,15 @@ class Mirror:
                 self._push(folder)
             return []
         if not pull(self.objects, name, folder):
-            self.tell(f"  {name} on the storage is incomplete or was changed; it is made again")
+            self.say(f"  {name} on the storage is incomplete or was changed; it is made again")
             return []
         self._in_step.add(name)
         linked = [(folder / path).resolve() for path in listed["linked"]]
         return [path for path in linked if path.is_relative_to(self.root)]
 
     def push(self, folder: Path) -> None:
-        """Put a finished folder on the storage."""
-        with answering(self.objects):
+        """Upload a finished folder."""
+        with storage_errors(self.objects):
             self._push(folder)
 
     def _push(self, folder: Path) -> None:
@@ -99,11 +99,11 @@ class Mirror:
         self._in_step.add(self.name(folder))
 
     def begin(self, jobs: Sequence[Job]) -> list[Job]:
-        """The jobs as workers of any machine can take them: user's own files lie on the storage.
+        """The jobs with a user's own files uploaded, so that workers of any machine can take them.
 
-        What earlier attempts said of their outcome is removed there; their checkpoints stay.
+        The outcome of earlier attempts is deleted on the storage; their checkpoints stay.
         """
-        with answering(self.objects):
+        with storage_errors(self.objects):
             there = self._listing([Path(job.folder) for job in jobs])
             for job in jobs:
                 name = self.name(Path(job.folder))
@@ -111,38 +111,38 @@ class Mirror:
                 for file in (MANIFEST, FAILURE):
                     if f"{name}/{file}" in there:
                         self.objects.delete(f"{name}/{file}")
-            return [self._carried(job) for job in jobs]
+            return [self._with_uploaded_files(job) for job in jobs]
 
-    def _carried(self, job: Job) -> Job:
+    def _with_uploaded_files(self, job: Job) -> Job:
         network = job.recipe["network"]
-        network = {**network, "weights_file": self._carry(network["weights_file"])}
-        return replace(job, weights=self._carry(job.weights), recipe={**job.recipe, "network": network})
+        network = {**network, "weights_file": self._uploaded(network["weights_file"])}
+        return replace(job, weights=self._uploaded(job.weights), recipe={**job.recipe, "network": network})
 
-    def _carry(self, path: str) -> str:
-        """The place in the mirror that a user's file stands for, once the storage has it."""
+    def _uploaded(self, path: str) -> str:
+        """The path in the mirror that stands for a user's file, once the storage has it."""
         if not path or Path(path).is_relative_to(self.root):
             return path
-        if path not in self._carried_files:
+        if path not in self._uploaded_files:
             name = f"{USER_FILES}/{sha256_of(Path(path))[:16]}{Path(path).suffix}"
             if self.objects.stamp(name) is None:
                 self.objects.upload(Path(path), name)
-            self._carried_files[path] = str(self.root / name)
-        return self._carried_files[path]
+            self._uploaded_files[path] = str(self.root / name)
+        return self._uploaded_files[path]
 
-    def watch(self, folders: Sequence[Path]) -> None:
-        """Look at running trainings, but not all the time."""
+    def poll_if_due(self, folders: Sequence[Path]) -> None:
+        """Poll, unless the last one was a moment ago."""
         started = time.monotonic()
-        if started >= self._next_look:
-            self.look(folders)
+        if started >= self._next_poll:
+            self.poll(folders)
             ended = time.monotonic()
-            self._next_look = ended + max(LOOK_EVERY, 9 * (ended - started))
+            self._next_poll = ended + max(POLL_EVERY_S, 9 * (ended - started))
 
-    def look(self, folders: Sequence[Path]) -> None:
-        """Bring what trainings have reported, and the outcome of those that have ended."""
-        with answering(self.objects), ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(functools.partial(self._look, self._listing(folders)), folders))
+    def poll(self, folders: Sequence[Path]) -> None:
+        """Download what running trainings have reported, and the outcome of those that have ended."""
+        with storage_errors(self.objects), ThreadPoolExecutor(TRANSFERS) as pool:
+            list(pool.map(functools.partial(self._poll, self._listing(folders)), folders))
 
-    def _look(self, there: Mapping[str, Stamp], folder: Path) -> None:
+    def _poll(self, there: Mapping[str, Stamp], folder: Path) -> None:
         name = self.name(folder)
         if name in self._in_step:
             return
@@ -151,14 +151,14 @@ class Mirror:
             if stamp is None:
                 (folder / file).unlink(missing_ok=True)
             elif stamp != self._seen.get(f"{name}/{file}"):
-                bring(self.objects, f"{name}/{file}", folder / file)
+                download(self.objects, f"{name}/{file}", folder / file)
                 self._seen[f"{name}/{file}"] = stamp
         if f"{name}/{MANIFEST}" in there and pull(self.objects, name, folder):
             self._in_step.add(name)
 
-    def holds(self, path: Path) -> bool:
-        """Whether the storage has a file."""
-        with answering(self.objects):
+    def has_file(self, path: Path) -> bool:
+        """Whether a file is on the storage."""
+        with storage_errors(self.objects):
             return self.objects.stamp(self.name(path)) is not None
 
     def _listing(self, folders: Iterable[Path]) -> dict[str, Stamp]:
@@ -175,23 +175,23 @@ class MirroredStore(Store):
     def run(
         self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], Built | None], made_on: str = ""
     ) -> Artefact:
-        """As of a Store; found on the storage too, and put there."""
+        """As of a Store, with the artefact on both sides."""
         folder = self.folder(stage, inputs)
-        self.mirror.agree([folder])
+        self.mirror.sync([folder])
         artefact = super().run(stage, inputs, build, made_on)
         self.mirror.push(folder)
         return artefact
 
 
 @contextmanager
-def mirrored(uri: str, work: str, announce: Callable[[str], None], tell: Callable[[str], None]) -> Iterator[Store]:
-    """The storage behind a URI, held for this work alone.
+def open_mirror(uri: str, work: str, say: Callable[[str], None]) -> Iterator[Store]:
+    """Lock the storage behind a URI; `work` names the command to whoever comes second.
 
     Raises ConfigError where it cannot be used, or where another run works there.
     """
-    objects, folder = checked(uri), mirror_folder(uri)
-    store = MirroredStore(folder / STORE, announce=announce, mirror=Mirror(objects, folder / STORE, tell))
-    with alone_in(store.root, work), alone_at(objects, _identity(folder), work, tell):
+    objects, folder = open_objects(uri), mirror_folder(uri)
+    store = MirroredStore(folder / STORE, announce=say, mirror=Mirror(objects, folder / STORE, say))
+    with alone_in(store.root, work), hold_lease(objects, _identity(folder), work, say):
         yield store
 
 
@@ -204,36 +204,36 @@ def _identity(folder: Path) -> str:
 
 
 def mirror_of(store: Store) -> Mirror | None:
-    """What keeps a store in step; None for a folder that all machines see."""
+    """The mirror of a storage behind a URI; None for a folder that all machines see."""
     return store.mirror if isinstance(store, MirroredStore) else None
 
 
-def agree(store: Store, folders: Iterable[Path]) -> None:
-    """Before folders are looked for: bring what only the storage has."""
+def sync(store: Store, folders: Iterable[Path]) -> None:
+    """Before folders are looked for: download what only the storage has."""
     mirror = mirror_of(store)
     if mirror is not None:
-        mirror.agree(folders)
+        mirror.sync(folders)
 
 
-def watch(store: Store, folders: Sequence[Path]) -> None:
-    """While trainings run: bring what they have reported."""
+def poll_storage(store: Store, folders: Sequence[Path]) -> None:
+    """While trainings run: download what they have reported."""
     mirror = mirror_of(store)
     if mirror is not None:
-        mirror.watch(folders)
+        mirror.poll_if_due(folders)
 
 
-def holds(store: Store, path: Path) -> bool:
+def has_file(store: Store, path: Path) -> bool:
     """Whether a file of a training is on the storage."""
     mirror = mirror_of(store)
-    return path.is_file() if mirror is None else mirror.holds(path)
+    return path.is_file() if mirror is None else mirror.has_file(path)
 
 
-def named_by(store: Store) -> str:
-    """What gives the store another folder of this machine."""
+def folder_setting(store: Store) -> str:
+    """The option or variable that gives the store another folder of this machine."""
     return "--storage" if mirror_of(store) is None else MIRROR_VARIABLE
 
 
-def shown(store: Store) -> str:
+def storage_name(store: Store) -> str:
     """The storage as its user names it."""
     mirror = mirror_of(store)
     return str(store.root) if mirror is None else mirror.objects.uri

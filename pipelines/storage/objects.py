@@ -1,6 +1,6 @@
 """Files below a URI, on whatever pyarrow.fs knows: s3://, gs://, abfs://, hdfs:// or file://.
 
-A file is there whole or not at all. What the network refuses is tried again for a while.
+A file appears when it is complete. Requests that fail on the network are repeated for RETRY_FOR_S seconds.
 """
 
 import time
@@ -16,9 +16,9 @@ from pyarrow import fs
 
 from proser_core.errors import ConfigError, StorageError, first_line
 
-PATIENCE, RETRY_EVERY = 60.0, 2.0  # seconds
+RETRY_FOR_S, RETRY_EVERY_S = 60.0, 2.0
 WITH_FOLDERS = ("local", "hdfs")
-"""File systems, by pyarrow's names, that write a file bit by bit, into a folder that must be there, and can move it."""
+"""File systems, by pyarrow's names, that write files bit by bit, into a folder that must exist, and can move them."""
 DEFAULTS = {"s3": "allow_delayed_open=true", "gs": "retry_limit_seconds=60", "gcs": "retry_limit_seconds=60"}
 """Parts of a URI's query: a small object in one request instead of three; an answer within a minute instead of 15."""
 Result = TypeVar("Result")
@@ -37,11 +37,11 @@ class Objects:
     uri: str
     files: Any
     root: str
-    patience: float = PATIENCE
+    retry_for_s: float = RETRY_FOR_S
 
     @classmethod
-    def of(cls, uri: str) -> "Objects":
-        """Credentials, region and endpoint are those that pyarrow finds in the environment and in the URI's query.
+    def from_uri(cls, uri: str) -> "Objects":
+        """Files at a URI; pyarrow finds credentials, region and endpoint in the environment and in the URI's query.
 
         Raises what pyarrow does: OSError or ValueError.
         """
@@ -58,7 +58,7 @@ class Objects:
                 return bytes(stream.read())
 
         try:
-            return self._patiently(read)
+            return self._retry(read)
         except FileNotFoundError:
             return None
 
@@ -69,49 +69,49 @@ class Objects:
             with self.files.open_output_stream(path) as stream:
                 stream.write(content)
 
-        self._patiently(lambda: self._put(name, write))
+        self._retry(lambda: self._put(name, write))
 
     def upload(self, source: Path, name: str) -> None:
-        """Replace a file by one of this machine."""
-        self._patiently(lambda: self._put(name, lambda path: _copy(fs.LocalFileSystem(), source, self.files, path)))
+        """Replace a file with one of this machine."""
+        self._retry(lambda: self._put(name, lambda path: _copy(fs.LocalFileSystem(), source, self.files, path)))
 
     def download(self, name: str, target: Path) -> None:
         """Write a file to this machine; not atomically. Raises FileNotFoundError where there is none."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        self._patiently(lambda: _copy(self.files, self._path(name), fs.LocalFileSystem(), target))
+        self._retry(lambda: _copy(self.files, self._path(name), fs.LocalFileSystem(), target))
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Delete a file, if it exists."""
         with suppress(FileNotFoundError):
-            self._patiently(lambda: self.files.delete_file(self._path(name)))
+            self._retry(lambda: self.files.delete_file(self._path(name)))
 
     def stamp(self, name: str) -> Stamp | None:
         """Size and time of change of a file; None where there is none."""
-        info = self._patiently(lambda: self.files.get_file_info(self._path(name)))
+        info = self._retry(lambda: self.files.get_file_info(self._path(name)))
         return (info.size, info.mtime_ns or 0) if info.type == fs.FileType.File else None
 
     def listing(self, folder: str) -> dict[str, Stamp]:
         """Names of all files in and below a folder, with their stamps."""
         selector = fs.FileSelector(self._path(folder), recursive=True, allow_not_found=True)
-        infos = self._patiently(lambda: self.files.get_file_info(selector))
+        infos = self._retry(lambda: self.files.get_file_info(selector))
         start = len(self._path(""))
         return {info.path[start:]: (info.size, info.mtime_ns or 0) for info in infos if info.type == fs.FileType.File}
 
-    def clock(self) -> int:
-        """The storage's own time in ns, of a file that is written, read and deleted for it."""
+    def server_time_ns(self) -> int:
+        """The storage's own time in ns, from a file that is written, read and deleted."""
         name = f".probe-{uuid.uuid4().hex}"
         self.write(name, name.encode())
         stamp, content = self.stamp(name), self.read(name)
         self.delete(name)
         if stamp is None or content != name.encode():
-            raise OSError("a file that was written there could not be read again")
+            raise OSError("a file that was just written could not be read")
         return stamp[1]
 
     def _path(self, name: str) -> str:
         return f"{self.root}/{name}"
 
     def _put(self, name: str, write: Callable[[str], None]) -> None:
-        """An object appears when it is whole; a file is written beside its place and moved."""
+        """An object appears when it is complete; a file is written under another name and moved."""
         target = self._path(name)
         if self.files.type_name not in WITH_FOLDERS:
             write(target)
@@ -122,16 +122,16 @@ class Objects:
         write(beside)
         self.files.move(beside, target)
 
-    def _patiently(self, action: Callable[[], Result]) -> Result:
-        """Errors with a number are those of a disk, which another try would meet too."""
-        end = time.monotonic() + self.patience
+    def _retry(self, action: Callable[[], Result]) -> Result:
+        """Errors with a number are those of a disk, which another attempt would meet too."""
+        end = time.monotonic() + self.retry_for_s
         while True:
             try:
                 return action()
             except OSError as error:
                 if error.errno is not None or isinstance(error, FileNotFoundError) or time.monotonic() > end:
                     raise
-                time.sleep(RETRY_EVERY)
+                time.sleep(RETRY_EVERY_S)
 
 
 def _copy(source_files: Any, source: Path | str, target_files: Any, target: Path | str) -> None:
@@ -146,7 +146,7 @@ def _copy(source_files: Any, source: Path | str, target_files: Any, target: Path
 
 
 @contextmanager
-def answering(objects: Objects) -> Iterator[None]:
+def storage_errors(objects: Objects) -> Iterator[None]:
     """Turn errors of the network, which have no number, into a RemoteError that says what to do."""
     try:
         yield
@@ -154,15 +154,15 @@ def answering(objects: Objects) -> Iterator[None]:
         if error.errno is not None:
             raise
         raise RemoteError(
-            f"the storage {objects.uri} does not answer ({first_line(error)}); what it has is safe, and the same "
+            f"the storage {objects.uri} does not answer ({first_line(error)}); its content is safe, and the same "
             "command goes on once it answers"
         ) from error
 
 
-def checked(uri: str) -> Objects:
-    """The files at a URI, after one was written, read and deleted there.
+def open_objects(uri: str) -> Objects:
+    """Files at a URI, after one was written, read and deleted there.
 
-    Raises ConfigError for a URI that is none, a bucket that is missing, or credentials that do not suffice.
+    Raises ConfigError for a malformed URI, a missing bucket, or credentials that do not suffice.
     """
     try:
         has_password = bool(urlsplit(uri).password)
@@ -170,15 +170,15 @@ def checked(uri: str) -> Objects:
         has_password = False
     if has_password:
         raise ConfigError(
-            "--storage got a URI with a password in it, which would be shown and stored; leave it out, and give "
+            "--storage got a URI with a password in it, which would be shown and stored; omit it, and give "
             "credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile or role)"
         )
     try:
-        objects = Objects.of(uri)
-        replace(objects, patience=0.0).clock()
+        objects = Objects.from_uri(uri)
+        replace(objects, retry_for_s=0.0).server_time_ns()
     except (OSError, ValueError, NotImplementedError) as error:
         raise ConfigError(
             f"the storage {uri} cannot be written and read ({first_line(error)}); check the URI, that the bucket or "
-            "folder is there, and the credentials in the environment"
+            "folder exists, and the credentials in the environment"
         ) from error
     return objects

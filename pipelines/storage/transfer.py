@@ -1,6 +1,6 @@
 """Finished folders between a machine and a storage behind a URI.
 
-Files go up before the manifest that lists them, and come down before it: where a manifest is, its files are.
+Files are uploaded before the manifest that lists them, and downloaded before it: where a manifest is, its files are.
 """
 
 import json
@@ -13,10 +13,10 @@ from proser_core.jobs.spec import FAILURE, STATE
 from proser_core.store.files import beside_of, write_atomically
 from proser_core.store.store import MANIFEST
 
-TRIES = 2  # downloads of a file before it counts as changed
+DOWNLOADS = 2  # of a file before it counts as changed
 
 
-def content_of(path: Path) -> bytes | None:
+def read_if_exists(path: Path) -> bytes | None:
     """Bytes of a file of this machine; None where there is none."""
     try:
         return path.read_bytes()
@@ -25,7 +25,7 @@ def content_of(path: Path) -> bytes | None:
 
 
 def push(objects: Objects, folder: Path, name: str) -> None:
-    """Put a finished folder under `name`; one that is there already is left."""
+    """Upload a finished folder to `name`, unless it is there already."""
     manifest = (folder / MANIFEST).read_bytes()
     if objects.read(f"{name}/{MANIFEST}") == manifest:
         return
@@ -33,20 +33,20 @@ def push(objects: Objects, folder: Path, name: str) -> None:
     for file in json.loads(manifest)["files"]:
         objects.upload(folder / file, f"{name}/{file}")
     objects.write(f"{name}/{MANIFEST}", manifest)
-    for file in (STATE, FAILURE):  # of the attempts before
+    for file in (STATE, FAILURE):  # of earlier attempts
         objects.delete(f"{name}/{file}")
 
 
 def pull(objects: Objects, name: str, folder: Path) -> bool:
-    """Make `folder` the finished folder under `name`; whether there is one.
+    """Download the finished folder `name`; False where there is none.
 
-    Where a file is missing there, or is not the one that the manifest lists, the manifest is removed.
+    Where a file is missing there, or is not the one that the manifest lists, the manifest is deleted there.
     """
     content = objects.read(f"{name}/{MANIFEST}")
     manifest = read_manifest(content)
     if content is None or manifest is None:
         return False
-    if content_of(folder / MANIFEST) != content:
+    if read_if_exists(folder / MANIFEST) != content:
         (folder / MANIFEST).unlink(missing_ok=True)
     for file, digest in manifest["files"].items():
         if not fetch(objects, f"{name}/{file}", folder / file, digest):
@@ -57,12 +57,12 @@ def pull(objects: Objects, name: str, folder: Path) -> bool:
 
 
 def fetch(objects: Objects, name: str, path: Path, digest: str) -> bool:
-    """Bring a file whose SHA-256 begins with `digest`; whether there is one."""
+    """Download a file, unless it is here; False where none has a SHA-256 that begins with `digest`."""
     if path.is_file() and sha256_of(path).startswith(digest):
         return True
     beside = beside_of(path)
     try:
-        for _ in range(TRIES):
+        for _ in range(DOWNLOADS):
             objects.download(name, beside)
             if sha256_of(beside).startswith(digest):
                 beside.replace(path)
@@ -74,8 +74,8 @@ def fetch(objects: Objects, name: str, path: Path, digest: str) -> bool:
     return False
 
 
-def bring(objects: Objects, name: str, path: Path) -> None:
-    """Make a file of a training, which no manifest lists yet, what it is there; without one, remove it."""
+def download(objects: Objects, name: str, path: Path) -> None:
+    """Replace a file by the one on the storage, which no manifest lists yet; delete it where there is none."""
     beside = beside_of(path)
     try:
         objects.download(name, beside)

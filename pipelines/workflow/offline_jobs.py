@@ -8,14 +8,16 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from pipelines.console import say
+from pipelines.storage.open import open_storage
 from pipelines.tracking.server import shown_uri
 from pipelines.workflow.run_stages import finish_run, open_run_of
-from pipelines.workflow.session import open_session, open_storage
+from pipelines.workflow.session import open_session
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
@@ -84,7 +86,7 @@ def save_job(
     code, task = CodeVersions.current(), None
     with full_disk_named(output.parent):
         if storage is not None:
-            with open_storage(storage, console, f"the images of {output}") as store:
+            with open_storage(storage, f"the images of {output}", partial(say, console)) as store:
                 task = _task_beside(recipe, data_dir, store, output.parent)
         place = data_dir.resolve() if data_dir is not None and task is None else None
         weights = JobFile(recipe, tuple(finetunes), task, place, code).save(output)

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from pipelines.cluster.cluster import Cluster
-from pipelines.storage.mirror import agree, named_by
+from pipelines.storage.mirror import folder_setting, sync
 from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe, to_json
@@ -82,13 +82,13 @@ def plan_split(
     if pretrained is None:
         return SplitPlan(recipe, True, False, images, len(finetunes), tuple(finetunes))
     trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store, bf16)
-    agree(store, [trial.folder for trial in trials])
+    sync(store, [trial.folder for trial in trials])
     missing = tuple(trial.recipe.finetune for trial in trials if find(trial.folder) is None)
     return SplitPlan(recipe, True, True, images, len(trials), missing)
 
 
 def _finished(folder: Path, store: Store) -> Artefact | None:
-    agree(store, [folder])
+    sync(store, [folder])
     return find(folder)
 
 
@@ -129,7 +129,7 @@ def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
     for kind in (kind for kind, count in wanted.items() if count):  # of none the cluster is not asked: it starts Ray
         at_once[kind] = max(1, min(cluster.concurrent_jobs(workers[kind]), wanted[kind]))
         copies = min(at_once[kind] * workers[kind], 4)  # side by side, as the trainings will be
-        measured = cluster.on_workers(measure_step, (kind, to_json(recipe), bf16), copies)
+        measured = cluster.call_on_workers(measure_step, (kind, to_json(recipe), bf16), copies)
         costs[kind] = max(measured, key=lambda cost: cost.step_seconds)
         _check_memory(recipe, kind, costs[kind])
     return Costs(costs["pretrain"], costs["finetune"], at_once["pretrain"], at_once["finetune"])
@@ -167,7 +167,7 @@ def check_disk(needed: int, store: Store) -> None:
     if needed > free:
         raise ConfigError(
             f"the storage {store.root} has {free / 2**30:.2f} GiB free, and the plan needs about "
-            f"{needed / 2**30:.2f} GiB; free some, or give another folder with {named_by(store)}"
+            f"{needed / 2**30:.2f} GiB; free some, or give another folder with {folder_setting(store)}"
         )
 
 

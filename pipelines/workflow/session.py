@@ -17,7 +17,8 @@ from rich.console import Console
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
-from pipelines.storage.mirror import mirror_of, mirrored, shown
+from pipelines.storage.mirror import mirror_of, storage_name
+from pipelines.storage.open import open_storage
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import shown_uri, tracking_errors, tracking_folder
@@ -29,7 +30,6 @@ from proser_core.data.splits.families import defect_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PRETRAIN
-from proser_core.store.lock import alone_in
 from proser_core.store.store import Store
 
 
@@ -71,8 +71,10 @@ def open_session(
     stops_trials: bool = False,
 ) -> Iterator[Session]:
     """Hold the storage for this work alone; `cluster_file` launched the cluster, `stops_trials` says that trials may be
-    stopped early. Raises ConfigError for a storage that cannot be used, TrackingError where tracking fails inside."""
-    with open_storage(storage, console, work) as store, tracking_errors():
+    stopped early. Raises ConfigError for a storage or a tracking timeout that cannot be used, TrackingError where
+    tracking fails inside."""
+    tracking_timeout()
+    with open_storage(storage, work, partial(say, console)) as store, tracking_errors():
         grows_to, mirror = largest_cluster(cluster_file), mirror_of(store)
         yield Session(
             store,
@@ -80,23 +82,6 @@ def open_session(
             DeferredTracking(partial(say, console)),
             console,
         )
-
-
-@contextmanager
-def open_storage(storage: Path | str, console: Console, work: str) -> Iterator[Store]:
-    """The storage, a folder or a URI, held for this work alone.
-
-    Raises ConfigError where the work could not be logged at its end for a variable that is no number.
-    """
-    tracking_timeout()
-    tell = partial(say, console)
-    if isinstance(storage, str):
-        with mirrored(storage, work, announce=tell, tell=tell) as store:
-            yield store
-        return
-    store = Store(storage, announce=tell)
-    with alone_in(store.root, work):
-        yield store
 
 
 def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> None:
@@ -225,6 +210,6 @@ def say_failures(session: Session, failures: Sequence[str]) -> None:
     lost = session.tracking.lost
     if lost:
         session.say(
-            f"not tracked: the server {shown_uri()} went away ({lost}); all results are in {shown(session.store)}, and "
-            "the same command logs the rest once it answers"
+            f"not tracked: the server {shown_uri()} went away ({lost}); all results are in "
+            f"{storage_name(session.store)}, and the same command logs the rest once it answers"
         )

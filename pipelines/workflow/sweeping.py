@@ -14,7 +14,7 @@ from rich.table import Table
 from pipelines.console import say
 from pipelines.reports.sweep_summary import sweep_tables
 from pipelines.reports.sweep_table import read_table
-from pipelines.storage.mirror import shown
+from pipelines.storage.mirror import storage_name
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import connect, shown_uri, tracking_uri
 from pipelines.workflow import plan, sweep_dag, training_dag
@@ -180,8 +180,8 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, session: Session) -> Ta
     plans = plan.plan_splits(inputs, session.store)
     if request.resume and not any(split.prepared for split in plans):
         raise ConfigError(
-            f"--resume found nothing of this sweep in {shown(session.store)}; give the storage in which it began, or "
-            "omit --resume to begin"
+            f"--resume found nothing of this sweep in {storage_name(session.store)}; give the storage in which it "
+            "began, or omit --resume to begin"
         )
     costs = plan.measure(plans, session.cluster, inputs.bf16)
     plan.check_disk(plan.disk_needed(plans, costs), session.store)

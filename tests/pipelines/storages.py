@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from pipelines.storage.mirror import MIRROR_VARIABLE, STORE, Mirror, mirror_folder
-from pipelines.storage.objects import Objects, checked
+from pipelines.storage.objects import Objects, open_objects
 from proser_core.store.store import seal
 
 BUCKET = "bucket"
@@ -48,7 +48,7 @@ class Machines:
 
     @property
     def objects(self) -> Objects:
-        return checked(self.uri)
+        return open_objects(self.uri)
 
     def on(self, name: str) -> None:
         """From now on, this process is on that machine."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pipeline_runs import tiny_recipe
 
-from pipelines.cluster.train_worker import check_room, run_single_trial
+from pipelines.cluster.train_worker import check_disk_space, run_single_trial
 from proser_core.config import to_json
 from proser_core.errors import StorageError
 from proser_core.jobs import spec
@@ -49,9 +49,9 @@ def test_a_trial_that_another_process_holds_leaves_that_as_its_reason(
 
 def test_a_training_whose_checkpoints_have_no_room_is_not_begun(job: spec.Job, tmp_path: Path) -> None:
     Path(job.folder).mkdir()
-    check_room(job)
+    check_disk_space(job)
     huge = tmp_path / "huge"
     huge.touch()
     os.truncate(huge, 2**42)  # 4 TiB that take no room
     with pytest.raises(StorageError, match=r"two checkpoints need 16777216\.0 MiB; free some space"):
-        check_room(replace(job, weights=str(huge)))
+        check_disk_space(replace(job, weights=str(huge)))

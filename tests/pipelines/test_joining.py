@@ -134,12 +134,12 @@ def test_a_job_that_would_start_a_ray_of_its_own_is_refused(unpacked: Path, tmp_
         check_job("", tmp_path / "storage")
 
 
-def test_a_job_whose_storage_would_be_cleared_away_is_refused(unpacked: Path) -> None:
+def test_a_job_whose_storage_ray_would_delete_is_refused(unpacked: Path) -> None:
     with pytest.raises(ClusterError, match="give an absolute path that all machines see"):
         check_job("auto", Path("proser-storage").absolute())
 
 
-def test_a_job_whose_database_would_be_cleared_away_is_refused(
+def test_a_job_whose_database_ray_would_delete_is_refused(
     unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from storages import Machines, artefact
 
-from pipelines.storage.objects import Objects, checked
+from pipelines.storage.objects import Objects, open_objects
 from pipelines.storage.transfer import pull, push
 from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError
@@ -60,7 +60,7 @@ class TestFilesBelowAUri:
     def test_a_uri_that_cannot_be_used_is_refused(self, uri: str, message: str, s3: str, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(ConfigError, match=message) as refused:
-            checked(uri.format(s3=s3, here=tmp_path))
+            open_objects(uri.format(s3=s3, here=tmp_path))
         assert len(str(refused.value).splitlines()) == 1
         assert "secret@" not in str(refused.value)
 
@@ -70,7 +70,7 @@ class TestAFinishedFolder:
         first, second = machines.mirror("first"), machines.mirror("second")
         made = artefact(first.root / "trials/k", a="1", b="2")
         first.push(made)
-        second.agree([second.root / "trials/k"])
+        second.sync([second.root / "trials/k"])
         found = find(second.root / "trials/k")
         assert found is not None
         assert found.digest == find(made).digest  # type: ignore[union-attr]
@@ -78,11 +78,11 @@ class TestAFinishedFolder:
     def test_brings_those_that_it_links_to(self, machines: Machines) -> None:
         first, second = machines.mirror("first"), machines.mirror("second")
         linked = artefact(first.root / "trials/k", a="1")
-        first.agree([linked])
+        first.sync([linked])
         (first.root / "sweep/s").mkdir(parents=True)
         seal(first.root / "sweep/s", {}, Built(linked=(linked,)))
         first.push(first.root / "sweep/s")
-        second.agree([second.root / "sweep/s"])
+        second.sync([second.root / "sweep/s"])
         assert find(second.root / "sweep/s") is not None
 
     @pytest.mark.parametrize("count", [1, 2])
@@ -91,10 +91,10 @@ class TestAFinishedFolder:
         made = artefact(first.root / "trials/k", a="1", b="2")
         with pytest.raises(KeyboardInterrupt):
             push(fail_at(machines.objects, count), made, "trials/k")
-        second.agree([second.root / "trials/k"])
+        second.sync([second.root / "trials/k"])
         assert find(second.root / "trials/k") is None
-        first.agree([made])
-        second.agree([second.root / "trials/k"])
+        first.sync([made])
+        second.sync([second.root / "trials/k"])
         assert find(second.root / "trials/k") is not None
 
     def test_that_replaces_another_never_stands_under_the_old_manifest(self, machines: Machines) -> None:
@@ -117,7 +117,7 @@ class TestAFinishedFolder:
             machines.objects.write(f"trials/k/{MANIFEST}", b'{"files": {"../../b": "x"}, "complete": true}')
         assert not pull(machines.objects, "trials/k", second.root / "trials/k")
         assert find(second.root / "trials/k") is None
-        machines.mirror("first").agree([made])
+        machines.mirror("first").sync([made])
         assert pull(machines.objects, "trials/k", second.root / "trials/k")
         assert find(second.root / "trials/k") is not None
 
@@ -132,7 +132,7 @@ def test_two_threads_that_bring_one_folder_at_a_time_both_have_it_and_it_stays(t
             both.wait()
 
     (tmp_path / "there").mkdir()
-    objects = Slow.of((tmp_path / "there").as_uri())
+    objects = Slow.from_uri((tmp_path / "there").as_uri())
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "file").write_text("content")
     seal(tmp_path / "made", {})

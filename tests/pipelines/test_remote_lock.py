@@ -9,18 +9,18 @@ from storages import Machines
 
 import pipelines.storage.lease
 from pipelines.storage.lease import LOCK as REMOTE_LOCK
-from pipelines.storage.lease import alone_at
-from pipelines.storage.mirror import mirrored
+from pipelines.storage.lease import hold_lease
+from pipelines.storage.open import open_storage
 from proser_core.errors import ConfigError
 
 
 class TestTheLock:
     @pytest.fixture(autouse=True)
     def quick(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pipelines.storage.lease, "SETTLE", 0.05)
+        monkeypatch.setattr(pipelines.storage.lease, "SETTLE_S", 0.05)
 
     def hold(self, machines: Machines, mirror: str, work: str = "proser run digits") -> Any:
-        return alone_at(machines.objects, mirror, work, lambda text: None)
+        return hold_lease(machines.objects, mirror, work, lambda text: None)
 
     def test_tells_a_second_run_who_is_first_and_is_given_back(self, machines: Machines) -> None:
         with (
@@ -38,37 +38,37 @@ class TestTheLock:
         with self.hold(machines, "first"):
             pass
 
-    def test_without_a_sign_of_life_is_taken_over(self, machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_without_a_heartbeat_is_taken_over(self, machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
         machines.objects.write(REMOTE_LOCK, b"{damaged")
-        with pytest.raises(ConfigError, match="a run that does not name itself"), self.hold(machines, "first"):
+        with pytest.raises(ConfigError, match="an unnamed run"), self.hold(machines, "first"):
             pass
-        monkeypatch.setattr(pipelines.storage.lease, "STALE", 0.0)
+        monkeypatch.setattr(pipelines.storage.lease, "EXPIRES_AFTER_S", 0.0)
         with self.hold(machines, "first"):
             pass
 
     def test_that_another_run_took_over_interrupts_this_one(
         self, machines: Machines, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(pipelines.storage.lease, "BEAT", 0.05)
-        told: list[str] = []
+        monkeypatch.setattr(pipelines.storage.lease, "HEARTBEAT_S", 0.05)
+        said: list[str] = []
         taken = {"token": "x", "mirror": "other", "holder": "proser sweep digits"}
 
         def work() -> None:
-            while not told:  # a sign of life may come in between and write over it
+            while not said:  # a sign of life may come in between and write over it
                 machines.objects.write(REMOTE_LOCK, json.dumps(taken).encode())
                 time.sleep(0.1)
             time.sleep(30)
 
-        with pytest.raises(KeyboardInterrupt), alone_at(machines.objects, "first", "work", told.append):
+        with pytest.raises(KeyboardInterrupt), hold_lease(machines.objects, "first", "work", said.append):
             work()
-        assert "another run has taken over" in told[0]
+        assert "another run has taken over" in said[0]
         assert json.loads(machines.objects.read(REMOTE_LOCK) or b"") == taken
 
     def test_keeps_two_runs_of_one_machine_apart_too(self, machines: Machines) -> None:
         machines.on("first")
 
         def opened() -> Any:
-            return mirrored(machines.uri, "proser run digits", announce=print, tell=print)
+            return open_storage(machines.uri, "proser run digits", print)
 
         with opened(), pytest.raises(ConfigError, match="another run works in"), opened():
             pass

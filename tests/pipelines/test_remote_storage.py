@@ -16,7 +16,7 @@ import pipelines.storage.lease
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.lease import LOCK as REMOTE_LOCK
 from pipelines.storage.mirror import Mirror
-from pipelines.storage.objects import RemoteError, checked
+from pipelines.storage.objects import RemoteError, open_objects
 from pipelines.workflow.sweeping import SweepRequest, sweep
 from proser_core.config import to_json
 from proser_core.jobs import spec
@@ -26,9 +26,9 @@ from proser_core.store.store import MANIFEST, Artefact, find
 @pytest.mark.usefixtures("s3")
 def test_a_storage_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with s3_server() as query:
-        objects = checked(f"s3://{BUCKET}/moment?{query}")
+        objects = open_objects(f"s3://{BUCKET}/moment?{query}")
     with pytest.raises(OSError, match="AWS Error NETWORK_CONNECTION"):
-        replace(objects, patience=0.0).write("a", b"1")
+        replace(objects, retry_for_s=0.0).write("a", b"1")
     with ThreadPoolExecutor() as pool:
         written = pool.submit(objects.write, "a", b"1")
         with s3_server(int(query.rpartition(":")[2])):
@@ -39,7 +39,7 @@ def test_a_storage_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.M
 @pytest.mark.usefixtures("s3")
 def test_a_storage_that_goes_away_is_one_clear_error(tmp_path: Path) -> None:
     with s3_server() as query:
-        objects = replace(checked(f"s3://{BUCKET}/x?{query}"), patience=0.0)
+        objects = replace(open_objects(f"s3://{BUCKET}/x?{query}"), retry_for_s=0.0)
     mirror = Mirror(objects, tmp_path)
     with pytest.raises(RemoteError, match=r"does not answer .* the same command goes on"):
         mirror.push(artefact(tmp_path / "trials/k", a="1"))
@@ -53,7 +53,7 @@ def test_trials_of_two_workers_leave_their_outcome_on_the_storage(
     recipe = replace(recipe, cluster=replace(recipe.cluster, num_workers=2))
     mirror = on_s3.mirror("driver")
     shutil.copytree(task.path, mirror.root / TASK)
-    mirror.agree([mirror.root / TASK])
+    mirror.sync([mirror.root / TASK])
     tuned = {"good": recipe.finetune, "bad": replace(recipe.finetune, gamma=1e38)}
     jobs = [
         spec.Job(
@@ -89,7 +89,7 @@ def test_a_sweep_is_found_finished_by_a_machine_that_has_nothing(
     on_s3: Machines, run_folder: RunFolder, spaces: Path, monkeypatch: pytest.MonkeyPatch, own_ray: None
 ) -> None:
     (spaces / "betas.py").write_text(BETAS)
-    monkeypatch.setattr(pipelines.storage.lease, "SETTLE", 0.05)
+    monkeypatch.setattr(pipelines.storage.lease, "SETTLE_S", 0.05)
     request = SweepRequest(tiny_recipe(), ("betas",), (0,), None, on_s3.uri)
 
     def swept(machine: str) -> tuple[str, dict[str, int]]:

@@ -12,7 +12,6 @@ from pipeline_runs import tiny_recipe
 from ray import tune
 from storages import TASK, Machines
 
-from pipelines.cluster.early_stopping import read_scores
 from pipelines.cluster.train_worker import run_searched_trial, run_single_trial
 from pipelines.storage.mirror import Mirror
 from proser_core.config import Recipe, to_json
@@ -45,7 +44,7 @@ def driver_of(machines: Machines, task: Artefact, closed_set_weights: Path) -> M
     mirror = machines.mirror("driver")
     shutil.copytree(task.path, mirror.root / TASK)
     shutil.copytree(closed_set_weights.parent, mirror.root / "pretrain/net")
-    mirror.agree([mirror.root / TASK, mirror.root / "pretrain/net"])
+    mirror.sync([mirror.root / TASK, mirror.root / "pretrain/net"])
     return mirror
 
 
@@ -76,7 +75,7 @@ class TestATraining:
         folder = driver.root / "trials/k"
 
         def reported() -> int:
-            driver.look([folder])
+            driver.poll([folder])
             return len(spec.read_epochs(folder))
 
         report, on_storage = stop_after(2, reported)
@@ -93,7 +92,7 @@ class TestATraining:
         machines.on("second")
         run_single_trial(config)
         assert on_storage == [3]
-        driver.look([folder])
+        driver.poll([folder])
         assert find(folder) is not None
         assert machines.objects.stamp(f"trials/k/{spec.STATE}") is None
         whole = replace(spec.Job(**self.config(driver, sees_driver=True)["job"]), folder=str(tmp_path / "undisturbed"))
@@ -132,8 +131,8 @@ class TestATraining:
         run_searched_trial(config)
         assert [row["epochs"] for row in rows] == [1, 2, 1, 2, 3]
         assert rows[2:4] == rows[:2]
-        driver.look([driver.root / "trials/k"])
-        assert read_scores(driver.root / "trials/k") == rows[2:]
+        driver.poll([driver.root / "trials/k"])
+        assert spec.read_scores(driver.root / "trials/k") == rows[2:]
 
     def test_brings_its_data_to_a_machine_once_and_leaves_nothing_else_there(
         self, on_s3: Machines, task: Artefact, closed_set_weights: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -160,10 +159,10 @@ class TestATraining:
         machines.on("first")
         run_single_trial(config)
         folder = driver.root / "trials/k"
-        driver.look([folder])
+        driver.poll([folder])
         assert "must stay finite" in (folder / spec.FAILURE).read_text()
         self.config(driver)  # the next attempt begins
-        driver.look([folder])
+        driver.poll([folder])
         assert not (folder / spec.FAILURE).exists()
 
     def test_takes_a_users_own_file_with_it(
@@ -181,5 +180,5 @@ class TestATraining:
         (tmp_path / "mine.safetensors").unlink()
         machines.on("first")
         run_single_trial({"job": job.to_json(), "storage": driver.address})
-        driver.look([driver.root / "pretrain/own"])
+        driver.poll([driver.root / "pretrain/own"])
         assert find(driver.root / "pretrain/own") is not None

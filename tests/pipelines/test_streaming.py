@@ -102,7 +102,7 @@ def same_outcome(one: Path, other: Path) -> bool:
 def test_a_streamed_training_equals_one_in_memory(tasks: dict, name: str, kind: str, tmp_path: Path) -> None:
     in_memory, streamed = (job_of(tasks, name, flag, tmp_path / str(flag), kind) for flag in (False, True))
     run_job(in_memory, lambda metrics: None)
-    run_job(streamed, lambda metrics: None, streaming.opener(streamed))
+    run_job(streamed, lambda metrics: None, streaming.stream_opener(streamed))
     assert same_outcome(tmp_path / "False", tmp_path / "True")
 
 
@@ -129,14 +129,14 @@ def test_a_trial_of_two_workers_that_stream_equals_one_in_memory(tasks: dict, tm
 
 def test_a_streamed_training_that_was_stopped_equals_one_that_never_stopped(tasks: dict, tmp_path: Path) -> None:
     whole, stopped = (job_of(tasks, "folder", True, tmp_path / name) for name in ("whole", "stopped"))
-    run_job(whole, lambda metrics: None, streaming.opener(whole))
+    run_job(whole, lambda metrics: None, streaming.stream_opener(whole))
 
     def stop(metrics: object) -> None:
         raise StoppedError
 
     with pytest.raises(StoppedError):
-        run_job(stopped, stop, streaming.opener(stopped))
-    run_job(stopped, lambda metrics: None, streaming.opener(stopped))
+        run_job(stopped, stop, streaming.stream_opener(stopped))
+    run_job(stopped, lambda metrics: None, streaming.stream_opener(stopped))
     assert same_outcome(tmp_path / "whole", tmp_path / "stopped")
 
 

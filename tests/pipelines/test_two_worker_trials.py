@@ -109,12 +109,12 @@ def test_what_a_lost_controller_held_is_given_back_and_what_the_driver_holds_is_
 
     controller = Controller.remote()
     ray.get(controller.take.remote())
-    assert cluster.watch(2) == ""
+    assert cluster.shortage(2) == ""
     assert free_cpus() == 0
     ray.kill(controller)
     end = time.monotonic() + 60
     while free_cpus() < cpus and time.monotonic() < end:
-        cluster.watch(2)
+        cluster.shortage(2)
         time.sleep(0.2)
     assert free_cpus() == cpus
     assert ray.util.placement_group_table(own)["state"] == "CREATED"
@@ -127,4 +127,4 @@ def free_cpus() -> float:
 
 def test_a_training_that_no_living_nodes_can_hold_is_named(cluster: Cluster) -> None:
     cpus = int(cluster.connect()["CPU"])
-    assert cluster.watch(cpus + 1) == f"{cpus + 1} worker(s) of 1 CPU; the cluster has room for {cpus} now"
+    assert cluster.shortage(cpus + 1) == f"{cpus + 1} worker(s) of 1 CPU; the cluster has room for {cpus} now"

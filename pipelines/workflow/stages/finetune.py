@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipelines.progress import ProgressBar, poll_in_background
-from pipelines.storage.mirror import agree, watch
+from pipelines.storage.mirror import poll_storage, sync
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
 from pipelines.workflow.training import Search, TrainedSplit
@@ -35,7 +35,7 @@ def sweep(
     """
     planned = [(split, trial) for split in splits for trial in split.trials(finetunes, session.store, bf16)]
     trials = [trial for _, trial in planned]
-    agree(session.store, [trial.folder for trial in trials])
+    sync(session.store, [trial.folder for trial in trials])
     missing = [(split, trial) for split, trial in planned if find(trial.folder) is None]
     may_stop = finetunes if search.max_seconds else search.points
     rows = TrialRows({split.index: split.task for split in splits}, spaces, may_stop, SILENCE)
@@ -118,7 +118,7 @@ class SweepWatch:
 
         A poll costs what runs, not what the sweep has: it comes every second, and thousands of folders may wait.
         """
-        watch(self._session.store, [trial.folder for trial in self._trials])
+        poll_storage(self._session.store, [trial.folder for trial in self._trials])
         self._shortage.poll()
         begun = {path.name for path in self._trials[0].folder.parent.glob("*")}
         trials = [trial for trial in self._trials if trial.key in begun and trial.key not in self._tracked]
@@ -151,7 +151,7 @@ class Shortage:
 
     def poll(self) -> None:
         """Compare what one training of so many workers needs with what there is now."""
-        shortage = self._session.cluster.watch(self._workers)
+        shortage = self._session.cluster.shortage(self._workers)
         if shortage != self._said:
             self._said = shortage
             self._session.say(f"  waiting for {shortage}" if shortage else "  the cluster has room again")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.progress import ProgressBar, poll_in_background
-from pipelines.storage.mirror import agree, holds, watch
+from pipelines.storage.mirror import has_file, poll_storage, sync
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.finetune import SILENCE, Shortage
 from proser_core.config import Recipe
@@ -76,7 +76,7 @@ def pretrain(
         plan_pretraining(recipe, task, session.store, bf16, pretrained_file)
         for recipe, task in zip(recipes, tasks, strict=True)
     ]
-    agree(session.store, [plan.folder for plan in plans])
+    sync(session.store, [plan.folder for plan in plans])
     missing = [plan for plan in plans if find(plan.folder) is None]
     curves = {plan.folder: f"/split_{plan.recipe.data.split_index}" if len(plans) > 1 else "" for plan in plans}
     if missing and session.trains:
@@ -91,9 +91,9 @@ def pretrain(
 def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool, session: TrainingSession) -> None:
     """Train side by side; `curves` says where the metrics of each stand in the MLflow run."""
     folders = [plan.folder for plan in plans]
-    watch(session.store, folders)
+    poll_storage(session.store, folders)
     for plan in plans:
-        if holds(session.store, plan.folder / spec.STATE):
+        if has_file(session.store, plan.folder / spec.STATE):
             done = f"epoch {len(plan.epochs())} of {plan.recipe.pretrain.epochs}"
             session.say(f"  {_split(plan, curves)}resuming after {done}")
     total = sum(plan.recipe.pretrain.epochs for plan in plans)
@@ -102,7 +102,7 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
     shortage = Shortage(session, workers)
 
     def poll() -> None:
-        watch(session.store, folders)
+        poll_storage(session.store, folders)
         shortage.poll()
         epochs = [plan.epochs() for plan in plans]
         accuracies = [rows[-1]["train/accuracy"] for rows in epochs if rows]
