@@ -15,13 +15,14 @@ from ray import tune
 from sweep_tables import GRID, by_weights, table
 
 from pipelines.cluster.cluster import Cluster
-from pipelines.reports.sweep_table import Space
+from pipelines.reports import spaces
+from pipelines.reports.report_files import write_report
 from pipelines.tracking.runs import ParentRun
-from pipelines.workflow.stages import sweep_report
 from pipelines.workflow.stages.finetune import SweepWatch
 from pipelines.workflow.stages.trial_rows import TrialRows
 from pipelines.workflow.training import TrainedSplit
 from proser_core.jobs import spec
+from proser_core.jobs.selection import ranked
 from proser_core.store.store import Artefact, Store
 
 
@@ -98,16 +99,15 @@ def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_trac
 def test_a_report_chooses_the_best_point_once_for_each_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Counter[int] = Counter()
     for count in (10, 25):
-        ranked = Space.ranked
 
-        def counted(space: Space, count: int = count, ranked: Any = ranked) -> Any:
+        def counted(*arguments: Any, count: int = count) -> Any:
             calls[count] += 1
-            return ranked(space)
+            return ranked(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Space, "ranked", counted)
+            patch.setattr(spaces, "ranked", counted)
             made = table("trade_off", GRID[:count], [0], by_weights)
-            sweep_report.report(made, tiny_recipe(), tmp_path / str(count))
+            write_report(made, tiny_recipe(), tmp_path / str(count))
     assert calls[25] == calls[10]
 
 
