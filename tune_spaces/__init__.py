@@ -54,8 +54,8 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a space module tells of its points beside where they are."""
+class SpaceInfo:
+    """What a space module says of its points: names, published numbers, claims."""
 
     headline: str  # first line of its docstring
     points: dict[str, Fields]
@@ -84,11 +84,11 @@ def check_name(name: str) -> None:
         raise ConfigError(unknown_name("search space", name, space_names()))
 
 
-def told(name: str) -> Told:
+def space_info(name: str) -> SpaceInfo:
     """Names of a space's points, and what was published of them; nothing for a space that is not there."""
     found = name in space_names() or (name.endswith(".py") and Path(name).is_file())
     module = _module(name) if found else None
-    return Told(
+    return SpaceInfo(
         headline=describe(name) if found else "",
         points=getattr(module, "POINTS", {}),
         published=tuple(getattr(module, "PUBLISHED", ())),

@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.console import say
-from pipelines.reports.summary import percent
 from pipelines.tracking.models import existing_versions
 from pipelines.tracking.registry import FIGURE, SHOWN
 from pipelines.tracking.server import connect, shown_uri
+from proser_core.titles import percent
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 HEADS = ("macro-F1", "AUC", "accuracy", "known")

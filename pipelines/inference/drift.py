@@ -14,10 +14,10 @@ from pipelines.inference.contact_sheet import check_picture, write_picture
 from pipelines.inference.labelled_folder import check_device, told
 from pipelines.inference.predicting import answers_here
 from pipelines.progress import ProgressBar
-from pipelines.reports.summary import percent
 from pipelines.tracking.models import load
 from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images
 from proser_core.errors import DataError
+from proser_core.titles import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,13 +14,13 @@ from rich.table import Table
 from pipelines.console import say, utf8_text
 from pipelines.inference.labelled_folder import Scored, class_folders, score_folder, told
 from pipelines.output_files import check_output, write_output
-from pipelines.reports.summary import percent
 from pipelines.tracking.models import load
 from proser_core.class_names import UNKNOWN
 from proser_core.errors import DataError
 from proser_core.recognition.metrics import KnownRanks, aupr, fpr_at_positive_rate, open_set_macro_f1
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import score
+from proser_core.titles import percent
 
 TITLES = {
     "closed_set_accuracy": "closed-set accuracy",

@@ -20,12 +20,12 @@ from pipelines.inference.prediction_files import FORMATS, open_output
 from pipelines.inference.predictions import LOOKED_AT, Answer, answer
 from pipelines.output_files import check_output
 from pipelines.progress import ProgressBar
-from pipelines.reports.summary import percent
 from proser_core.class_names import UNKNOWN
 from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images, decoded, pieces
 from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.titles import percent
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from rich.console import Console
 
 from pipelines.console import say
 from pipelines.inference.labelled_folder import class_folders, score_folder, told
-from pipelines.reports.summary import percent
 from pipelines.tracking.model_card import MODEL_CARD, recalibrated_card
 from pipelines.tracking.models import Model, load
 from pipelines.tracking.registry import CALIBRATED_FROM, Registered, register, run_of_its_own
@@ -18,6 +17,7 @@ from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
+from proser_core.titles import percent
 
 
 @dataclass(frozen=True)

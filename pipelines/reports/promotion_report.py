@@ -6,12 +6,12 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.reports.summary import percent
 from pipelines.tracking.decisions import Decision
 from pipelines.tracking.models import Model
 from pipelines.tracking.registry import CALIBRATED_FROM
 from proser_core.recognition.comparison import Comparison, Difference
 from proser_core.recognition.validation_scores import METRICS
+from proser_core.titles import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures import COLOURS, MARKERS
+from pipelines.reports.figures.style import COLOURS, MARKERS
 from pipelines.reproduction.paper_figures.running_time import running_time
 from pipelines.reproduction.paper_figures.training_times import GENERATIVE
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from pipelines.output_files import RESULTS
-from pipelines.reports.figures import save
+from pipelines.reports.figures.style import save
 from pipelines.reports.page import HTML, Made, Section, anchor, embedded, write_page
 from pipelines.reproduction.drawing import figures_of
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES

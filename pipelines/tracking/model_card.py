@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.reports.summary import percent
 from proser_core.data.splits.class_split import in_words, setting_at, where
 from proser_core.recognition.comparison import intervals
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import METRICS
+from proser_core.titles import percent
 
 MODEL_CARD = "MODEL_CARD.md"
 Results = Mapping[str, float]

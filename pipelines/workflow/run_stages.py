@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.reports.summary import terminal_tables
+from pipelines.reports.sweep_table import read_table
+from pipelines.reports.terminal import run_tables
 from pipelines.tracking.registry import CANDIDATE, CHAMPION, Registered
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow import run_dag, training_dag
@@ -14,7 +15,6 @@ from pipelines.workflow.stages.pretrain import check_weights
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import Recipe
-from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.trials import check_recipe
@@ -52,7 +52,7 @@ def open_run_of(recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()
 
 def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> dict[str, Any]:
     """The DAG as far as `last`, and the closing table printed; results of `last` and of what the table is made of."""
-    targets = dict.fromkeys(["prepared", "trials", "evaluated", REPORTED, last])
+    targets = dict.fromkeys(["trials", "evaluated", REPORTED, last])
     results = execute(session, inputs, [training_dag, run_dag], targets)
     _print_results(inputs.recipes[0], results, session)
     return results
@@ -66,13 +66,11 @@ def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float)
 
 
 def _print_results(recipe: Recipe, results: dict[str, Any], session: Session) -> None:
-    split = OpenSetTask.load(results["prepared"][0].path).split
-    evaluation = read_evaluation(results["evaluated"])
     session.console.print()
-    for table in terminal_tables(recipe.name, evaluation, split):
+    for table in run_tables(read_table(results[REPORTED].path)):
         session.console.print(table)
     if recipe.data.has_development:
-        session.say(f"Selected on development data: {evaluation['selected']['name']}")
+        session.say(f"Selected on development data: {read_evaluation(results['evaluated'])['selected']['name']}")
 
 
 def _say_model(session: Session, registered: Registered | None) -> None:

@@ -5,26 +5,29 @@ from typing import Any
 
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
-from pipelines.workflow.stages.sweep_report import report
-from pipelines.workflow.stages.tabulate import tabulate
+from pipelines.workflow.stages.sweep_report import report_sweep
 from pipelines.workflow.training import TrainedSplit
 from proser_core.config import FinetuneConfig
 from proser_core.jobs.spec import TRIALS
 from proser_core.store.store import Artefact, Store
-from tune_spaces import Told, told
+from tune_spaces import SpaceInfo, space_info
 
 
-def space_infos(spaces: dict[str, list[FinetuneConfig]]) -> dict[str, Told]:
+def space_infos(spaces: dict[str, list[FinetuneConfig]]) -> dict[str, SpaceInfo]:
     """What each search space says of itself."""
-    return {name: told(name) for name in spaces}
+    return {name: space_info(name) for name in spaces}
 
 
 @stage("sweep_report")
 def reported(
-    splits: list[TrainedSplit], trials: list[dict[str, Any]], space_infos: dict[str, Told], store: Store, folder: Path
+    splits: list[TrainedSplit],
+    trials: list[dict[str, Any]],
+    space_infos: dict[str, SpaceInfo],
+    store: Store,
+    folder: Path,
 ) -> None:
     """Tables and figures over all splits."""
-    report(tabulate(splits, trials, list(space_infos), store.root / TRIALS), splits[0].recipe, folder)
+    report_sweep(splits, trials, list(space_infos), store.root / TRIALS, folder)
 
 
 def logged(reported: Artefact, session: TrainingSession) -> Artefact:

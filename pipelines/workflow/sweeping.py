@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.console import say
-from pipelines.reports.sweep_summary import sweep_tables
 from pipelines.reports.sweep_table import read_table
+from pipelines.reports.terminal import sweep_tables
 from pipelines.storage.mirror import storage_name
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import connect, shown_uri, tracking_uri

@@ -3,19 +3,19 @@
 There is one for each of PROSER's schedules, because the schedule alone may change a number.
 """
 
+from proser_core import titles
 from proser_core.baselines.max_logit import max_logit
 from proser_core.baselines.method import Method, always
 from proser_core.config import named_finetunes
 
-CONTROL = "CE control"
 CE_CONTROL = Method(
-    f"{CONTROL}, MaxLogit",
+    titles.scored(titles.CONTROL, titles.MAX_LOGIT),
     "control of PROSER",
     always(max_logit),
     finetune=lambda own: named_finetunes.control(named_finetunes.paper(own)),
 )
 CE_CONTROL_TUNED = Method(
-    f"{CONTROL}, tuned, MaxLogit",
+    titles.scored(f"{titles.CONTROL}, tuned", titles.MAX_LOGIT),
     "control of PROSER, tuned",
     always(max_logit),
     finetune=lambda own: named_finetunes.control(named_finetunes.tuned(own)),

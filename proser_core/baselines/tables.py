@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from proser_core import titles
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.cross_entropy import CONTROL
 from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
@@ -40,12 +40,13 @@ def controls(
 
     Raises CalibrationError for a network that has diverged.
     """
-    networks = {"": pretrained} | ({f"{CONTROL}, ": cross_entropy} if cross_entropy is not None else {})
-    return {
-        f"{network}{name}": evaluate(dict(logits), score, task, target_rate)
-        for network, logits in networks.items()
-        for name, score in closed_set_scores(logits, task.train.targets).items()
-    }
+
+    def reports(logits: Tables) -> dict[str, EvaluationReport]:
+        scores = closed_set_scores(logits, task.train.targets)
+        return {name: evaluate(dict(logits), score, task, target_rate) for name, score in scores.items()}
+
+    of_control = {} if cross_entropy is None else reports(cross_entropy)
+    return reports(pretrained) | {titles.scored(titles.CONTROL, name): each for name, each in of_control.items()}
 
 
 def closed_set_scores(logits: Tables, targets: np.ndarray) -> dict[str, ScoreFunction]:

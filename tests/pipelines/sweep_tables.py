@@ -6,8 +6,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from pipelines.reports.sweep_figures.over_points import over_points
-from pipelines.reports.sweep_table import SweepTable, spaces_of
+from pipelines.reports.figures.over_points import over_points
+from pipelines.reports.spaces import spaces_of
+from pipelines.reports.sweep_table import SweepTable
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.jobs.selection import Row

@@ -15,9 +15,9 @@ from ray import tune
 from sweep_tables import GRID, by_weights, table
 
 from pipelines.cluster.cluster import Cluster
-from pipelines.reports import sweep_table
+from pipelines.reports import spaces
+from pipelines.reports.report_files import write_report
 from pipelines.tracking.runs import ParentRun
-from pipelines.workflow.stages import sweep_report
 from pipelines.workflow.stages.finetune import SweepWatch
 from pipelines.workflow.stages.trial_rows import TrialRows
 from pipelines.workflow.training import TrainedSplit
@@ -105,9 +105,9 @@ def test_a_report_chooses_the_best_point_once_for_each_space(tmp_path: Path, mon
             return ranked(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(sweep_table, "ranked", counted)
+            patch.setattr(spaces, "ranked", counted)
             made = table("trade_off", GRID[:count], [0], by_weights)
-            sweep_report.report(made, tiny_recipe(), tmp_path / str(count))
+            write_report(made, tiny_recipe(), tmp_path / str(count))
     assert calls[25] == calls[10] > 0
 
 

@@ -11,13 +11,15 @@ from rich.console import Console
 from sweep_tables import CONTROLS, SPLIT, metrics, texts, trade_off
 
 from pipelines.commands.listing import print_listing
-from pipelines.reports import figures, sweep_parquet
-from pipelines.reports.summary import markdown_table, terminal_tables
-from pipelines.reports.sweep_summary import markdown, sweep_tables
-from pipelines.reports.sweep_table import SweepTable, read_table, spaces_of, write_table
+from pipelines.reports import trials_parquet
+from pipelines.reports.figures.parts import panel_title
+from pipelines.reports.report_files import figures_of
+from pipelines.reports.results_page import results_page
+from pipelines.reports.spaces import spaces_of
+from pipelines.reports.sweep_table import SweepTable, read_table, write_table
+from pipelines.reports.terminal import run_tables, sweep_tables
 from pipelines.tracking.model_card import _scores
 from pipelines.tracking.views import view_state
-from pipelines.workflow.stages.sweep_report import figures_of
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.job import table as job_table
 
@@ -44,39 +46,28 @@ def made() -> SweepTable:
     )
 
 
-def evaluation(split: ClassSplit) -> dict[str, object]:
-    settings = {
-        str(setting): {"auroc": 0.9 - 0.1 * place, "macro_f1": 0.8 - 0.1 * place}
-        for place, setting in enumerate(split.settings)
-    }
-    test = {"closed_set_accuracy": 0.99, "known_rate": 0.95, "settings": settings}
-    calibration = {"num_images": 100, "bias": 1.0, "interval": [0.9, 0.98]}
-    method = {"report": {"test": test, "calibration": calibration}, "flat": {}}
-    return {"methods": {"PROSER": method}, "selected": {"name": "own"}, "proxy": None}
-
-
-def test_the_closing_tables_have_a_column_for_each_outlier_set_and_no_openness() -> None:
-    text = markdown_table("mnist", evaluation(NAMED), NAMED, {"noise": "made here"})
-    assert "| method | omniglot | noise | accuracy | known |" in text
-    assert "| PROSER | 90.0 / 80.0 | 80.0 / 70.0 | 99.0 | 95.0 |" in text
+def test_the_closing_tables_have_a_column_for_each_outlier_set_and_no_openness(made: SweepTable) -> None:
+    text = results_page(made, notes={"noise": "made here"})
+    assert "| method | development | omniglot | noise | accuracy | known |" in text
+    assert "| PROSER | 74.0 / 64.0 | 84.0 / 64.0 | 74.0 / 54.0 | 88.0 | 94.0 |" in text
     assert "noise: made here." in text
     assert "penness" not in text
-    numbered = ClassSplit(tuple(range(10)), tuple(range(10, 40)), (15, 30))
-    assert "Openness: 15 unknown 36.75 %, 30 unknown 50.00 %." in markdown_table("m", evaluation(numbered), numbered)
-    tables = terminal_tables("mnist", evaluation(NAMED), NAMED)
-    assert [str(column.header) for column in tables[0].columns] == ["method", "omniglot", "noise", "accuracy", "known"]
+    assert "Openness: 15 unknown 29.29 %, 30 unknown 42.26 %." in results_page(trade_off())
+    tables = run_tables(made)
+    assert [str(column.header) for column in tables[0].columns] == ["", "omniglot", "noise", "accuracy", "known"]
+    assert [str(cell) for cell in list(tables[0].columns[0].cells)[:2]] == ["PROSER", "PROSER, recipe's own point"]
     assert "by outlier set" in str(tables[0].title)
 
 
 def test_a_figure_over_points_is_titled_by_the_outlier_set() -> None:
-    assert figures._title("test/mnist-noise/auroc") == "AUC, mnist-noise"
-    assert figures._title("test/unknown_15/auroc") == "AUC, 15 unknown test classes"
+    assert panel_title("test/mnist-noise", "auroc") == "AUROC, mnist-noise, %"
+    assert panel_title("test/unknown_15", "auroc") == "AUROC, 15 unknown test classes, %"
 
 
 def test_a_sweep_is_told_and_drawn_by_outlier_set(made: SweepTable, tmp_path: Path) -> None:
     write_table(made, tmp_path)
     assert read_table(tmp_path) == made
-    text = markdown(made)
+    text = results_page(made)
     assert "| omniglot | noise |" in text
     assert "test at omniglot: macro-F1" in text
     assert "penness" not in text
@@ -89,12 +80,12 @@ def test_a_sweep_is_told_and_drawn_by_outlier_set(made: SweepTable, tmp_path: Pa
 
 
 def test_the_parquet_file_names_the_outlier_set_in_the_place_of_a_number(made: SweepTable, tmp_path: Path) -> None:
-    sweep_parquet.write_parquet(made, tmp_path / "named.parquet")
+    trials_parquet.write_parquet(made, tmp_path / "named.parquet")
     frame = parquet.read_table(tmp_path / "named.parquet").to_pandas()
     assert set(frame.outliers) == {"omniglot", "noise"}
     assert frame[["num_unknown", "openness"]].isna().all(axis=None)
     assert frame.macro_f1.notna().all()
-    sweep_parquet.write_parquet(trade_off(range(1)), tmp_path / "numbered.parquet")
+    trials_parquet.write_parquet(trade_off(range(1)), tmp_path / "numbered.parquet")
     numbered = parquet.read_table(tmp_path / "numbered.parquet").to_pandas()
     assert numbered.outliers.isna().all()
     assert set(numbered.num_unknown) == set(SPLIT.settings)

@@ -14,7 +14,7 @@ from matplotlib.text import Text
 from scipy.integrate import quad
 from scipy.stats import beta
 
-from pipelines.reports.figures import save
+from pipelines.reports.figures.style import save
 from pipelines.reproduction.paper_figures.beta_densities import beta_densities, density
 from pipelines.reproduction.paper_figures.decision_boundaries import Decisions, decision_boundaries
 from pipelines.reproduction.paper_figures.novel_embeddings import Generated, novel_embeddings

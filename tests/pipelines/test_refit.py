@@ -202,7 +202,7 @@ class TestProxy:
         known = images.images[np.isin(images.labels, [VALUES[name] for name in NAMES[:2]])]
         assert (model.classifier.predict(known).indices < 2).mean() > 0.5
         results = [path.read_text() for path in run_folder.storage.glob("report/*/results.md")]
-        assert sum("Nothing was there to select by; the fine-tune is the recipe's own" in text for text in results) == 1
+        assert sum("There was nothing to select by; the fine-tune is the recipe's own" in text for text in results) == 1
 
     def test_few_images_make_smaller_batches(self) -> None:
         made = with_batches(folder(), 29)

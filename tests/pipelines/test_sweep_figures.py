@@ -1,5 +1,6 @@
 """What is drawn of a finished sweep: the data in its figures."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from sweep_tables import (
     COUNTS,
     GRID,
     PARTS,
+    SETTINGS,
+    SPLIT,
     by_alpha,
     by_count,
     by_order,
@@ -24,12 +27,14 @@ from sweep_tables import (
     trade_off,
 )
 
-from pipelines.reports.sweep_figures.openness import against_openness, chosen_points
-from pipelines.reports.sweep_figures.over_points import kind
-from pipelines.reports.sweep_figures.parallel import parallel_coordinates
-from pipelines.reports.sweep_figures.scales import Scale
-from pipelines.reports.sweep_table import mean, spaces_of
-from pipelines.workflow.stages.sweep_report import figures_of
+from pipelines.reports.figures.openness import against_openness, chosen_points
+from pipelines.reports.figures.over_points import kind
+from pipelines.reports.figures.parallel import parallel_coordinates
+from pipelines.reports.figures.scales import Scale
+from pipelines.reports.report_files import figures_of
+from pipelines.reports.results_page import results_page
+from pipelines.reports.spaces import spaces_of
+from pipelines.reports.sweep_table import SweepTable, mean
 
 
 def values_of(curve: Any) -> np.ndarray:
@@ -53,6 +58,30 @@ def test_the_figure_follows_from_what_varies(space: str, points: list[dict[str, 
     made = table(space, points, range(1), lambda point, split: 0.5)
     assert kind(spaces_of(made)[0]) == expected
     assert len(figures_of(made, spaces_of(made)[0])) == 7
+
+
+def measured(made: SweepTable, places: str) -> SweepTable:
+    """The same of which nothing else was measured than what begins so."""
+    rows, controls = (
+        [{**row, "metrics": {k: v for k, v in row["metrics"].items() if k.startswith(places)}} for row in listed]
+        for listed in (made.rows, made.controls)
+    )
+    settings = SETTINGS if places == "test" else ()
+    return replace(made, rows=rows, controls=controls, splits={0: replace(SPLIT, settings=settings)})
+
+
+def test_what_was_not_measured_is_not_drawn() -> None:
+    made, metrics = trade_off(range(1)), ("macro_f1", "auroc")
+    names = {
+        places: set(figures_of(kept, spaces_of(kept)[0]))
+        for places in ("dev", "test", "val")
+        if (kept := measured(made, places))
+    }
+    assert names["dev"] == {*metrics, "parallel_coordinates"}
+    assert names["test"] == {f"{metric}{kind}" for metric in metrics for kind in ("", "_settings", "_against_openness")}
+    assert names["val"] == set()
+    assert "development" not in results_page(measured(made, "test"))
+    assert " unknown |" not in results_page(measured(made, "dev"))
 
 
 def test_a_heat_map_shows_the_mean_with_its_deviation_beneath() -> None:
@@ -124,12 +153,12 @@ def test_openness_curves_are_the_means_and_to_the_right_paired_differences() -> 
     assert labels == ["Mixup", "Dummy, C = 1", "Dummy, C = 5", "PROSER, C = 1", "PROSER, C = 5"]
     written = [str(container.get_label()) for container in left.containers]
     assert written[0] == "Mixup"
-    assert "PROSER, C = 5 (selected)" in written
-    assert "plain CNN (MSP)" in written
+    assert "PROSER, C = 5 (selected, recipe's own)" in written
+    assert "MSP" in written
     assert len(written) == 9
     assert len(right.containers) == 8
     np.testing.assert_allclose(values_of(left.containers[0]), [60.5, 50.5])
-    # the plain CNN lies at 60 % on split 0 and 61 % on split 1, as Mixup does
+    # MSP lies at 60 % on split 0 and 61 % on split 1, as Mixup does
     np.testing.assert_allclose(values_of(right.containers[0]), [0.0, 0.0], atol=1e-9)
     np.testing.assert_allclose(values_of(right.containers[4]), [4.0, 4.0])
 

@@ -35,12 +35,15 @@ from sweep_tables import (
     trial,
 )
 
-from pipelines.reports import sweep_parquet
-from pipelines.reports.sweep_published import published_at, verdicts
-from pipelines.reports.sweep_summary import markdown, overview, sweep_tables
-from pipelines.reports.sweep_table import mean, read_table, spaces_of, std, write_table
+from pipelines.reports import trials_parquet
+from pipelines.reports.published import published_at, verdicts
+from pipelines.reports.report_files import figures_of, write_report
+from pipelines.reports.results_page import overview, results_page
+from pipelines.reports.spaces import spaces_of
+from pipelines.reports.sweep_table import mean, read_table, std, write_table
+from pipelines.reports.terminal import sweep_tables
 from pipelines.workflow.best_of import best_row
-from pipelines.workflow.stages.sweep_report import figures_of, report
+from proser_core.config import FinetuneConfig
 from proser_core.jobs.selection import select
 from proser_core.recognition.metrics import SettingMetrics
 
@@ -102,7 +105,7 @@ def test_published_values_are_kept_from_a_task_with_other_class_counts() -> None
 
 def test_the_parquet_file_has_a_row_for_each_trial_and_setting_and_typed_columns(tmp_path: Path) -> None:
     made = losing(trade_off(), {"beta": 0.0, "gamma": 0.0}, 1)
-    sweep_parquet.write_parquet(made, tmp_path / "trials.parquet")
+    trials_parquet.write_parquet(made, tmp_path / "trials.parquet")
     read = parquet.read_table(tmp_path / "trials.parquet")
     frame = read.to_pandas()
     assert len(frame) == (50 + 8) * len(SETTINGS)
@@ -126,8 +129,8 @@ def test_the_parquet_file_has_a_row_for_each_trial_and_setting_and_typed_columns
 
 
 def test_every_column_of_the_parquet_file_is_explained(tmp_path: Path) -> None:
-    sweep_parquet.write_parquet(trade_off(range(1)), tmp_path / "trials.parquet")
-    explained = sweep_parquet.__doc__ or ""
+    trials_parquet.write_parquet(trade_off(range(1)), tmp_path / "trials.parquet")
+    explained = trials_parquet.__doc__ or ""
     params = set(trial({}, 0, 0.5, "space")["params"])
     names = set(parquet.read_schema(tmp_path / "trials.parquet").names)
     assert [name for name in names - params if name not in explained] == []
@@ -143,7 +146,7 @@ def test_the_table_is_read_back_as_it_was(tmp_path: Path) -> None:
 def test_a_report_has_every_figure_twice_and_the_same_bytes_again(tmp_path: Path) -> None:
     made = table("num_dummies", COUNTS[:3], range(2), by_count)
     for folder in ("first", "second"):
-        report(made, tiny_recipe(), tmp_path / folder)
+        write_report(made, tiny_recipe(), tmp_path / folder)
     first, second = (
         {path.relative_to(tmp_path / name) for path in (tmp_path / name).rglob("*.*")} for name in ("first", "second")
     )
@@ -157,7 +160,7 @@ def test_a_report_has_every_figure_twice_and_the_same_bytes_again(tmp_path: Path
 
 
 def test_results_show_mean_deviation_the_papers_number_and_the_difference() -> None:
-    text = markdown(table("mixup_alpha", ALPHAS, range(2), by_alpha))
+    text = results_page(table("mixup_alpha", ALPHAS, range(2), by_alpha))
     (line,) = [line for line in text.splitlines() if line.startswith("| alpha 0.4, mixup manifold")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[1] == "2 of 2"
@@ -171,7 +174,7 @@ def test_results_show_mean_deviation_the_papers_number_and_the_difference() -> N
 
 def test_one_split_shows_no_deviation() -> None:
     made = table("mixup_alpha", ALPHAS, range(1), by_alpha)
-    assert "±" not in markdown(made)
+    assert "±" not in results_page(made)
     assert all("±" not in texts(figure) for figure in figures_of(made, spaces_of(made)[0]).values())
 
 
@@ -186,7 +189,7 @@ def test_it_is_said_where_no_point_is_above_a_control() -> None:
 def test_a_failed_trial_and_a_lacking_split_are_told_with_reason() -> None:
     made = losing(trade_off(), {"beta": 0.1, "gamma": 0.1}, 1, reason="the loss is not finite in epoch 2")
     made = lacking(made, {"beta": 1.0, "gamma": 1.0}, 0)
-    text = markdown(made)
+    text = results_page(made)
     assert "49 trials, 48 finished, 1 failed" in text
     assert "on 1, split 1: the loss is not finite in epoch 2" in text
     rows = [line for line in text.splitlines() if line.startswith(("| beta 0.1, gamma 0.1 ", "| beta 1, gamma 1 "))]
@@ -198,7 +201,7 @@ def test_a_sweep_without_any_outcome_still_has_a_report(tmp_path: Path) -> None:
     made = table("num_dummies", COUNTS[:2], range(1), by_count)
     for point in COUNTS[:2]:
         made = losing(made, point, 0)
-    report(made, tiny_recipe(), tmp_path)
+    write_report(made, tiny_recipe(), tmp_path)
     text = (tmp_path / "results.md").read_text()
     assert "no point finished" in text
     assert text.count("- failed: ") == 2
@@ -238,15 +241,15 @@ def test_points_of_a_search_are_listed_best_first_and_stopped_ones_with_what_the
     made.rows[19]["metrics"] |= {"dev/macro_f1": 0.41}
     (space,) = spaces_of(made)
     assert [point.params["beta"] for point in space.points][:2] == [points[18]["beta"], points[17]["beta"]]
-    assert "stopped at macro-F1 41.0" in markdown(made)
+    assert "stopped at macro-F1 41.0" in results_page(made)
     assert "x stopped at 41.0" in texts(drawn(made, place="dev"))
 
 
 def test_the_recipes_own_point_is_told_where_no_space_has_it() -> None:
     made = trade_off(range(1))
     own = {**trial({"beta": 5.0}, 0, 0.61, "none"), "name": "beta 5", "spaces": []}
-    text = markdown(replace(made, rows=[*made.rows, own]))
-    assert "| recipe's own point: beta 5 | 1 of 1 | 71.0 / 61.0 |" in text
+    text = results_page(replace(made, rows=[*made.rows, own], own=FinetuneConfig(beta=5.0)))
+    assert "| PROSER, recipe's own point | 71.0 / 61.0 |" in text
 
 
 def test_a_point_of_two_spaces_stands_in_both() -> None:

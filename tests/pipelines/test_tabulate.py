@@ -1,13 +1,15 @@
-"""The table of a sweep from folders alone: no cluster, no tracking."""
+"""The table of a sweep or a run from folders and values alone: no cluster, no tracking."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from pipeline_runs import tiny_recipe
-from sweep_tables import trial
+from sweep_tables import SPLIT, metrics, trial
 
-from pipelines.workflow.stages.tabulate import tabulate
+from pipelines.reports.spaces import methods_of, spaces_of
+from pipelines.workflow.stages.tabulate import tabulate, tabulate_run
 from pipelines.workflow.training import TrainedSplit
+from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logits import TRAIN, load_logits, save_logits
@@ -31,7 +33,20 @@ def test_the_controls_of_each_class_split_are_scored_from_its_own_networks(
     of_control = [f"CE control, {name}" for name in plain[:2]]
     names = [(0, name) for name in plain] + [(1, name) for name in (*plain, *of_control)]
     assert [(each["split_index"], each["name"]) for each in table.controls] == names
-    metrics = {(each["split_index"], each["name"]): each["metrics"] for each in table.controls}
-    assert metrics[1, "CE control, MSP"] == metrics[1, "MSP"] != metrics[1, "MaxLogit"]
+    found = {(each["split_index"], each["name"]): each["metrics"] for each in table.controls}
+    assert found[1, "CE control, MSP"] == found[1, "MSP"] != found[1, "MaxLogit"]
     assert (table.recipe, table.rows, table.own) == (recipe.name, rows, recipe.finetune)
     assert table.splits == dict.fromkeys((0, 1), OpenSetTask.load(task.path).split)
+
+
+def test_a_run_is_a_sweep_over_one_space_that_has_the_recipes_own_point_too() -> None:
+    recipe = replace(tiny_recipe(), finetune=FinetuneConfig())
+    rows = [trial({"beta": beta}, 0, 0.5 + beta / 10, "betas") for beta in (2.0, 1.0)]
+    rows[1]["spaces"] = []
+    methods = {name: {"flat": metrics(0.4)} for name in ("PROSER", "PROSER, recipe's own point", "MSP")}
+    for space in ("betas", ""):
+        made = tabulate_run(replace(recipe, space=space), SPLIT, rows, {"methods": methods})
+        assert [method.label for method in methods_of(made)] == ["PROSER", "PROSER, recipe's own point", "MSP"]
+        (found,) = spaces_of(made)
+        assert found.title == (space or "own point")
+        assert [point.label for point in found.points] == ["beta 1", "beta 2"]

@@ -173,9 +173,8 @@ class TestTheFirstRun:
             "macro_f1_over_known_rate.svg",
         }
         for metric in ("auroc", "macro_f1"):
-            needed |= {f"{metric}_against_openness.png", f"points/{metric}_development.png"}
-            needed |= {f"points/{metric}_unknown_{setting}.png" for setting in SETTINGS}
-        assert needed <= files
+            needed |= {f"trade_off/{metric}{kind}.png" for kind in ("", "_settings", "_against_openness")}
+        assert needed | {"trials.parquet", "trade_off/parallel_coordinates.svg"} <= files
 
     def test_every_score_of_the_pretrained_net_and_of_the_control_stands_in_the_table(
         self, first: Outcome, run_folder: RunFolder, tmp_path: Path

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import betaln
 
-from pipelines.reports.figures import COLOURS
+from pipelines.reports.figures.style import COLOURS
 
 TOP = 3.2  # of the axis of densities; below 1, alpha has a density without bound at 0 and 1
 MOST_COLUMNS = 4

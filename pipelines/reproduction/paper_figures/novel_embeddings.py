@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures import COLOURS
+from pipelines.reports.figures.style import COLOURS
 from pipelines.reproduction.paper_figures.planes import NOVEL_MARKERS, Grid, draw_known, draw_novel, legend_below
 
 GENERATED: dict[str, Any] = {"marker": "P", "color": COLOURS[2], "edgecolors": "#5c2800", "linewidths": 0.4, "s": 20}

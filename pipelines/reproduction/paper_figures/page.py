@@ -6,9 +6,9 @@ from typing import Any
 
 from pipelines.output_files import RESULTS
 from pipelines.reports.page import HTML, Made, Section, embedded, write_page
-from pipelines.reports.summary import percent
 from proser_core.jobs.progress import duration
 from proser_core.store.files import read_json
+from proser_core.titles import percent
 
 NUMBERS = "figures.json"
 EXAMPLES = "outlier_examples_"

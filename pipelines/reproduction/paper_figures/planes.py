@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
-from pipelines.reports.figures import COLOURS
+from pipelines.reports.figures.style import COLOURS
 
 KNOWN_COLOURS = (COLOURS[1], COLOURS[5], COLOURS[3], COLOURS[4], COLOURS[6], COLOURS[7])
 DOTS, AREAS = 0.88, 0.3  # a class's dots are darker than its colour, and its area paler, so that they stand out

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from pipelines.reports.figures import COLOURS
+from pipelines.reports.figures.style import COLOURS
 from proser_core.errors import ConfigError
 
 FIRST, OTHERS, MISSING = COLOURS[7], COLOURS[1], "#666666"

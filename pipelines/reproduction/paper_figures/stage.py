@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.recipes import schedule_in_words
-from pipelines.reports.figures import save
+from pipelines.reports.figures.style import save
 from pipelines.reproduction.paper_figures.beta_densities import beta_densities
 from pipelines.reproduction.paper_figures.decision_boundaries import Decisions, decision_boundaries
 from pipelines.reproduction.paper_figures.measured_planes import Trained, boundaries, generated

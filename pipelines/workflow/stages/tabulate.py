@@ -1,15 +1,20 @@
-"""The outcome of a sweep as one table: the trials' rows, and the controls of each class split."""
+"""The outcome of a run or a sweep as one table: the rows of its trials, and the controls of each class split."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from pipelines.reports.spaces import OWN_SPACE
 from pipelines.reports.sweep_table import SweepTable
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines.tables import controls
+from proser_core.config import Recipe
+from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logits import load_logits
+from proser_core.titles import OWN_POINT, PROSER
 
 
 def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[str], trial_folders: Path) -> SweepTable:
@@ -23,6 +28,18 @@ def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[s
         controls=[control for split in splits for control in _controls(split, tasks[split.index], rows, trial_folders)],
         own=splits[0].recipe.finetune,
     )
+
+
+def tabulate_run(recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluation: dict[str, Any]) -> SweepTable:
+    """The table of a run, a sweep over one space on one class split; its controls are those of its evaluation.
+
+    Every point is in the space, the recipe's own too.
+    """
+    space, index = recipe.space or OWN_SPACE, recipe.data.split_index
+    points = [{**row, "spaces": [space]} if row["objective"] == "proser" else row for row in rows]
+    others = {name: each["flat"] for name, each in evaluation["methods"].items() if name not in (PROSER, OWN_POINT)}
+    controls = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
+    return SweepTable(recipe.name, (space,), {index: split}, points, controls, recipe.finetune)
 
 
 def _controls(split: TrainedSplit, task: OpenSetTask, rows: list[Row], trial_folders: Path) -> list[Row]:

@@ -1,95 +1,80 @@
-"""Tables of a finished sweep: for the terminal, and as results.md."""
+"""results.md of a run or a sweep: what was selected, the methods side by side, and a section per search space."""
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from rich import box
-from rich.table import Table
-
-from pipelines.reports.summary import TITLES, percent
-from pipelines.reports.sweep_figures.parts import gaps
-from pipelines.reports.sweep_published import Verdict, published_at, verdicts
+from pipelines.reports.published import Verdict, published_at, verdicts
+from pipelines.reports.spaces import Space, methods_of, spaces_of
 from pipelines.reports.sweep_table import (
-    COMPARED,
     Point,
-    Space,
     SweepTable,
     controls_of,
     difference,
     mean,
     number,
-    own_points,
-    spaces_of,
+    spread,
     std,
     unfinished,
 )
+from pipelines.reports.terminal import CAPTION, KNOWN_COLUMNS
+from proser_core import titles
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
+from proser_core.titles import percent
 
-BEST = 5  # points of a space that the terminal shows
-LISTED = 30  # trials without a result that results.md lists
+LISTED = 30  # trials without a result that are listed
 PAPERS = "macro_f1"  # the metric of the paper's sweeps
+COMPARED = (titles.MAX_LOGIT, titles.scored(titles.CONTROL, titles.MAX_LOGIT))
+"""Controls that a point has to beat."""
 
 
-def sweep_tables(table: SweepTable) -> list[Table]:
-    """One table a space with its best points on development data, and one of the controls; 80 to 100 columns wide."""
-    spaces = [_of_space(table, space) for space in spaces_of(table)]
-    return [*spaces, _terminal(table, "controls, %", [*own_points(table), *controls_of(table)])]
+def results_page(table: SweepTable, facts: Sequence[str] = (), notes: Mapping[str, str] | None = None) -> str:
+    """Markdown; `facts` are sentences on selection and calibration of a run, `notes` those on outlier sets by name."""
+    parts = [overview(table, facts), "## Methods\n", _points_table(table, None, methods_of(table))]
+    for space in spaces_of(table):
+        if len(space.points) > 1:
+            parts += [f"## {space.title}\n", *_section(table, space)]
+    lost = unfinished(table)
+    if lost:
+        parts += ["## Trials without a result\n", _lost(table)]
+    return "\n".join([*parts, *_legend(table, notes or {})])
 
 
-def _of_space(table: SweepTable, space: Space) -> Table:
-    best = space.ranked[:BEST]
-    drawn = _terminal(table, f"{space.title}: {len(best)} of {len(space.points)} points, best on development, %", best)
-    drawn.caption = " ".join(gaps(table, space.points)) or None
-    if best:
-        drawn.rows[0].style = "bold"
-    return drawn
+def _legend(table: SweepTable, notes: Mapping[str, str]) -> list[str]:
+    """What the columns are, where they need a word."""
+    found = {in_words(setting): table.openness(setting) for setting in table.settings}
+    openness = ", ".join(f"{name} {100 * each:.2f} %" for name, each in found.items() if each is not None)
+    lines = [f"Openness: {openness}."] if openness else []
+    lines += [f"{name}: {note}." for name, note in notes.items()]
+    cells = f"{titles.METRICS['auroc']} / {titles.METRICS['macro_f1']} in percent; {CAPTION}."
+    return [*lines, f"{cells} `trials.parquet` has every trial and metric.\n"]
 
 
-def _terminal(table: SweepTable, title: str, points: list[Point]) -> Table:
-    drawn = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    drawn.add_column("", overflow="fold", min_width=18)
-    several = len(table.splits) > 1
-    ends = list(dict.fromkeys((table.settings[0], table.settings[-1])))
-    columns = {"dev F1": SELECTION_METRIC}
-    columns |= {f"{short} {n}": f"{where(n)}/{name}" for n in ends for short, name in _SHORT.items()}
-    for name in [*(["splits"] if several else []), *columns]:
-        drawn.add_column(name, justify="right", no_wrap=True)
-    for point in points:
-        counts = [f"{point.num_finished}/{len(table.splits)}"] if several else []
-        cells = [spread(point, metric, "±") for metric in columns.values()]
-        drawn.add_row(point.label, *counts, *cells)
-    return drawn
-
-
-_SHORT = {"F1": "macro_f1", "AUC": "auroc"}
-
-
-def spread(point: Point, metric: str, sign: str = " ± ") -> str:
-    """Mean in percent, with the standard deviation over splits where there are two; else what became of the point."""
-    middle, apart = point.mean(metric), point.std(metric)
-    if math.isnan(middle):
-        return point.fate or "-"
-    return percent(middle) if math.isnan(apart) else f"{percent(middle)}{sign}{percent(apart)}"
-
-
-def overview(table: SweepTable) -> str:
-    """What was selected in each space and how it stands to the controls, in a few lines of Markdown."""
-    splits = ", ".join(map(str, table.splits))
+def overview(table: SweepTable, facts: Sequence[str] = ()) -> str:
+    """What was selected in each space and how it compares with the controls, in a few lines of Markdown."""
+    splits, spaces = ", ".join(map(str, table.splits)), spaces_of(table)
     lost = unfinished(table)
     counts = [f"{len(table.rows)} trials", f"{len(table.rows) - len(lost)} finished"]
-    counts += [f"{n} {fate}" for fate in ("failed", "stopped") if (n := sum(row["status"] == fate for row in lost))]
+    counts += [
+        f"{n} {status}" for status in ("failed", "stopped") if (n := sum(row["status"] == status for row in lost))
+    ]
     deviation = " Means ± standard deviation of the sample over splits." if len(table.splits) > 1 else ""
     lines = [
-        f"# {table.recipe}: sweep over {', '.join(space.title for space in spaces_of(table))}",
+        f"# {table.recipe}: {', '.join(space.title for space in spaces)}",
         "",
         f"Class split{'s' * (len(table.splits) > 1)} {splits}; {', '.join(counts)}.{deviation}",
+        *facts,
+        "",
+    ]
+    if not table.has_development:
+        return "\n".join(lines)
+    lines += [
         "Validation images and development unknowns choose, by macro-F1; test images only report. A selected point is "
         "the best of its space on the very images that chose it.",
         "",
     ]
-    for space in spaces_of(table):
+    for space in spaces:
         lines += [f"- **{space.title}**: {_selected(table, space)}", *(f"  {line}" for line in _against(table, space))]
     return "\n".join(lines) + "\n"
 
@@ -98,12 +83,11 @@ def _selected(table: SweepTable, space: Space) -> str:
     chosen = space.selected
     if chosen is None:
         return "no point finished."
-    smallest = where(table.settings[0])
-    return (
-        f"selected {chosen.label}; development macro-F1 {spread(chosen, SELECTION_METRIC)}, "
-        f"test at {in_words(table.settings[0])}: macro-F1 {spread(chosen, f'{smallest}/macro_f1')}, "
-        f"AUC {spread(chosen, f'{smallest}/auroc')}."
-    )
+    found = f"selected {chosen.label}; development macro-F1 {spread(chosen, SELECTION_METRIC)}"
+    for setting in table.settings[:1]:
+        macro_f1, auroc = (spread(chosen, f"{where(setting)}/{metric}") for metric in ("macro_f1", "auroc"))
+        found += f", test at {in_words(setting)}: macro-F1 {macro_f1}, {titles.METRICS['auroc']} {auroc}"
+    return f"{found}."
 
 
 def _against(table: SweepTable, space: Space) -> list[str]:
@@ -132,7 +116,7 @@ def _against(table: SweepTable, space: Space) -> list[str]:
 def _points(apart: list[float]) -> str:
     """A mean difference in points of percent, with its standard deviation over splits."""
     if not apart:
-        return "nothing that can be told (no split in common)"
+        return "an unknown amount (no split in common)"
     deviation = "" if math.isnan(std(apart)) else f" ± {percent(std(apart))}"
     return f"{_signed(mean(apart))}{deviation} points"
 
@@ -142,25 +126,10 @@ def _signed(apart: float) -> str:
     return f"{round(100 * apart, 1) + 0.0:+.1f}"
 
 
-def markdown(table: SweepTable) -> str:
-    """results.md: the overview, the controls, and a section a space."""
-    parts = [overview(table), "## Controls\n", _points_table(table, None, [*own_points(table), *controls_of(table)])]
-    for space in spaces_of(table):
-        parts += [f"## {space.title}\n", *_section(table, space)]
-    lost = unfinished(table)
-    if lost:
-        parts += ["## Trials without a result\n", _lost(table)]
-    found = {in_words(setting): table.openness(setting) for setting in table.settings}
-    told = ", ".join(f"{name} {percent(openness)} %" for name, openness in found.items() if openness is not None)
-    openness = f"Openness: {told}. " if told else ""
-    parts.append(f"{openness}AUC / macro-F1 in percent; `trials.parquet` has every trial and metric.\n")
-    return "\n".join(parts)
-
-
 def _section(table: SweepTable, space: Space) -> list[str]:
-    parts = [f"{space.told.headline}\n"] if space.told.headline else []
+    parts = [f"{space.info.headline}\n"] if space.info.headline else []
     parts.append(_points_table(table, space, space.points))
-    if len(space.varied) == 2 and len(space.points) > 2:
+    if len(space.varied) == 2 and len(space.points) > 2 and table.settings:
         parts.append(_cross(table, space))
     claims = [_claim(found) for _, found in itertools.groupby(verdicts(table, space), lambda verdict: verdict.claim)]
     return [*parts, "\n".join(claims) + "\n"] if claims else parts
@@ -175,24 +144,34 @@ def _claim(found: Iterable[Verdict]) -> str:
 
 
 def _points_table(table: SweepTable, space: Space | None, points: list[Point]) -> str:
-    """A row a point: splits, AUC / macro-F1 on development and at each setting, and the paper's number beside."""
-    places = {"development": "dev"} | {in_words(setting): where(setting) for setting in table.settings}
+    """A row per point or method: AUROC / macro-F1 on development and at each setting, metrics of known test images, and
+    the paper's number."""
+    places = {"development": "dev"} if table.has_development else {}
+    places |= {in_words(setting): where(setting) for setting in table.settings}
     title, printed = _published(table, space) if space else ("", {})
-    header = ["point" if space else "method", "splits", *places]
+    several = len(table.splits) > 1
+    header = ["point" if space else "method", *["splits"] * several, *places, *KNOWN_COLUMNS]
     header += [f"paper, {title}", "difference"] if printed else []
     rows = []
     for point in points:
         name = f"**{point.label}** (selected)" if space and point is space.selected else point.label
-        cells = [
-            f"{spread(point, f'{place}/auroc')} / {spread(point, f'{place}/macro_f1')}" for place in places.values()
-        ]
-        if point.fate:
-            reached = point.last(SELECTION_METRIC)
-            at = "" if math.isnan(reached) else f" at macro-F1 {percent(reached)}"
-            cells = [point.fate + at, *["" for _ in cells[1:]]]
+        counts = [f"{point.num_finished} of {len(table.splits)}"] * several
         beside = printed.get(point.label, ("", "")) if printed else ()
-        rows.append([name, f"{point.num_finished} of {len(table.splits)}", *cells, *beside])
+        rows.append([name, *counts, *_cells(point, list(places.values())), *beside])
     return _table(header, rows)
+
+
+def _cells(point: Point, places: Sequence[str]) -> list[str]:
+    """The metrics of a point; of one that finished nowhere, its status and what it had reached."""
+    if point.num_finished:
+        both = [f"{spread(point, f'{place}/auroc')} / {spread(point, f'{place}/macro_f1')}" for place in places]
+        return [*both, *(spread(point, metric) for metric in KNOWN_COLUMNS.values())]
+    reached = point.last(SELECTION_METRIC)
+    outcome = point.status + ("" if math.isnan(reached) else f" at macro-F1 {percent(reached)}")
+    return [outcome, *[""] * (len(places) + len(KNOWN_COLUMNS) - 1)]
+
+
+_PRINTED = {metric: titles.METRICS[metric] for metric in ("auroc", "macro_f1")}
 
 
 def _published(table: SweepTable, space: Space) -> tuple[str, dict[str, tuple[str, str]]]:
@@ -200,7 +179,7 @@ def _published(table: SweepTable, space: Space) -> tuple[str, dict[str, tuple[st
 
     Of the first metric and setting of which it prints any.
     """
-    for setting, (metric, title) in itertools.product(table.settings, TITLES.items()):
+    for setting, (metric, title) in itertools.product(table.settings, _PRINTED.items()):
         cells = {}
         for point in space.points:
             value = published_at(table, space, point, where(setting), metric)

@@ -4,12 +4,13 @@ import math
 
 from matplotlib.axes import Axes
 
-from pipelines.reports.figures import COLOURS
-from pipelines.reports.sweep_figures.parts import SELECTED, control_lines, percents
-from pipelines.reports.sweep_table import Point, Space, SweepTable
+from pipelines.reports.figures.parts import control_lines, percents
+from pipelines.reports.figures.style import COLOURS, SELECTED
+from pipelines.reports.spaces import Space
+from pipelines.reports.sweep_table import Point, SweepTable
 
 SPREAD = "bars: standard deviation; small dots: each split"
-CAPTION = "Diamond: selected on development."
+CAPTION = "Diamond: selected."
 MOST = 30  # points that are drawn; the best on development, where there are more
 
 
@@ -33,8 +34,8 @@ def panel(axes: Axes, table: SweepTable, space: Space, controls: list[Point], pl
         colour = SELECTED if chosen else COLOURS[1]
         if math.isnan(middle):
             reached = point.last(f"{place}/{metric}")
-            fate = f"x {point.fate}" + ("" if math.isnan(reached) else f" at {100 * reached:.1f}")
-            axes.text(0.02, position, fate, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+            outcome = f"x {point.status}" + ("" if math.isnan(reached) else f" at {100 * reached:.1f}")
+            axes.text(0.02, position, outcome, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
             continue
         each = [100 * value for value in point.values(f"{place}/{metric}").values()]
         axes.plot(each, [position] * len(each), ".", ms=4, color=colour, alpha=0.6)
@@ -49,5 +50,5 @@ def shown(space: Space) -> list[Point]:
     """All points in the order of the space; of more than fit, those best on development."""
     if len(space.points) <= MOST:
         return space.points
-    failed = [point for point in space.points if point.fate]
-    return [*space.ranked, *failed][:MOST]
+    lost = [point for point in space.points if not point.num_finished]
+    return [*space.ranked, *lost][:MOST]

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipelines.reports.sweep_figures import curves, dots, heat_maps
-from pipelines.reports.sweep_figures.parts import caption, legend_beside, panel_title
-from pipelines.reports.sweep_published import lead_of, published_at
-from pipelines.reports.sweep_table import Point, Space, SweepTable, controls_of, is_numeric
+from pipelines.reports.figures import curves, dots, heat_maps
+from pipelines.reports.figures.parts import caption, legend_beside, panel_title
+from pipelines.reports.published import lead_of, published_at
+from pipelines.reports.spaces import Space
+from pipelines.reports.sweep_table import Point, SweepTable, controls_of, is_numeric
 
 Panel = Callable[[Axes, SweepTable, Space, list[Point], str, str], None]
 

@@ -1,4 +1,4 @@
-"""`trials.parquet`: a row a trial and openness setting, for whoever reads on.
+"""`trials.parquet`: one row per trial and test setting, to be read by other programs.
 
 Columns:
   recipe            string   name of the recipe
@@ -31,7 +31,8 @@ from typing import Any, get_type_hints
 import pyarrow as pa
 from pyarrow import parquet
 
-from pipelines.reports.sweep_table import NOT_FIELDS, SweepTable
+from pipelines.reports.spaces import NOT_FIELDS
+from pipelines.reports.sweep_table import SweepTable
 from proser_core.config import FinetuneConfig
 from proser_core.data.splits.class_split import where
 from proser_core.jobs.selection import Row

@@ -5,12 +5,14 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 
-from pipelines.reports.sweep_figures.parts import SELECTED, axis_title, percents
-from pipelines.reports.sweep_published import lead_of
-from pipelines.reports.sweep_table import Point, Space, SweepTable, number
+from pipelines.reports.figures.parts import axis_title, percents
+from pipelines.reports.figures.style import SELECTED
+from pipelines.reports.published import lead_of
+from pipelines.reports.spaces import Space
+from pipelines.reports.sweep_table import Point, SweepTable, number
 
 SPREAD = "±: standard deviation"
-CAPTION, PAPER = "Framed: selected on development.", "Dashed: best in the paper."
+CAPTION, PAPER = "Framed: selected.", "Dashed: best in the paper."
 EDGE = [withStroke(linewidth=3, foreground="black")]  # a white line is seen on every colour
 
 
@@ -54,6 +56,6 @@ def _write(axes: Axes, x: int, y: int, point: Point, metric: str, num_splits: in
     count = len(point.values(metric))
     beneath = [f"± {spread:.1f}"] if count > 1 else []
     beneath += [f"{count} of {num_splits}"] if 0 < count < num_splits else []
-    text = f"{middle:.1f}" if count else point.fate
+    text = f"{middle:.1f}" if count else point.status
     axes.text(x, y, text, ha="center", va="bottom" if beneath else "center", color=colour, fontsize=9)
     axes.text(x, y - 0.06, "\n".join(beneath), ha="center", va="top", color=colour, fontsize=6.5)

@@ -1,4 +1,4 @@
-"""What the figures of a sweep share: names of metrics, styles of the controls, captions."""
+"""What the figures of a sweep share: titles, lines of the controls, captions."""
 
 import math
 import textwrap
@@ -7,36 +7,26 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures import AXES, LABELS
+from pipelines.reports.figures.style import CONTROL_STYLES, OTHER_CONTROL
 from pipelines.reports.sweep_table import Point, SweepTable
-from proser_core.baselines.cross_entropy import CONTROL
+from proser_core import titles
 from proser_core.data.splits.class_split import in_words, setting_at
 
 DEVELOPMENT = "dev"
-SELECTED = "#D55E00"
 NAMED = 4  # so many points without a result are named in a caption
-LINES = ("#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # of Okabe and Ito's, those that mark nothing else
-CONTROL_STYLES: dict[str, dict[str, Any]] = {
-    "MSP": {"color": "#000000", "linestyle": (0, (1, 1.5))},
-    "MaxLogit": {"color": "#000000", "linestyle": (0, (6, 2))},
-    "OpenMax": {"color": "#000000", "linestyle": (0, (6, 2, 1, 2))},
-    f"{CONTROL}, MSP": {"color": "#888888", "linestyle": (0, (1, 1.5))},
-    f"{CONTROL}, MaxLogit": {"color": "#888888", "linestyle": (0, (6, 2))},
-}
-OTHER_CONTROL: dict[str, Any] = {"color": "#888888", "linestyle": "-."}
 
 
 def panel_title(place: str, metric: str) -> str:
     """What a panel shows: a metric on development data or at a test setting."""
     if place == DEVELOPMENT:
-        return f"{LABELS[metric]}, development, %"
+        return f"{titles.METRICS[metric]}, development, %"
     setting = setting_at(place)
-    return f"{LABELS[metric]}, {in_words(setting, 'test class' if setting == 1 else 'test classes')}, %"
+    return f"{titles.METRICS[metric]}, {in_words(setting, 'test class' if setting == 1 else 'test classes')}, %"
 
 
 def axis_title(field: str) -> str:
     """A field as the title of an axis."""
-    return AXES.get(field, field.replace("_", " "))
+    return titles.FIELDS.get(field, field.replace("_", " "))
 
 
 def percents(point: Point, metric: str) -> tuple[float, float]:
@@ -67,8 +57,7 @@ def caption(figure: Figure, table: SweepTable, points: list[Point], spread: str,
     """Below the panels: what was averaged and how `spread` is drawn, then every point that lacks a split."""
     splits = ", ".join(map(str, table.splits))
     averaged = f"Means over class splits {splits}; {spread}." if len(table.splits) > 1 else f"Class split {splits}."
-    told = [averaged, *more, *gaps(table, points)]
-    text = " ".join(part for part in told if part)
+    text = " ".join(part for part in (averaged, *more, *gaps(table, points)) if part)
     width = int(figure.get_figwidth() * 15.5)  # characters of this size in an inch
     figure.supxlabel("\n".join(textwrap.wrap(text, width)), fontsize=8, x=0.01, ha="left")
 
@@ -76,11 +65,15 @@ def caption(figure: Figure, table: SweepTable, points: list[Point], spread: str,
 def gaps(table: SweepTable, points: list[Point]) -> list[str]:
     """Sentences on the points that did not finish on every split; many of one kind share one."""
     total = len(table.splits)
-    short = [point for point in points if point.num_finished < total]
     by_kind: dict[str, list[str]] = {}
-    for point in short:
-        kind = f"{point.fate} on every split" if point.fate and total > 1 else point.fate
-        by_kind.setdefault(kind or f"{point.num_finished} of {total} splits", []).append(point.label)
+    for point in points:
+        if not point.num_finished:
+            kind = f"{point.status} on every split" if total > 1 else point.status
+        elif point.num_finished < total:
+            kind = f"{point.num_finished} of {total} splits"
+        else:
+            continue
+        by_kind.setdefault(kind, []).append(point.label)
     return [f"{kind.capitalize()}: {_some(labels)}." for kind, labels in by_kind.items()]
 
 

@@ -9,9 +9,12 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
-from pipelines.reports.sweep_figures.parts import SELECTED, caption, percents
-from pipelines.reports.sweep_figures.scales import Scale
-from pipelines.reports.sweep_table import SHORT, Point, Space, SweepTable
+from pipelines.reports.figures.parts import caption, percents
+from pipelines.reports.figures.scales import Scale
+from pipelines.reports.figures.style import SELECTED
+from pipelines.reports.spaces import SHORT, Space
+from pipelines.reports.sweep_table import Point, SweepTable
+from proser_core import titles
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
 
@@ -21,30 +24,30 @@ LOST: dict[str, Any] = {"color": "#888888", "lw": 1.0, "ls": ":"}
 
 
 def parallel_coordinates(table: SweepTable, space: Space) -> Figure:
-    """Varied fields, then development macro-F1, test macro-F1 and AUC at the smallest setting; means over splits.
+    """Varied fields, then development macro-F1, test macro-F1 and AUROC at the smallest setting; means over splits.
 
     A point that finished on no split ends in a cross: after its fields, or at what it had reached when stopped.
     """
-    smallest = table.settings[0]
-    metrics = {
-        SELECTION_METRIC: "development\nmacro-F1, %",
-        f"{where(smallest)}/macro_f1": f"macro-F1, %,\n{in_words(smallest)}",
-        f"{where(smallest)}/auroc": f"AUC, %,\n{in_words(smallest)}",
-    }
-    finished = [point for point in space.points if not point.fate]
+    metrics = {SELECTION_METRIC: "development\nmacro-F1, %"}
+    for setting in table.settings[:1]:
+        metrics |= {
+            f"{where(setting)}/{name}": f"{titles.METRICS[name]}, %,\n{in_words(setting)}"
+            for name in ("macro_f1", "auroc")
+        }
+    finished = [point for point in space.points if point.num_finished]
     fields = [Scale.of([point.params[name] for point in space.points]) for name in space.varied]
     seen = {metric: [100 * point.last(metric) for point in space.points] for metric in metrics}
     reached = [Scale.measured([value for value in values if math.isfinite(value)]) for values in seen.values()]
-    titles = [SHORT.get(name, name).replace("_", "\n") for name in space.varied] or ["point"]
-    titles += metrics.values()
-    figure = Figure(figsize=(min(1.6 + 1.5 * len(titles), 16), 4.4), layout="constrained")
+    heads = [SHORT.get(name, name).replace("_", "\n") for name in space.varied] or ["point"]
+    heads += metrics.values()
+    figure = Figure(figsize=(min(1.6 + 1.5 * len(heads), 16), 4.4), layout="constrained")
     axes = figure.add_subplot()
     chosen = [percents(point, SELECTION_METRIC)[0] for point in finished]
     colours: Any = ScalarMappable(Normalize(min(chosen, default=0), max(chosen, default=1)), COLOURS)
-    for point in sorted(space.points, key=lambda point: (not point.fate, _reached(point))):
+    for point in sorted(space.points, key=lambda point: (point.num_finished > 0, _reached(point))):
         places = [0.5] * (not space.varied)  # of a space with one point
         places += [scale.place(point.params[name]) for name, scale in zip(space.varied, fields, strict=True)]
-        if point.fate:
+        if not point.num_finished:
             _lost(axes, places, 100 * point.last(SELECTION_METRIC), reached[0])
             continue
         places += [scale.place(percents(point, metric)[0]) for metric, scale in zip(metrics, reached, strict=True)]
@@ -54,8 +57,8 @@ def parallel_coordinates(table: SweepTable, space: Space) -> Figure:
         axes.plot(places, color=colours.to_rgba(_reached(point)), lw=2.5 if is_selected else 1.4, zorder=3)
     for position, scale in enumerate([*(fields or [Scale.of([space.title])]), *reached]):
         _axis(axes, position, scale)
-    axes.set_xticks(range(len(titles)), titles, fontsize=8)
-    axes.set(xlim=(-0.4, len(titles) - 0.6), ylim=(-0.06, 1.06), yticks=[])
+    axes.set_xticks(range(len(heads)), heads, fontsize=8)
+    axes.set(xlim=(-0.4, len(heads) - 0.6), ylim=(-0.06, 1.06), yticks=[])
     axes.spines[:].set_visible(False)
     figure.colorbar(colours, ax=axes, shrink=0.8, label="development macro-F1, %")
     lost = "Dotted, ending in a cross: failed or stopped on every split." if len(finished) < len(space.points) else ""

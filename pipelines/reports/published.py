@@ -6,7 +6,8 @@ over splits of test macro-F1, which have chosen nothing.
 
 from dataclasses import dataclass
 
-from pipelines.reports.sweep_table import Point, Space, SweepTable, controls_of, mean
+from pipelines.reports.spaces import Space
+from pipelines.reports.sweep_table import Point, SweepTable, controls_of, mean
 from proser_core.data.splits.class_split import where
 from tune_spaces import Claim, Fields
 
@@ -23,7 +24,7 @@ class Verdict:
 
 def published_at(table: SweepTable, space: Space, point: Point, place: str, metric: str) -> float | None:
     """The number printed for this point, a fraction, where there is one for this place and metric."""
-    for printed in space.told.published:
+    for printed in space.info.published:
         same_task = printed.num_known == table.num_known and place == where(printed.num_unknown)
         if same_task and printed.metric == metric and point.has(printed.point):
             return printed.value
@@ -32,7 +33,7 @@ def published_at(table: SweepTable, space: Space, point: Point, place: str, metr
 
 def lead_of(table: SweepTable, space: Space, place: str, metric: str) -> tuple[Point, str] | None:
     """The one point that a claim puts above others at this place, and the claim in words."""
-    for claim in space.told.claims:
+    for claim in space.info.claims:
         leads = [first for first, _ in claim.pairs]
         places = [where(setting) for setting in _settings(table, claim)]
         if metric == "macro_f1" and place in places and leads.count(leads[0]) == len(leads):
@@ -44,7 +45,7 @@ def lead_of(table: SweepTable, space: Space, place: str, metric: str) -> tuple[P
 
 def verdicts(table: SweepTable, space: Space) -> list[Verdict]:
     """Every claim of the space at every setting that it speaks of and that was measured."""
-    return [_verdict(table, space, claim, s) for claim in space.told.claims for s in _settings(table, claim)]
+    return [_verdict(table, space, claim, s) for claim in space.info.claims for s in _settings(table, claim)]
 
 
 def _settings(table: SweepTable, claim: Claim) -> list[int]:
@@ -65,11 +66,11 @@ def _verdict(table: SweepTable, space: Space, claim: Claim, setting: int) -> Ver
     return Verdict(claim, setting, held, measured)
 
 
-def _point(table: SweepTable, space: Space, told: Fields | str) -> Point | None:
+def _point(table: SweepTable, space: Space, named: Fields | str) -> Point | None:
     """A point by its fields or its name, or a control by its name."""
-    if isinstance(told, dict):
-        return space.find(told)
-    named = space.told.points.get(told)
-    if named is not None:
+    if isinstance(named, dict):
         return space.find(named)
-    return next((control for control in controls_of(table) if control.label == told), None)
+    fields = space.info.points.get(named)
+    if fields is not None:
+        return space.find(fields)
+    return next((control for control in controls_of(table) if control.label == named), None)

@@ -6,27 +6,23 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures import LABELS, MARKERS
-from pipelines.reports.sweep_figures.parts import (
-    CONTROL_STYLES,
-    LINES,
-    OTHER_CONTROL,
-    SELECTED,
-    caption,
-    legend_beside,
-)
-from pipelines.reports.sweep_published import lead_of
-from pipelines.reports.sweep_table import Point, Space, SweepTable, controls_of, difference, mean, std
+from pipelines.reports.figures.parts import caption, legend_beside
+from pipelines.reports.figures.style import CONTROL_STYLES, LINES, MARKERS, OTHER_CONTROL, SELECTED
+from pipelines.reports.published import lead_of
+from pipelines.reports.spaces import Space
+from pipelines.reports.sweep_table import Point, SweepTable, controls_of, difference, mean, std
+from proser_core import titles
+from proser_core.config import to_json
 from proser_core.data.splits.class_split import Setting, where
 
-BASE = "MSP"  # the paper's plain CNN
-NAMES = {BASE: f"plain CNN ({BASE})"}
+BASE = titles.MSP
+"""The paper's plain CNN."""
 MOST = len(LINES)  # curves of points that can be told apart
 APART = 0.45  # shift between the error bars of neighbouring curves, in points of openness
 
 
 def against_openness(table: SweepTable, space: Space, metric: str) -> Figure:
-    """Left as the paper draws it; right each curve's difference to the plain CNN, paired by split."""
+    """Left as the paper draws it; right each curve's difference to MSP, the paper's plain CNN, paired by split."""
     figure = Figure(figsize=(10.5, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     controls = controls_of(table)
@@ -34,15 +30,15 @@ def against_openness(table: SweepTable, space: Space, metric: str) -> Figure:
     points = chosen_points(table, space)
     apart = APART if len(table.splits) > 1 else 0.0
     for position, line in enumerate([*points, *controls]):
-        style = _style(position, line, space)
+        style = _style(table, space, position, line)
         shift = apart * (position - (len(points) + len(controls) - 1) / 2)
         values = {n: list(line.values(f"{where(n)}/{metric}").values()) for n in table.settings}
         _draw(left, table, values, style, shift)
         if base is not None and line is not base:
             paired = {n: difference(line, base, f"{where(n)}/{metric}") for n in table.settings}
             _draw(right, table, paired, style, shift)
-    left.set(ylabel=f"{LABELS[metric]} on test images, %")
-    right.set(ylabel=f"{LABELS[metric]} minus that of the plain CNN, points")
+    left.set(ylabel=f"{titles.METRICS[metric]} on test images, %")
+    right.set(ylabel=f"{titles.METRICS[metric]} minus that of {BASE}, points")
     right.axhline(0, color="black", lw=1, zorder=1)
     for axes in (left, right):
         axes.set(xlabel="openness, %")
@@ -55,29 +51,35 @@ def against_openness(table: SweepTable, space: Space, metric: str) -> Figure:
 
 
 def chosen_points(table: SweepTable, space: Space) -> list[Point]:
-    """Named points, or all where they are few; else the selected one and those that the paper singles out."""
-    if space.told.points or len(space.points) <= MOST:
-        return [point for point in space.points if not point.fate]
+    """Named points, or all where they are few; else the selected one, the recipe's own, and the paper's best."""
+    if space.info.points or len(space.points) <= MOST:
+        return [point for point in space.points if point.num_finished]
     leads = [found[0] for n in table.settings if (found := lead_of(table, space, where(n), "macro_f1"))]
-    selected = [space.selected] if space.selected else []
-    return list({point.label: point for point in [*selected, *leads]}.values())
+    chosen = [space.selected, _own(table, space), *leads]
+    return list({point.label: point for point in chosen if point and point.num_finished}.values())
 
 
-def _style(position: int, line: Point, space: Space) -> dict[str, Any]:
+def _own(table: SweepTable, space: Space) -> Point | None:
+    return space.find(to_json(table.own))
+
+
+def _style(table: SweepTable, space: Space, position: int, line: Point) -> dict[str, Any]:
     if not line.params:  # a control
-        return {"label": NAMES.get(line.label, line.label), **CONTROL_STYLES.get(line.label, OTHER_CONTROL), "lw": 1.4}
+        return {"label": line.label, **CONTROL_STYLES.get(line.label, OTHER_CONTROL), "lw": 1.4}
     style = {"color": LINES[position % len(LINES)], "marker": MARKERS[position % len(MARKERS)], "ms": 5, "lw": 1.6}
-    if line is not space.selected:
-        return {**style, "label": line.label}
-    return {**style, "label": f"{line.label} (selected)", "lw": 2.6, "mec": SELECTED, "mew": 1.5}
+    marks = ["selected"] * (line is space.selected) + ["recipe's own"] * (line is _own(table, space))
+    label = f"{line.label} ({', '.join(marks)})" if marks else line.label
+    edge = {"lw": 2.6, "mec": SELECTED, "mew": 1.5} if line is space.selected else {}
+    return {**style, **edge, "label": label}
 
 
 def _draw(
     axes: Axes, table: SweepTable, values: dict[Setting, list[float]], style: dict[str, Any], shift: float
 ) -> None:
     """Mean and standard deviation at each setting that has a value."""
-    settings = [setting for setting in table.settings if values[setting]]
-    xs = [100 * (table.openness(setting) or 0.0) + shift for setting in settings]
+    openness = {setting: found for setting in table.settings if (found := table.openness(setting)) is not None}
+    settings = [setting for setting in openness if values[setting]]
+    xs = [100 * openness[setting] + shift for setting in settings]
     means = [100 * mean(values[setting]) for setting in settings]
     spreads = [100 * std(values[setting]) for setting in settings]
     bars = [0.0 if math.isnan(spread) else spread for spread in spreads]

@@ -4,14 +4,15 @@ import math
 
 from matplotlib.axes import Axes
 
-from pipelines.reports.figures import MARKERS
-from pipelines.reports.sweep_figures.parts import LINES, SELECTED, axis_title, control_lines, percents
-from pipelines.reports.sweep_figures.scales import Scale
-from pipelines.reports.sweep_published import lead_of, published_at
-from pipelines.reports.sweep_table import Point, Space, SweepTable, is_numeric
+from pipelines.reports.figures.parts import axis_title, control_lines, percents
+from pipelines.reports.figures.scales import Scale
+from pipelines.reports.figures.style import LINES, MARKERS, SELECTED
+from pipelines.reports.published import lead_of, published_at
+from pipelines.reports.spaces import Space
+from pipelines.reports.sweep_table import Point, SweepTable, is_numeric
 
 BAND, BARS = "band: standard deviation", "bars: standard deviation"
-CAPTION, PAPER = "Large diamond: selected on development.", "Hollow and dotted: published."
+CAPTION, PAPER = "Large diamond: selected.", "Hollow and dotted: published."
 
 
 def curve(axes: Axes, table: SweepTable, space: Space, controls: list[Point], place: str, metric: str) -> None:
@@ -85,10 +86,10 @@ def _finish(axes: Axes, scale: Scale, space: Space, field: str, metric: str, poi
         place = (scale.place(chosen.params[field]), percents(chosen, metric)[0])
         axes.plot(*place, "D", ms=10, mfc="none", mec=SELECTED, mew=2)
     for point in points:
-        if point.fate:
+        if not point.num_finished:
             x = scale.place(point.params[field])
             axes.text(
-                x, 0.02, f"x {point.fate}", transform=axes.get_xaxis_transform(), rotation=90, ha="center", fontsize=8
+                x, 0.02, f"x {point.status}", transform=axes.get_xaxis_transform(), rotation=90, ha="center", fontsize=8
             )
     axes.set_xticks([place for place, _ in scale.ticks], [text for _, text in scale.ticks])
     axes.set_xlabel(axis_title(field))

@@ -1,0 +1,61 @@
+"""The files of a report on a run or a sweep: tables, `trials.parquet`, and a folder of figures for each space."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from pipelines.output_files import RECIPE, RESULTS
+from pipelines.reports.figures.openness import against_openness
+from pipelines.reports.figures.over_points import over_points
+from pipelines.reports.figures.parallel import parallel_coordinates
+from pipelines.reports.figures.parts import DEVELOPMENT
+from pipelines.reports.figures.style import save
+from pipelines.reports.results_page import results_page
+from pipelines.reports.spaces import Space, spaces_of
+from pipelines.reports.sweep_table import SweepTable, write_table
+from pipelines.reports.trials_parquet import write_parquet
+from proser_core.config import Recipe, to_json
+from proser_core.data.splits.class_split import where
+from proser_core.store.files import write_json
+
+TRIALS = "trials.parquet"
+
+
+def write_report(
+    table: SweepTable,
+    recipe: Recipe,
+    folder: Path,
+    facts: Sequence[str] = (),
+    notes: Mapping[str, str] | None = None,
+) -> None:
+    """Write results.md (with `facts` and `notes` as of `results_page`), trials, table, recipe and figures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for space in spaces_of(table):
+        for name, figure in figures_of(table, space).items():
+            save(figure, folder / re.sub(r"[^\w.-]+", "_", space.title) / name)
+    write_parquet(table, folder / TRIALS)
+    write_table(table, folder)
+    write_json(folder / RECIPE, to_json(recipe))
+    (folder / RESULTS).write_text(results_page(table, facts, notes))
+
+
+def figures_of(table: SweepTable, space: Space) -> dict[str, Figure]:
+    """The figures of a space by name.
+
+    `macro_f1` and `auroc` show development data and the smallest setting, `*_settings` every setting. Where nothing was
+    measured there is no figure.
+    """
+    settings, figures = [where(setting) for setting in table.settings], dict[str, Figure]()
+    first = [*[DEVELOPMENT] * table.has_development, *settings[:1]]
+    for metric in ("macro_f1", "auroc"):
+        if first:
+            figures[metric] = over_points(table, space, metric, first)
+        if len(settings) > 1:
+            figures[f"{metric}_settings"] = over_points(table, space, metric, settings)
+        if table.has_openness:
+            figures[f"{metric}_against_openness"] = against_openness(table, space, metric)
+    if table.has_development:
+        figures["parallel_coordinates"] = parallel_coordinates(table, space)
+    return figures

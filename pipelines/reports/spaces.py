@@ -1,0 +1,126 @@
+"""Search spaces of a finished sweep: their points in order, with names for people, and which one is selected."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.reports.sweep_table import Point, SweepTable, by_split, controls_of, is_numeric, number
+from proser_core import titles
+from proser_core.jobs.selection import Row, by_point, finetune_of, ranked
+from proser_core.jobs.spec import SELECTION_METRIC
+from tune_spaces import Fields, SpaceInfo, space_info
+
+NOT_FIELDS = {"split_index", "seed", "objective", "C"}  # C is num_dummies, as the paper writes it
+SHORT = {"num_dummies": "C"}
+OWN_SPACE = "own point"
+"""The space of a run without one."""
+LISTED = 15  # more points without a grid or names, such as those of a search, are put in order, best first
+FEW_FIELDS = 4  # so many varied fields are all written in the name of a point
+
+
+@dataclass(frozen=True)
+class Space:
+    """One space of the sweep: its points in order, the fields that vary over them, what its module says of it."""
+
+    name: str
+    points: list[Point]
+    varied: list[str]
+    info: SpaceInfo
+    ranked: list[Point]
+    """Those that have finished, best first; those that lack a split after those that do not."""
+
+    @property
+    def title(self) -> str:
+        """The space's name; of a file of the user's own, that without folder and ending."""
+        return Path(self.name).stem if self.name.endswith(".py") else self.name
+
+    @property
+    def selected(self) -> Point | None:
+        """The point that `proser_core.jobs.selection` selects; None where none has finished."""
+        return next(iter(self.ranked), None)
+
+    def find(self, fields: Fields) -> Point | None:
+        """The point with these fields, if the space has it."""
+        return next((point for point in self.points if point.has(fields)), None)
+
+
+def spaces_of(table: SweepTable) -> list[Space]:
+    """The spaces of a sweep, in order."""
+    return [_space(table, name) for name in table.spaces]
+
+
+def methods_of(table: SweepTable) -> list[Point]:
+    """PROSER as selected in each space, the recipe's own point where that is another one, and the controls."""
+    spaces = spaces_of(table)
+    selected = [(space, space.selected) for space in spaces if space.selected]
+    name = titles.PROSER
+    found = [replace(point, label=f"{name}, {space.title}" if spaces[1:] else name) for space, point in selected]
+    own = [row for row in table.rows if row["objective"] == "proser" and finetune_of(row) == table.own]
+    if own and all(own[0] not in point.rows.values() for point in found):
+        found.append(Point(titles.OWN_POINT, own[0]["params"], by_split(own)))
+    return [*found, *controls_of(table)]
+
+
+def _space(table: SweepTable, name: str) -> Space:
+    rows = [row for row in table.rows if name in row["spaces"] and row["objective"] == "proser"]
+    groups = by_point(rows)
+    params = [group[0]["params"] for group in groups.values()]
+    info, varied = space_info(name), _varied(params)
+    usual = _usual(params, varied)
+    points = {
+        finetune: Point(_label(group[0], varied, usual, info), group[0]["params"], by_split(group))
+        for finetune, group in groups.items()
+    }
+    best = [points[finetune_of(group[0])] for group in ranked(rows, table.own)]
+    listed = sorted(points.values(), key=lambda point: _order(point, varied, info))
+    if len(varied) > 2 and not info.points and len(points) > LISTED:
+        lost = sorted(
+            (point for point in listed if not point.num_finished),
+            key=lambda p: -np.nan_to_num(p.last(SELECTION_METRIC)),
+        )
+        listed = [*best, *lost]
+    return Space(name, listed, varied, info, best)
+
+
+def _varied(params: list[dict[str, Any]]) -> list[str]:
+    """Fields with more than one value; those with a title of their own first."""
+    names = {name for each in params for name in each} - NOT_FIELDS
+    varied = {name for name in names if len({_plain(each.get(name)) for each in params}) > 1}
+    return [name for name in titles.FIELDS if name in varied] + sorted(varied - titles.FIELDS.keys())
+
+
+def _plain(value: Any) -> str:
+    """One text for equal values: 1 and 1.0 are the same point."""
+    return repr(float(value)) if is_numeric([value]) else str(value)
+
+
+def _usual(params: list[dict[str, Any]], varied: list[str]) -> dict[str, str]:
+    """Where many fields vary, those values that most points share: a point is called by where it departs."""
+    if len(varied) <= FEW_FIELDS:
+        return {}
+    counts = {name: Counter(_plain(each.get(name)) for each in params).most_common(1)[0] for name in varied}
+    return {name: value for name, (value, count) in counts.items() if 2 * count > len(params)}
+
+
+def _order(point: Point, varied: list[str], info: SpaceInfo) -> tuple[Any, ...]:
+    """Named points as their module lists them, those of a grid by their fields, others as they came."""
+    if info.points:
+        return (list(info.points).index(point.label) if point.label in info.points else len(info.points),)
+    if len(varied) > 2:
+        return ()
+    values = [point.params.get(name) for name in varied]
+    return tuple((0, value, "") if is_numeric([value]) else (1, 0, str(value)) for value in values)
+
+
+def _label(row: Row, varied: list[str], usual: dict[str, str], info: SpaceInfo) -> str:
+    """The point's name in its space, else the fields that vary."""
+    for name, fields in info.points.items():
+        if all(row["params"].get(field) == value for field, value in fields.items()):
+            return name
+    values = {name: row["params"].get(name) for name in varied}
+    values = {name: value for name, value in values.items() if usual.get(name) != _plain(value)}
+    fields_in_words = [f"{SHORT.get(name, name)} {number(value)}" for name, value in values.items()]
+    return ", ".join(fields_in_words) or row["name"]

@@ -1,1 +1,0 @@
-"""Figures of a finished sweep: one file for each kind, drawn from a `SweepTable`."""

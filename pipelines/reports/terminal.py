@@ -1,0 +1,63 @@
+"""Closing tables of a run and of a sweep, as rich draws them; each fits a terminal of 80 to 100 columns."""
+
+from collections.abc import Mapping, Sequence
+
+from rich import box
+from rich.table import Table
+
+from pipelines.reports.figures.parts import gaps
+from pipelines.reports.spaces import Space, methods_of, spaces_of
+from pipelines.reports.sweep_table import Point, SweepTable, spread
+from proser_core import titles
+from proser_core.data.splits.class_split import where
+from proser_core.jobs.spec import SELECTION_METRIC
+
+CAPTION = "accuracy: closed-set; known: share of known test images that stay known"
+KNOWN_COLUMNS = {"accuracy": "test/closed_set_accuracy", "known": "test/known_rate"}
+"""Metrics on known test images, by the heads of their columns."""
+BEST = 5  # points of a space that are shown
+SHORT = {"F1": "macro_f1", "AUROC": "auroc"}
+
+
+def run_tables(table: SweepTable) -> list[Table]:
+    """One table per metric with a row per method and a column per setting; without unknown test classes, one."""
+    by = "number of unknown classes" if table.has_openness else "outlier set"
+    heads = {metric: f"{titles.METRICS[metric]} on test images, %, by {by}" for metric in ("auroc", "macro_f1")}
+    tables, methods = [], methods_of(table)
+    for metric, title in (heads if table.settings else {"": "test images of known classes, %"}).items():
+        columns = {str(setting): f"{where(setting)}/{metric}" for setting in table.settings} | KNOWN_COLUMNS
+        drawn = _table(table, f"{table.recipe}: {title}", methods, columns)
+        drawn.caption = CAPTION if metric != "auroc" else None
+        tables.append(drawn)
+    return tables
+
+
+def sweep_tables(table: SweepTable) -> list[Table]:
+    """One table per space with its best points on development data, and one of the methods."""
+    columns = {"dev F1": SELECTION_METRIC}
+    ends = dict.fromkeys((table.settings[0], table.settings[-1]))
+    columns |= {f"{short} {n}": f"{where(n)}/{metric}" for n in ends for short, metric in SHORT.items()}
+    spaces = [_of_space(table, space, columns) for space in spaces_of(table)]
+    return [*spaces, _table(table, "methods, %", methods_of(table), columns)]
+
+
+def _of_space(table: SweepTable, space: Space, columns: Mapping[str, str]) -> Table:
+    best = space.ranked[:BEST]
+    title = f"{space.title}: {len(best)} of {len(space.points)} points, best on development, %"
+    drawn = _table(table, title, best, columns)
+    drawn.caption = " ".join(gaps(table, space.points)) or None
+    return drawn
+
+
+def _table(table: SweepTable, title: str, points: Sequence[Point], columns: Mapping[str, str]) -> Table:
+    """A row per point, the first one bold, with its metrics by the heads of their columns."""
+    drawn = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    drawn.add_column("", overflow="fold", min_width=18)
+    several = len(table.splits) > 1
+    for name in [*(["splits"] if several else []), *columns]:
+        drawn.add_column(name, justify="right", no_wrap=True)
+    for position, point in enumerate(points):
+        counts = [f"{point.num_finished}/{len(table.splits)}"] if several else []
+        cells = [spread(point, metric, "±") for metric in columns.values()]
+        drawn.add_row(point.label, *counts, *cells, style="" if position else "bold")
+    return drawn

@@ -1,0 +1,40 @@
+"""Names of scores, networks, methods and metrics, as every table, figure and model card has them. Light to import."""
+
+MSP, MAX_LOGIT, OPENMAX, GAP, P_UNKNOWN = "MSP", "MaxLogit", "OpenMax", "gap", "p(unknown)"
+"""Scores; without the name of a network they are those of the pretrained one."""
+PROSER = "PROSER"
+"""A network with placeholders and its own score."""
+CONTROL = "CE control"
+"""Trained by cross-entropy, as long as PROSER, on the same images in the same order."""
+OWN_POINT = f"{PROSER}, recipe's own point"
+"""Beside the selected one."""
+METRICS = {
+    "macro_f1": "macro-F1",
+    "auroc": "AUROC",
+    "aupr": "AUPR",
+    "fpr95": "FPR at 95 % TPR",
+    "oscr": "OSCR",
+    "closed_set_accuracy": "closed-set accuracy",
+    "known_rate": "known images that stay known",
+    "known_accuracy": "known images named correctly",
+}
+FIELDS = {
+    "beta": "beta, weight of the placeholder loss",
+    "gamma": "gamma, weight of the mixture loss",
+    "num_dummies": "C, dummy classifiers",
+    "alpha": "alpha of the Beta distribution",
+    "mixup": "where images are mixed",
+    "epochs": "epochs of fine-tuning",
+    "lr": "learning rate of fine-tuning",
+}
+"""Of `finetune`, those that a search space usually varies, in the order of a table."""
+
+
+def scored(network: str, score: str) -> str:
+    """The name of a network by another score than its own."""
+    return f"{network}, {score}"
+
+
+def percent(value: float) -> str:
+    """A fraction as a percentage with one decimal."""
+    return f"{100 * value:.1f}"
