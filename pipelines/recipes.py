@@ -3,7 +3,6 @@
 The docstring of a recipe gives the command, the time it took and what it gave.
 """
 
-import argparse
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -254,13 +253,6 @@ def schedule_in_words(pretrain: PretrainConfig) -> str:
 def headline(make: Callable[[], object]) -> str:
     """What a recipe or a schedule says of itself, in one line."""
     return (make.__doc__ or "").splitlines()[0]
-
-
-def schedule_named(arguments: list[str]) -> str:
-    """The schedule that --pretraining names among the arguments, or nothing; they are parsed later, on its top."""
-    peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    peek.add_argument("--pretraining", nargs="?")
-    return peek.parse_known_args(arguments)[0].pretraining or ""  # one that is missing is the parser's own to refuse
 
 
 def schedule(name: str) -> PretrainConfig:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.storage.training_folder import Place, place_of
-from proser_core.errors import ProserError, StorageError, TrainingError
+from proser_core.errors import ProserError, StorageError, TrainingError, last_line
 from proser_core.jobs.spec import Job, read_scores
 from proser_core.store.files import full_disk_named
 from proser_core.store.lock import alone_at
@@ -219,9 +219,3 @@ def _agreed(answer: bool) -> bool:
     from ray.train.collective import broadcast_from_rank_zero
 
     return broadcast_from_rank_zero(answer)
-
-
-def last_line(error: BaseException) -> str:
-    """The last line of an error's message, which is the worker's own where Ray hands one on."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1]

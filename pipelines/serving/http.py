@@ -54,7 +54,9 @@ def encoded_images(content_type: str, body: bytes, limits: Limits) -> list[bytes
     if not isinstance(images, list) or not images:
         raise HTTPException(400, f"got JSON without a list of images; need {FORMS}")
     if len(images) > limits.max_images:
-        raise HTTPException(413, f"got {len(images)} images; need {limits.max_images} or fewer a request. Send several")
+        raise HTTPException(
+            413, f"got {len(images)} images; need {limits.max_images} or fewer per request. Send several"
+        )
     return [_from_base64(text, number) for number, text in enumerate(images)]
 
 
@@ -68,7 +70,7 @@ def decoded_images(content_type: str, body: bytes, size: int, limits: Limits) ->
             raise HTTPException(
                 413,
                 f"got {pixels / MEGABYTE:.1f} megapixels in {len(encoded)} image(s); need {limits.max_megapixels:g} or "
-                "fewer a request. Send smaller or fewer images",
+                "fewer per request. Send smaller or fewer images",
             )
         return np.stack([decode_square(content, size, name) for content, name in zip(encoded, names, strict=True)])
     except ImageTooLargeError as error:
@@ -109,6 +111,6 @@ def _from_base64(text: object, number: int) -> bytes:
 def _too_long(length: int, limits: Limits) -> HTTPException:
     return HTTPException(
         413,
-        f"got a body of {length / MEGABYTE:.1f} MB or more; need {limits.max_megabytes:g} MB or less a request. "
+        f"got a body of {length / MEGABYTE:.1f} MB or more; need {limits.max_megabytes:g} MB or less per request. "
         "Send fewer or smaller images",
     )

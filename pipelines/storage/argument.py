@@ -1,6 +1,5 @@
 """What `--storage` may be: a folder, or for the commands that train also a URI."""
 
-import re
 from pathlib import Path
 
 from proser_core.errors import ConfigError
@@ -13,8 +12,8 @@ def place(storage: str) -> Path | str:
     return storage if "://" in storage else Path(storage)
 
 
-def folder(storage: Path) -> Path:
-    """Raises ConfigError for a URI, which only `run`, `sweep` and `reproduce` work behind."""
-    if re.match("[a-z0-9+]{2,}:/", str(storage)):
+def folder(storage: str) -> Path:
+    """Raises ConfigError for a URI, which only `run`, `sweep` and `reproduce` take."""
+    if "://" in storage:
         raise ConfigError(f"--storage got {storage}; a URI is for proser run, sweep and reproduce, give a folder here")
-    return storage
+    return Path(storage)

@@ -108,11 +108,13 @@ def get_or_none(request: Callable[[], Found]) -> Found | None:
 @contextmanager
 def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
     """Turn MLflow's own errors into one that says what is not lost, and what to do."""
-    from mlflow.exceptions import MlflowException
-
     try:
         yield
-    except MlflowException as error:
+    except Exception as error:
+        from mlflow.exceptions import MlflowException  # only now: `--help` must not load mlflow
+
+        if not isinstance(error, MlflowException):
+            raise
         what = "stopped answering" if is_outage(error) else "refused a request"
         raise TrackingError(f"the tracking server {shown_uri()} {what} ({first_line(error)}); {kept}") from error
 

@@ -10,7 +10,7 @@ from pyarrow import parquet
 from rich.console import Console
 from sweep_tables import CONTROLS, SPLIT, metrics, texts, trade_off
 
-from pipelines.commands.listing import print_listing
+from pipelines.commands.list_ import print_listing
 from pipelines.reports import figures, sweep_parquet
 from pipelines.reports.summary import markdown_table, terminal_tables
 from pipelines.reports.sweep_summary import markdown, sweep_tables
