@@ -13,7 +13,6 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.storage.argument import DEFAULT_STORAGE
 from pipelines.workflow.requests import StorageFolder
-from pipelines.workflow.session import open_storage
 from proser_core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,7 +47,8 @@ def clean(request: CleanRequest, console: Console) -> int:
 
     Raises ConfigError for a folder that is no storage, and while a run works in it.
     """
-    from pipelines.workflow.stale_artefacts import is_storage, leftovers  # it loads torch
+    from pipelines.workflow.session import open_storage  # these load torch and mlflow: not for --help
+    from pipelines.workflow.stale_artefacts import is_storage, leftovers
 
     if not request.storage.is_dir():
         raise ConfigError(f"--storage got {request.storage}, which is no folder; give the storage of a run")

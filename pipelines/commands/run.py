@@ -7,7 +7,6 @@ from typing import Annotated
 from pipelines.commands.parsing import parse_with_recipe
 from pipelines.console import console
 from pipelines.storage.argument import DEFAULT_STORAGE
-from pipelines.workflow import run as workflow
 from pipelines.workflow.requests import UNNAMED, ClusterFile, DataDir, Storage
 from proser_core.config import Recipe
 
@@ -29,9 +28,9 @@ class RunRequest:
 def main(arguments: list[str]) -> int:
     """Run, or draw what would run."""
     request = parse_with_recipe(RunRequest, "run", arguments)
+    from pipelines.workflow.run import draw, run  # it loads torch and mlflow: not for --help
+
     if request.draw is not None:
-        workflow.draw(request.draw)
+        draw(request.draw)
         return 0
-    return workflow.run(
-        request.recipe, request.data_dir, request.storage, request.pretrained, console(), request.cluster_file
-    )
+    return run(request.recipe, request.data_dir, request.storage, request.pretrained, console(), request.cluster_file)

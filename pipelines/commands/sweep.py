@@ -2,7 +2,6 @@
 
 from pipelines.commands.parsing import parse_with_recipe
 from pipelines.console import console
-from pipelines.workflow import sweeping
 from pipelines.workflow.requests import SweepRequest
 from proser_core.errors import ConfigError
 from tune_spaces import space_names
@@ -15,4 +14,6 @@ def main(arguments: list[str]) -> int:
     request = parse_with_recipe(SweepRequest, "sweep", arguments, more)
     if not request.spaces:
         raise ConfigError(f"no search space was given; need one or more of {spaces}")
-    return sweeping.sweep(request, console())
+    from pipelines.workflow.sweeping import sweep  # it loads torch and mlflow: not for --help
+
+    return sweep(request, console())
