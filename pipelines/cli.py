@@ -2,8 +2,8 @@
 
 import importlib
 import sys
-from dataclasses import dataclass
 from importlib.metadata import version
+from typing import NamedTuple
 
 from pipelines.recipes import RECIPES
 from pipelines.tracking.server import tracking_errors
@@ -11,48 +11,33 @@ from proser_core.errors import GOES_ON, exit_code_of
 from proser_core.naming import look_up
 
 
-@dataclass(frozen=True)
-class Command:
-    """What a user types and what it does, for the usage text. After an interrupt, one that `resumes` finds its finished
-    work again. `module` is in `pipelines.commands` and has `main(arguments) -> exit code`."""
+class Command(NamedTuple):
+    """A module of `pipelines.commands` with a function `main(arguments) -> exit code`, and its line of the usage."""
 
-    typed: str
-    summary: str
     module: str
-    resumes: bool = False
+    arguments: str
+    summary: str
 
 
 COMMANDS = {
-    command.typed.split()[0]: command
-    for command in (
-        Command("run RECIPE", "train on images and register a calibrated open-set classifier", "run", resumes=True),
-        Command(
-            "sweep RECIPE SPACE ...",
-            "train every point of search spaces on one or more class splits: a plan first, figures at the end",
-            "sweep",
-            resumes=True,
-        ),
-        Command(
-            "reproduce NAME ...",
-            "the paper's tables over published class splits, measured next to published",
-            "reproduce",
-            resumes=True,
-        ),
-        Command("list", "list recipes, pretraining schedules, search spaces, methods and data sets", "list_"),
-        Command("job RECIPE", "write a recipe's trainings to a file, for a machine without Ray", "job"),
-        Command("import OUT", "import what that machine trained: storage, tracking, registry", "import_", resumes=True),
-        Command("predict MODEL PATH ...", "name the class of each image, or say that it is unknown", "predict"),
-        Command("serve MODEL", "predict over HTTP", "serve"),
-        Command("models", "list the versions of a registered model", "models"),
-        Command("promote", "make a version the champion, unless it is worse than the present one", "promote"),
-        Command("rollback", "make the previous champion the champion again", "rollback"),
-        Command("calibrate MODEL", "fit a new bias on your own known images, without training", "calibrate"),
-        Command("evaluate MODEL", "all metrics on your own labelled images", "evaluate"),
-        Command("drift MODEL PATH ...", "test whether new images still look like the validation images", "drift"),
-        Command("clean", "list (with --yes: delete) artefacts that no run will reuse", "clean"),
-        Command("ui", "browse runs, figures and models in the MLflow UI", "ui"),
-    )
+    "run": Command("run", "RECIPE", "train on images and register a calibrated open-set classifier"),
+    "sweep": Command("sweep", "RECIPE SPACE ...", "train every point of search spaces on one or more class splits"),
+    "reproduce": Command("reproduce", "NAME ...", "measure the paper's tables, next to the published numbers"),
+    "list": Command("list_", "", "list recipes, schedules, search spaces, methods and data sets"),
+    "job": Command("job", "RECIPE", "write a recipe's trainings to a file, for a machine without Ray"),
+    "import": Command("import_", "OUT", "import what such a machine trained"),
+    "predict": Command("predict", "MODEL PATH ...", "name the class of each image, or say that it is unknown"),
+    "serve": Command("serve", "MODEL", "predict over HTTP"),
+    "models": Command("models", "", "list the versions of a registered model"),
+    "promote": Command("promote", "", "make a version the champion, unless it is worse than the present one"),
+    "rollback": Command("rollback", "", "make the previous champion the champion again"),
+    "calibrate": Command("calibrate", "MODEL", "fit a new bias on your own known images, without training"),
+    "evaluate": Command("evaluate", "MODEL", "all metrics on your own labelled images"),
+    "drift": Command("drift", "MODEL PATH ...", "test whether new images look like the validation images"),
+    "clean": Command("clean", "", "list (with --yes: delete) artefacts that no run will reuse"),
+    "ui": Command("ui", "", "browse runs, figures and models in the MLflow UI"),
 }
+RESUMABLE = ("run", "sweep", "reproduce", "import")
 KEPT = "earlier decisions and registered versions are kept, `proser models` lists them"
 
 
@@ -65,23 +50,19 @@ def main() -> int:
     if name == "--version":
         print(f"proser {version('proser')}")
         return 0
-    resumes = name in COMMANDS and COMMANDS[name].resumes
-    return exit_code_of(lambda: _call(look_up("command", name, COMMANDS), arguments), GOES_ON if resumes else "")
+    return exit_code_of(lambda: _call(name, arguments), GOES_ON if name in RESUMABLE else "")
 
 
-def _call(command: Command, arguments: list[str]) -> int:
-    module = importlib.import_module(f"pipelines.commands.{command.module}")
+def _call(name: str, arguments: list[str]) -> int:
+    module = importlib.import_module(f"pipelines.commands.{look_up('command', name, COMMANDS).module}")
     with tracking_errors(KEPT):
         return int(module.main(arguments))
 
 
 def _usage() -> str:
-    lines = ["usage: proser COMMAND ...\n"]
-    for command in COMMANDS.values():
-        typed = f"{command.typed:<12} " if len(command.typed) <= 12 else f"{command.typed}\n{'':15}"
-        lines.append(f"  {typed}{command.summary}")
-    lines.append("\n`proser COMMAND --help` explains every option, `proser --version` prints the version.")
-    return "\n".join([*lines, f"Recipes: {', '.join(RECIPES)}\n"])
+    lines = [f"  {f'{name} {command.arguments}':<24}{command.summary}" for name, command in COMMANDS.items()]
+    more = "`proser COMMAND --help` explains every option, `proser --version` prints the version."
+    return "\n".join(["usage: proser COMMAND ...", "", *lines, "", more, f"Recipes: {', '.join(RECIPES)}", ""])
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ RESULTS, RECIPE = "results.md", "recipe.json"  # of a report
 
 
 def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None:
-    """Raises ConfigError for a path with none of the endings, or one that cannot be written."""
+    """Raises ConfigError for a path with another ending, or one that cannot be written."""
     if path is None:
         return
     try:
@@ -27,7 +27,7 @@ def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None
             raise ConfigError(
                 f"{option} got {path}; need a file in a folder that exists, ending in {', '.join(endings)}"
             )
-        beside = beside_of(path)  # as the file itself will be written, before it takes its place
+        beside = beside_of(path)  # where the file is written before it is renamed
         beside.touch()
         beside.unlink()
     except OSError as error:
@@ -55,4 +55,4 @@ def full_disk_of_output_named(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        raise StorageError(f"the disk of {path} is full; free some space, then give the command again") from error
+        raise StorageError(f"the disk of {path} is full; free some space, and give the command again") from error

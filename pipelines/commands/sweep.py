@@ -1,5 +1,7 @@
 """`proser sweep RECIPE SPACE ...`: search spaces over class splits."""
 
+from dataclasses import replace
+
 from pipelines.commands.parsing import parse_with_recipe
 from pipelines.console import console
 from pipelines.workflow.requests import SweepRequest
@@ -16,4 +18,4 @@ def main(arguments: list[str]) -> int:
         raise ConfigError(f"no search space was given; need one or more of {spaces}")
     from pipelines.workflow.sweeping import sweep  # it loads torch and mlflow: not for --help
 
-    return sweep(request, console())
+    return sweep(replace(request, spaces=tuple(dict.fromkeys(request.spaces))), console())

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -111,9 +112,8 @@ def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        from mlflow.exceptions import MlflowException  # only now: `--help` must not load mlflow
-
-        if not isinstance(error, MlflowException):
+        mlflow = sys.modules.get("mlflow.exceptions")  # not imported here: `--help` and refusals do without it
+        if mlflow is None or not isinstance(error, mlflow.MlflowException):
             raise
         what = "stopped answering" if is_outage(error) else "refused a request"
         raise TrackingError(f"the tracking server {shown_uri()} {what} ({first_line(error)}); {kept}") from error

@@ -2,9 +2,10 @@
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
@@ -29,6 +30,17 @@ def parse_indices(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _read_by(read: Callable[[str], Any], kind: Any, metavar: str) -> PrimitiveConstructorSpec[Any]:
+    """How one word of the command line becomes a value of `kind`."""
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=lambda words: read(words[0]),
+        is_instance=lambda value: isinstance(value, kind),
+        str_from_instance=lambda value: [",".join(map(str, value)) if isinstance(value, tuple) else str(value)],
+    )
+
+
 DataDir = Annotated[
     Path | None,
     tyro.conf.arg(
@@ -38,38 +50,14 @@ DataDir = Annotated[
 ]
 Storage = Annotated[
     Path | str,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="FOLDER|URI",
-        instance_from_str=lambda words: place(words[0]),
-        is_instance=lambda value: isinstance(value, Path | str),
-        str_from_instance=lambda value: [str(value)],
-    ),
+    _read_by(place, Path | str, "FOLDER|URI"),
     tyro.conf.arg(
         help="Folder, or URI such as s3://bucket/prefix, for prepared data, weights, logits and figures. All machines "
         "must see it."
     ),
 ]
-StorageFolder = Annotated[
-    Path,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="FOLDER",
-        instance_from_str=lambda words: folder(words[0]),
-        is_instance=lambda value: isinstance(value, Path),
-        str_from_instance=lambda value: [str(value)],
-    ),
-]
-SplitIndices = Annotated[
-    tuple[int, ...],
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="I-J,K",
-        instance_from_str=lambda words: parse_indices(words[0]),
-        is_instance=lambda value: isinstance(value, tuple),
-        str_from_instance=lambda value: [",".join(map(str, value))],
-    ),
-]
+StorageFolder = Annotated[Path, _read_by(folder, Path, "FOLDER")]
+SplitIndices = Annotated[tuple[int, ...], _read_by(parse_indices, tuple, "I-J,K")]
 ClusterFile = Annotated[
     Path | None,
     tyro.conf.arg(
