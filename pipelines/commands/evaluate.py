@@ -75,12 +75,10 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
 
 
 def _metrics_table(title: str, found: "FolderMetrics") -> Table:
-    from pipelines.inference.folder_metrics import TITLES  # it loads torch
-
     head = f"{title}: {found.num_known} images of known classes, {found.num_unknown} of others, %"
     table = Table(title=escape(utf8_text(head)), title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
-    for name, value in found.metrics.items():
-        table.add_row(TITLES[name], "-" if value is None else percent(value))
+    for name, value in found.titled().items():
+        table.add_row(name, "-" if value is None else percent(value))
     return table
 
 

@@ -32,6 +32,10 @@ class FolderMetrics:
     classes: dict[str, dict[str, float]]
     """By folder: number of images, share accepted as known, and share classified correctly."""
 
+    def titled(self) -> dict[str, float | None]:
+        """The metrics by their titles."""
+        return {title: self.metrics[name] for name, title in TITLES.items()}
+
 
 def folder_metrics(classifier: OpenSetClassifier, scored: FolderLogits) -> FolderMetrics:
     """All metrics that the images allow. Images outside the folder of a known class are unknown."""

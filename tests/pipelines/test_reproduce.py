@@ -198,7 +198,7 @@ def test_means_are_over_class_splits() -> None:
         ({"jobs": Path("there"), "import_from": (Path("OUT"),)}, "--jobs was given with --import-from"),
         ({"jobs": Path("there"), "dry_run": True}, "--jobs was given with --dry-run"),
         ({"import_from": (Path("OUT"),), "storage": "s3://b/x"}, "--storage got s3://b/x; "),
-        ({"family": "neal"}, "--split-family got 'neal', and Digits takes one of permuted"),
+        ({"split_family": "neal"}, "--split-family got 'neal', and Digits takes one of permuted"),
     ],
 )
 def test_what_cannot_be_reproduced_is_refused_before_any_work(
