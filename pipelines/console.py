@@ -11,15 +11,15 @@ def console() -> Console:
 
 
 def utf8_text(text: str) -> str:
-    r"""Names of files need not be UTF-8; terminals, tables and fonts take nothing else. Other bytes become \xNN."""
+    r"""Text with other bytes than UTF-8 as \xNN: file names have them, and terminals, tables and fonts reject them."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def warn(text: str) -> None:
-    """One line on stderr, for who has no console at hand."""
+    """Print one line on stderr, where no console is at hand."""
     print(f"proser: {utf8_text(text)}", file=sys.stderr, flush=True)
 
 
 def say(console: Console, text: str) -> None:
-    """One line, as it is."""
+    """Print one line as it is, without markup."""
     console.print(utf8_text(text), highlight=False, markup=False, soft_wrap=True)

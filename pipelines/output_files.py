@@ -1,20 +1,25 @@
-"""Files for people: those of a report by name, and those that a user asks for by an option.
+"""Output files for people: names of a report's files, and files that an option names, which are checked before any work
+and written atomically."""
 
-The latter are refused before any work where they cannot be written, and written whole.
-"""
-
+import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proser_core.errors import ConfigError, StorageError
 from proser_core.store.files import FULL, beside_of, write_atomically
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURES = (".png", ".pdf", ".svg", ".jpg")
+"""Endings of the pictures that `write_picture` writes."""
 RESULTS, RECIPE = "results.md", "recipe.json"  # of a report
 
 
 def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None:
-    """Raises ConfigError for a path with none of the endings, or one that cannot be written."""
+    """Raises ConfigError for a path with another ending, or one that cannot be written."""
     if path is None:
         return
     try:
@@ -22,7 +27,7 @@ def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None
             raise ConfigError(
                 f"{option} got {path}; need a file in a folder that exists, ending in {', '.join(endings)}"
             )
-        beside = beside_of(path)  # as the file itself will be written, before it takes its place
+        beside = beside_of(path)  # where the file is written before it is renamed
         beside.touch()
         beside.unlink()
     except OSError as error:
@@ -30,9 +35,16 @@ def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write the whole file in one step. Raises StorageError where its disk is full."""
+    """Write the file atomically. Raises StorageError where its disk is full."""
     with full_disk_of_output_named(path):
         write_atomically(path, content)
+
+
+def write_picture(figure: "Figure", path: Path) -> None:
+    """As `write_output`, of a figure in the format of the path's ending."""
+    content = io.BytesIO()
+    figure.savefig(content, format=path.suffix.removeprefix("."), dpi=150)
+    write_output(path, content.getvalue())
 
 
 @contextmanager
@@ -43,4 +55,4 @@ def full_disk_of_output_named(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        raise StorageError(f"the disk of {path} is full; free some space, then give the command again") from error
+        raise StorageError(f"the disk of {path} is full; free some space, and give the command again") from error

@@ -1,14 +1,14 @@
-"""Ports: those that a server of this machine is to listen on, and those where something listens elsewhere."""
+"""Checks of TCP ports: free on this machine, or answering on another."""
 
 import socket
 
 from proser_core.errors import ConfigError
 
-ANSWERS_WITHIN = 5.0  # seconds
+CONNECT_TIMEOUT_S = 5.0
 
 
 def check_port_number(port: int) -> None:
-    """Raises ConfigError for a number that no port has."""
+    """Raises ConfigError for a number that is no port."""
     if not 1 <= port <= 65535:
         raise ConfigError(f"--port got {port}; need 1 to 65535")
 
@@ -22,10 +22,10 @@ def check_port(port: int, host: str = "127.0.0.1") -> None:
             probe.bind((host, port))
         except OSError as error:
             raise ConfigError(
-                f"port {port} of {host} cannot be had ({error.strerror}); give a free one with --port"
+                f"port {port} of {host} is not available ({error.strerror}); give a free one with --port"
             ) from None
 
 
 def check_listens(host: str, port: int) -> None:
     """Raises OSError where nothing listens there."""
-    socket.create_connection((host, port), timeout=ANSWERS_WITHIN).close()
+    socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S).close()

@@ -1,9 +1,8 @@
-"""The recipes and the pretraining schedules by name.
+"""Recipes and pretraining schedules by name.
 
-The docstring of a recipe gives the command, the time it took and what it gave.
+The docstring of a recipe gives its command, the time that it took and the result.
 """
 
-import argparse
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -21,12 +20,12 @@ from proser_core.naming import look_up
 
 
 def digits() -> Recipe:
-    """Smoke test on scikit-learn's embedded digits: 5 known classes, 25 points, no download.
+    """Smoke test on scikit-learn's digits: 5 known classes, 25 points, no download.
 
     proser run digits
 
-    About a minute on 2 CPU cores. Every method is above 90 %: it shows that everything works, and
-    nothing about the method.
+    About a minute on 2 CPU cores. Every method is above 90 %: this shows that everything works, and nothing about the
+    method.
     """
     return Recipe(
         name="digits",
@@ -47,26 +46,26 @@ def digits() -> Recipe:
 
 
 def cifar100_cpu() -> Recipe:
-    """CIFAR100 with 15 known classes and five openness settings, placeholders from the first epoch, for 2 CPU cores.
+    """CIFAR100: 15 known classes, five openness settings, placeholders from the first epoch; for 2 CPU cores.
 
     proser run cifar100-cpu --data-dir DATA
 
-    20 epochs of Muon, instead of a fine-tune after them: the network that is pretrained is a control alone. Its own
-    point over splits and seeds 0 to 4 (without the sweep), AUC, macro-F1 in percent at 15 / 85 unknown classes: 82.4,
-    65.1 / 81.4, 33.9; as long without placeholders 81.3, 64.0 / 80.8, 32.9; cifar100-cpu-finetune 82.1, 64.4 / 81.0,
-    32.9. The whole sweep of this recipe has not been made.
+    20 epochs of Muon with placeholders; the pretrained network is only a control. Its own point over splits and seeds
+    0 to 4 (without the sweep), AUROC, macro-F1 in percent at 15 / 85 unknown classes: 82.4, 65.1 / 81.4, 33.9; CE
+    control 81.3, 64.0 / 80.8, 32.9; cifar100-cpu-finetune 82.1, 64.4 / 81.0, 32.9. The whole sweep of this recipe has
+    not been run.
     """
     return replace(cifar100_cpu_finetune(), name="cifar100-cpu", finetune=from_the_first_epoch(OPEN_SET, fast()))
 
 
 def cifar100_cpu_finetune() -> Recipe:
-    """The same task with a fine-tune of the pretrained network, dummies alone, as with a network of one's own.
+    """The same task with a fine-tune of the pretrained network and dummies only, as for your own network.
 
     proser run cifar100-cpu-finetune --data-dir DATA
 
-    Pretrained with Muon. Its own point over splits and seeds 0, 1, 2 (without the sweep), AUC, macro-F1 in percent at
-    15 / 85 unknown classes: 83.5, 65.5 / 82.9, 35.5; cross-entropy control 83.0, 65.1 / 82.9, 35.5; maximum
-    logit of the pretrained net 83.1, 65.1 / 82.9, 35.5. The whole sweep of this recipe has not been made.
+    Pretrained with Muon. Its own point over splits and seeds 0, 1, 2 (without the sweep), AUROC, macro-F1 in percent
+    at 15 / 85 unknown classes: 83.5, 65.5 / 82.9, 35.5; CE control 83.0, 65.1 / 82.9, 35.5; MaxLogit 83.1, 65.1 /
+    82.9, 35.5. The whole sweep of this recipe has not been run.
     """
     return replace(
         cifar100_cpu_paper(),
@@ -78,12 +77,12 @@ def cifar100_cpu_finetune() -> Recipe:
 
 
 def cifar100_cpu_paper() -> Recipe:
-    """The same task with the paper's fine-tune, and its gap as score.
+    """The same task with the paper's fine-tune and its score, the gap.
 
     proser run cifar100-cpu-paper --data-dir DATA
 
-    55 minutes on 2 cores with bf16. At 15 / 85 unknown classes (AUC, macro-F1 in percent): PROSER as
-    selected 82.8, 65.5 / 80.0, 35.3; maximum logit of the pretrained net 84.4, 66.7 / 81.3, 36.3.
+    55 minutes on 2 cores with bf16. AUROC, macro-F1 in percent at 15 / 85 unknown classes: PROSER as selected 82.8,
+    65.5 / 80.0, 35.3; MaxLogit 84.4, 66.7 / 81.3, 36.3.
     """
     return Recipe(
         name="cifar100-cpu-paper",
@@ -106,7 +105,7 @@ def cifar100() -> Recipe:
 
 
 def cifar100_paper() -> Recipe:
-    """The long schedule with the paper's fine-tune, and its gap as score; not yet run.
+    """The long schedule with the paper's fine-tune and its score, the gap; not yet run.
 
     proser run cifar100-paper --data-dir DATA
 
@@ -122,13 +121,13 @@ def cifar100_paper() -> Recipe:
 
 
 def folder() -> Recipe:
-    """Images of your own, a folder for each class: all classes known, hyperparameters from a proxy.
+    """Your own images, one folder per class: all classes known, hyperparameters from a proxy.
 
     proser run folder --data-dir MY_IMAGES
 
-    For a CPU: 32 pixels and a small network. For detail, --data.image-size 224 --network.backbone resnet18_224
-    --network.weights-file FILE begins from torchvision's weights. Muon's part of a step is large in such networks;
-    --pretrain.optimizer sgd --pretrain.lr 0.01 does without. Batches are smaller where images are few.
+    For a CPU: 32 pixels and a small network. For finer detail, --data.image-size 224 --network.backbone resnet18_224
+    --network.weights-file FILE starts from torchvision's weights. In such networks Muon takes a large part of a step;
+    --pretrain.optimizer sgd --pretrain.lr 0.01 avoids it. Batches are smaller where images are few.
     """
     return Recipe(
         name="folder",
@@ -145,9 +144,8 @@ def figures_mnist() -> Recipe:
 
     proser run figures-mnist --data-dir DATA
 
-    Half of its epochs took 13 minutes on 2 CPU cores (docs/results.md); the whole has not been run. Fine-tunes that
-    run side by side slow each other down; with --cluster.max-concurrent 1 their times compare with that of the
-    pretraining.
+    Half of its epochs took 13 minutes on 2 CPU cores (docs/results.md); the whole has not been run. Concurrent
+    fine-tunes slow each other down; with --cluster.max-concurrent 1 their times compare with that of the pretraining.
     """
     return Recipe(
         name="figures-mnist",
@@ -223,55 +221,52 @@ PRETRAINING: dict[str, Callable[[], PretrainConfig]] = {
     "strong": strong,
     "fast": fast,
 }
-"""Schedules that `proser run RECIPE --pretraining NAME` puts in the place of the recipe's own."""
+"""Schedules for `proser run RECIPE --pretraining NAME`, instead of the recipe's own."""
 WITHOUT_DROPOUT = ("short", "fast")
-"""Schedules whose few epochs dropout, that of the input first, would slow down badly."""
+"""Schedules of few epochs: dropout, above all of the input, would slow them down badly."""
 STRONG_ELSEWHERE = {
     "mnist": "RandAugment 8",
     "svhn": "RandAugment 18",
     "tiny-imagenet": "RandAugment 9, label smoothing 0.9, and Adam with learning rate 0.01",
 }
-"""What Vaze et al. have in the place of the schedule `strong` for other data sets than CIFAR."""
-OF_CIFAR = ("optimizer", "lr", "rand_augment", "label_smoothing")
+"""Settings of Vaze et al. for other data sets than CIFAR, instead of the schedule `strong`."""
+CIFAR_FIELDS = ("optimizer", "lr", "rand_augment", "label_smoothing")
+"""Fields in which those settings differ."""
 
 
 def schedule_note(pretrain: PretrainConfig, data_set: str) -> str:
-    """What a reader of results must know where `strong` trains another data set than CIFAR; else empty."""
-    if data_set not in STRONG_ELSEWHERE or any(getattr(pretrain, name) != getattr(strong(), name) for name in OF_CIFAR):
+    """A note for readers of results where `strong` trains another data set than CIFAR; else empty."""
+    usual = strong()
+    if data_set not in STRONG_ELSEWHERE or any(
+        getattr(pretrain, name) != getattr(usual, name) for name in CIFAR_FIELDS
+    ):
         return ""
     return (
         f"--pretraining strong is Vaze et al.'s for CIFAR; theirs for {data_set} has {STRONG_ELSEWHERE[data_set]}, and "
-        "numbers that are published for it are of that"
+        "their published numbers are of that"
     )
 
 
 def schedule_in_words(pretrain: PretrainConfig) -> str:
-    """A schedule in a report, so that two of the same length are told apart."""
+    """A schedule as text for reports; schedules of the same length read differently."""
     how = f"{pretrain.optimizer}, {pretrain.schedule} at {pretrain.lr:g}, batches of {pretrain.batch_size}"
     return f"{pretrain.epochs} epochs of pretraining ({how})"
 
 
 def headline(make: Callable[[], object]) -> str:
-    """What a recipe or a schedule says of itself, in one line."""
+    """The first line of the docstring of a recipe or schedule."""
     return (make.__doc__ or "").splitlines()[0]
 
 
-def schedule_named(arguments: list[str]) -> str:
-    """The schedule that --pretraining names among the arguments, or nothing; they are parsed later, on its top."""
-    peek = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    peek.add_argument("--pretraining", nargs="?")
-    return peek.parse_known_args(arguments)[0].pretraining or ""  # one that is missing is the parser's own to refuse
-
-
 def schedule(name: str) -> PretrainConfig:
-    """A schedule by its name. Raises ConfigError for one that is none."""
+    """A schedule by its name. Raises ConfigError for an unknown name."""
     return look_up("pretraining schedule", name, PRETRAINING)()
 
 
 def with_schedule(recipe: Recipe, name: str) -> Recipe:
-    """The recipe with a schedule in the place of its own, and without dropout where the schedule is a short one.
+    """The recipe with another schedule, and without dropout where that is a short one.
 
-    Placeholders that are trained from the first epoch take it too.
+    Placeholders that are trained from the first epoch take the schedule too.
     """
     pretrain = schedule(name)
     dropout = 0.0 if name in WITHOUT_DROPOUT else recipe.network.dropout

@@ -69,6 +69,12 @@ def first_line(error: BaseException) -> str:
     return lines[0][:200] if lines else type(error).__name__
 
 
+def last_line(error: BaseException) -> str:
+    """The last line of an error's message, which is the worker's own where Ray passes one on."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1]
+
+
 def exit_code_of(command: Callable[[], int], interrupted: str = GOES_ON) -> int:
     """What a command returns; an error is one line on stderr: 1 a training failed or the disk is full, 2 bad input,
     130 interrupted. 1 also where whoever read stdout has gone, as `head` does; that is no error to speak of."""

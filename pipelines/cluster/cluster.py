@@ -18,14 +18,13 @@ from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import (
     FULL_DISK,
     RETRIES,
-    last_line,
     run_searched_trial,
     run_single_trial,
     train_distributed,
 )
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import ClusterConfig
-from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError
+from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError, last_line
 from proser_core.jobs.spec import FAILURE, Job
 
 if TYPE_CHECKING:

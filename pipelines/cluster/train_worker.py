@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.storage.training_folder import TrainingFolder, training_folder
-from proser_core.errors import ProserError, StorageError, TrainingError
+from proser_core.errors import ProserError, StorageError, TrainingError, last_line
 from proser_core.jobs.spec import Job, read_scores
 from proser_core.store.files import full_disk_named
 from proser_core.store.lock import alone_at
@@ -220,9 +220,3 @@ def _broadcast(answer: bool) -> bool:
     from ray.train.collective import broadcast_from_rank_zero
 
     return broadcast_from_rank_zero(answer)
-
-
-def last_line(error: BaseException) -> str:
-    """The last line of an error's message: the worker's own where Ray forwards one."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1]

@@ -1,53 +1,86 @@
-"""`proser clean`: lists what a storage holds that no run will ask for again, and removes it where told to."""
+"""`proser clean`: list (with --yes: delete) artefacts that no run will reuse."""
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import tyro
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.console import say
-from pipelines.storage.open import open_storage
-from pipelines.workflow.stale_artefacts import Leftover, is_storage, leftovers
+from pipelines.commands.parsing import parse
+from pipelines.console import console, say
+from pipelines.storage.open import DEFAULT_STORAGE, open_storage
+from pipelines.workflow.requests import StorageFolder
 from proser_core.errors import ConfigError
 
-LISTED = 20  # folders that are named one by one
+if TYPE_CHECKING:
+    from pipelines.workflow.stale_artefacts import Leftover
+
+MAX_LISTED = 20  # folders that are listed without --list-all
 
 
-def clean(storage: Path, older_than: float, outdated: bool, yes: bool, console: Console, list_all: bool = False) -> int:
-    """Print what may go, and remove it where `yes` says so. Registered models and MLflow's files stay.
+@dataclass(frozen=True)
+class CleanRequest:
+    """List artefacts that no run will reuse: unfinished work, Ray's own files, results of other code. Registered models
+    and MLflow's files stay."""
 
-    Raises ConfigError for a folder that is no storage, and where a run works in it.
+    storage: Annotated[StorageFolder, tyro.conf.arg(help="Storage of the runs, a folder.")] = DEFAULT_STORAGE
+    older_than: float = 7.0
+    """Days since the last write to a folder."""
+    outdated: bool = False
+    """Include finished work of other versions of the code, which is never reused."""
+    list_all: bool = False
+    """List every folder, not only the first 20."""
+    yes: bool = False
+    """Delete what is listed."""
+
+
+def main(arguments: list[str]) -> int:
+    """List, or delete."""
+    return clean(parse(CleanRequest, "clean", arguments), console())
+
+
+def clean(request: CleanRequest, console: Console) -> int:
+    """List the folders, and delete them with `yes`; the exit code.
+
+    Raises ConfigError for a folder that is no storage, and while a run works in it.
     """
-    if not is_storage(storage):
+    from pipelines.workflow.stale_artefacts import is_storage, leftovers  # loads torch: not for --help
+
+    if not request.storage.is_dir():
+        raise ConfigError(f"--storage got {request.storage}, which is no folder; give the storage of a run")
+    if not is_storage(request.storage):
         raise ConfigError(
-            f"--storage got {storage}, which holds files and no work of a run, such as trials/0123456789abcdef; "
-            "give the storage of a run"
+            f"--storage got {request.storage}, which holds files and no work of a run, such as "
+            "trials/0123456789abcdef; give the storage of a run"
         )
-    with open_storage(storage, "proser clean", partial(say, console)) as store:
-        found = sorted(leftovers(store.root, older_than, outdated), key=lambda each: (each.stage, each.reason))
+    with open_storage(request.storage, "proser clean", partial(say, console)) as store:
+        found = sorted(
+            leftovers(store.root, request.older_than, request.outdated), key=lambda each: (each.stage, each.reason)
+        )
         if not found:
-            say(console, f"nothing to remove in {store.root}")
+            say(console, f"nothing to delete in {store.root}")
             return 0
         say(console, str(store.root))
         console.print(_by_kind(found), highlight=False)
-        for each in found if list_all else found[:LISTED]:
+        for each in found if request.list_all else found[:MAX_LISTED]:
             say(console, f"  {each.stage}/{each.path.name}: {each.reason}")
-        if len(found) > LISTED and not list_all:
-            say(console, f"  and {len(found) - LISTED} more; --list-all names them all")
-        if not yes:
-            say(console, "nothing was removed; --yes removes these folders")
+        if len(found) > MAX_LISTED and not request.list_all:
+            say(console, f"  and {len(found) - MAX_LISTED} more; --list-all lists all of them")
+        if not request.yes:
+            say(console, "nothing was deleted; --yes deletes these folders")
             return 0
         for each in found:
             shutil.rmtree(each.path)
-        say(console, f"{len(found)} folders removed")
+        say(console, f"{len(found)} folders deleted")
     return 0
 
 
-def _by_kind(found: Sequence[Leftover]) -> Table:
-    """How many of each stage may go for each reason, and their size."""
+def _by_kind(found: Sequence["Leftover"]) -> Table:
+    """Number and size of the folders, by stage and reason."""
     table = Table("folders", "stage", "why", "MiB", box=None)
     for stage, reason in dict.fromkeys((each.stage, each.reason) for each in found):
         group = [each for each in found if (each.stage, each.reason) == (stage, reason)]

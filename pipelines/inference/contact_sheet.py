@@ -1,57 +1,38 @@
-"""The most unknown images of many, drawn together: what a model should perhaps be taught next."""
+"""The most unknown images of many on one picture: candidates for new classes."""
 
 import heapq
-import io
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from pipelines.console import utf8_text
-from pipelines.inference.predictions import LOOKED_AT, Answer
-from pipelines.output_files import check_output, write_output
+from pipelines.inference.predictions import PredictedPart
+from pipelines.output_files import write_picture
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+NUM_IMAGES = 40
 COLUMNS = 8
-ENDINGS = (".png", ".pdf", ".svg", ".jpg")
-
-
-def check_picture(path: Path | None, option: str) -> None:
-    """Raises ConfigError for a path that no picture can be written to."""
-    check_output(path, option, ENDINGS)
-
-
-def write_picture(figure: "Figure", path: Path) -> None:
-    """Write a figure in the format of the path's ending. Raises StorageError where the disk is full."""
-    content = io.BytesIO()
-    figure.savefig(content, format=path.suffix.removeprefix("."), dpi=150)
-    write_output(path, content.getvalue())
 
 
 class ContactSheet:
-    """Keeps the LOOKED_AT most unknown images that it is shown; does nothing without a path."""
+    """Collects the `size` most unknown images; without a path that is 0."""
 
     def __init__(self, path: Path | None) -> None:
         self._path, self._number = path, itertools.count()
+        self.size = 0 if path is None else NUM_IMAGES
         self._kept: list[tuple[float, int, str, np.ndarray]] = []
 
-    def add(self, part: Answer) -> None:
-        """Look at another part."""
-        if self._path is None:
-            return
-        for row, pixels in zip(part.outliers, part.pixels, strict=True):
+    def add(self, part: PredictedPart) -> None:
+        """Take the images of another part that are among the most unknown so far."""
+        for row, pixels in zip(part.most_unknown, part.pixels, strict=True):
             found = (float(part.predictions.unknown_scores[row]), -next(self._number), part.names[row], pixels)
-            (heapq.heappush if len(self._kept) < LOOKED_AT else heapq.heappushpop)(self._kept, found)
+            (heapq.heappush if len(self._kept) < self.size else heapq.heappushpop)(self._kept, found)
 
     def save(self) -> bool:
-        """Draw what was kept, most unknown first; False where there is nothing to draw, and no file."""
+        """Draw the collected images, most unknown first; False where there is none, and so no file."""
         if self._path is None or not self._kept:
             return False
-        from matplotlib.figure import Figure
-
         kept = sorted(self._kept, key=lambda each: each[:2], reverse=True)
         rows = -(-len(kept) // COLUMNS)
         figure = Figure(figsize=(1.5 * COLUMNS, 1.85 * rows + 0.5), layout="constrained")

@@ -1,7 +1,6 @@
-"""Predictions as a file, written part by part: Parquet, CSV or JSON lines; one row an image.
+"""Files of predictions, one row per image, written part by part: Parquet, CSV or JSON lines.
 
-Columns: image, label, unknown, unknown_score, p_CLASS ..., p_unknown, and error, which is the reason where an image
-was left out, and empty otherwise.
+Columns: image, label, unknown, unknown_score, p_CLASS ..., p_unknown, and error: why the image was skipped, else empty.
 """
 
 import csv
@@ -11,19 +10,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from pipelines.console import utf8_text
-from pipelines.inference.predictions import Answer
+from pipelines.inference.predictions import PredictedPart
 from pipelines.output_files import full_disk_of_output_named
 from proser_core.class_names import UNKNOWN
 from proser_core.store.files import beside_of
 
-Write = Callable[[Answer], None]
-ROW_GROUP = 16_384  # rows that are written to Parquet at a time
+Write = Callable[[PredictedPart], None]
+ROW_GROUP = 16_384  # rows of Parquet that are written together
 
 
 @contextmanager
 def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write]:
-    """What takes the answers; the file is there once all of them are written, and not before.
+    """A function that writes a part. The file appears once all parts are written; without a path nothing is written.
 
     Raises StorageError where its disk is full.
     """
@@ -39,7 +41,7 @@ def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write
         beside.unlink(missing_ok=True)
 
 
-def _rows(part: Answer, class_names: list[str]) -> Iterator[dict[str, Any]]:
+def _rows(part: PredictedPart, class_names: list[str]) -> Iterator[dict[str, Any]]:
     columns = part.predictions.columns(class_names)
     plain = {name: list(getattr(values, "tolist", lambda values=values: values)()) for name, values in columns.items()}
     for row, name in enumerate(part.names):
@@ -64,15 +66,12 @@ def _jsonl(path: Path, class_names: list[str]) -> Iterator[Write]:
 
 @contextmanager
 def _parquet(path: Path, class_names: list[str]) -> Iterator[Write]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     kinds = {"image": pa.string(), "label": pa.string(), "unknown": pa.bool_(), "error": pa.string()}
     schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in _columns(class_names)])
     waiting: list[dict[str, Any]] = []
     with parquet.ParquetWriter(path, schema) as writer:
 
-        def write(part: Answer) -> None:
+        def write(part: PredictedPart) -> None:
             waiting.extend(_rows(part, class_names))
             if len(waiting) >= ROW_GROUP:
                 flush()

@@ -1,31 +1,44 @@
-"""Predictions on some images with their names: what moves from a process that classifies to the one that writes."""
+"""Predictions of a classifier on images by path, part by part: memory does not grow with their number."""
 
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from proser_core.data.readers.image_files import Decoded, Failure
+from proser_core.data.readers.image_files import Decoded, Failure, Found, decoded, pieces
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
-
-LOOKED_AT = 40  # most unknown images that a contact sheet shows
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Predictions by name, images that were left out, and the most unknown ones.
+class PredictedPart:
+    """Predictions on some images with their names, the images that were skipped, and the most unknown ones.
 
-    `outliers` are rows int64[m] of the predictions, most unknown first; `pixels` uint8[m, size, size, 3] are theirs.
+    `most_unknown` are rows int64[m] of the predictions, most unknown first; `pixels` uint8[m, size, size, 3] are their
+    images.
     """
 
     names: list[str]
     predictions: Predictions
     failures: list[Failure]
-    outliers: np.ndarray
+    most_unknown: np.ndarray
     pixels: np.ndarray
 
 
-def answer(classifier: OpenSetClassifier, part: Decoded, device: str, looked_at: int) -> Answer:
-    """Classify what was decoded; `looked_at` of the most unknown images go with the answer."""
+def predict_part(classifier: OpenSetClassifier, part: Decoded, device: str, num_kept: int) -> PredictedPart:
+    """Classify decoded images, and keep the pixels of the `num_kept` most unknown ones."""
     predictions = classifier.predict(part.images, device) if part.names else classifier.no_predictions()
-    outliers = np.argsort(-predictions.unknown_scores, kind="stable")[:looked_at]
-    return Answer(part.names, predictions, part.failures, outliers, part.images[outliers])
+    most_unknown = np.argsort(-predictions.unknown_scores, kind="stable")[:num_kept]
+    return PredictedPart(part.names, predictions, part.failures, most_unknown, part.images[most_unknown])
+
+
+def predict_paths(
+    classifier: OpenSetClassifier, paths: Sequence[str], found: Found, device: str = "cpu", num_kept: int = 0
+) -> Generator[PredictedPart, None, None]:
+    """Predictions in the order of the images. The next images are decoded while these are classified."""
+    with ThreadPoolExecutor() as decoders, ThreadPoolExecutor(1) as ahead:
+        parts = (part for piece in pieces(paths, found) for part in decoded(piece, classifier.image_size, decoders))
+        coming = ahead.submit(next, parts, None)
+        while (part := coming.result()) is not None:
+            coming = ahead.submit(next, parts, None)
+            yield predict_part(classifier, part, device, num_kept)

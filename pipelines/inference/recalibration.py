@@ -1,83 +1,32 @@
-"""`proser calibrate`: a new bias for a registered model, from known images of a user's own, without any training."""
+"""A new bias for a registered model, from a user's own known images; nothing is trained."""
 
 import tempfile
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
-from pipelines.console import say
-from pipelines.inference.labelled_folder import class_folders, score_folder, told
 from pipelines.tracking.model_card import MODEL_CARD, recalibrated_card
-from pipelines.tracking.models import Model, load
+from pipelines.tracking.models import Model
 from pipelines.tracking.registry import CALIBRATED_FROM, Registered, register, run_of_its_own
 from pipelines.tracking.server import connect
 from proser_core.digests import sha256_of
-from proser_core.errors import ConfigError, DataError, TrackingError
-from proser_core.recognition.calibration import Calibration, calibrate
+from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
-from proser_core.titles import percent
 
 
-@dataclass(frozen=True)
-class CalibrateRequest:
-    """A registered model, a folder of images of its known classes, and the share of them that is to stay known."""
-
-    model: str
-    data: Path
-    target_rate: float = 0.95
-    device: str = "cpu"
-
-
-def calibrate_model(request: CalibrateRequest, console: Console) -> int:
-    """Register a version with the new bias; exit code 1 where images were left out.
-
-    Raises DataError for images of other classes, ConfigError for a rate that so few images cannot tell.
-    """
-    if not 0 < request.target_rate < 1:
-        raise ConfigError(f"--target-rate got {request.target_rate:g}; need a fraction between 0 and 1, such as 0.99")
-    model = load(request.model)
-    if model.version is None:
-        raise TrackingError(
-            f"{request.model} is a folder; a new version needs a registered model, models:/NAME/VERSION"
-        )
-    strangers = sorted(set(class_folders(request.data)) - set(model.classifier.class_names))
-    if strangers:
-        raise DataError(
-            f"{request.data} has a folder {strangers[0]!r}, and {model.title} knows "
-            f"{', '.join(model.classifier.class_names)}; a calibration takes known images alone"
-        )
-    scored = score_folder(model.classifier, request.data, request.device)
-    needed = round(1 / (1 - request.target_rate))
-    if len(scored.logits) < needed:
-        raise ConfigError(
-            f"--target-rate {request.target_rate:g} and {len(scored.logits)} images got; need {needed} at least, so "
-            "that one of them may be called unknown. Give more images or a lower rate"
-        )
-    calibration = calibrate(model.classifier.score_function(scored.logits), request.target_rate)
-    proxy = model.classifier.proxy
-    if proxy is not None:  # it is calibrated by the same rule, on its own images
+def recalibrated(classifier: OpenSetClassifier, logits: LogitTable, target_rate: float) -> OpenSetClassifier:
+    """The classifier with the bias that accepts `target_rate` of these known images; its proxy by the same rule, on the
+    proxy's own images."""
+    proxy = classifier.proxy
+    if proxy is not None:
         known = proxy.validation_scores.scores[proxy.validation_scores.is_known]
-        proxy = replace(proxy, bias=calibrate(known, request.target_rate).bias)
-    registered = _register(model, replace(model.classifier, calibration=calibration, proxy=proxy), request.data)
-    for line in (*_summary(model, calibration), *told(scored.failures)):
-        say(console, line)
-    say(console, f"Model: models:/{registered.name}/{registered.version} (candidate)")
-    return 1 if scored.failures else 0
+        proxy = replace(proxy, bias=calibrate(known, target_rate).bias)
+    return replace(classifier, calibration=calibrate(classifier.score_function(logits), target_rate), proxy=proxy)
 
 
-def _summary(model: Model, new: Calibration) -> list[str]:
-    old, (low, high) = model.classifier.calibration, new.interval
-    return [
-        f"{model.title}: bias {old.bias:.4f} (target {100 * old.target_rate:g} %, {old.num_images} images)",
-        f"new bias {new.bias:.4f}: {percent(new.known_rate)} % of {new.num_images} images stay known (target "
-        f"{100 * new.target_rate:g} %); of new ones of their kind {percent(low)} to {percent(high)} %, with 95 % "
-        "confidence",
-    ]
-
-
-def _register(model: Model, classifier: OpenSetClassifier, data: Path) -> Registered:
+def register_recalibrated(model: Model, classifier: OpenSetClassifier, data: Path) -> Registered:
+    """Register the classifier as a new version of the model, with a run for its calibration on the images of `data`."""
     version = model.version
     assert version is not None
     client = connect()

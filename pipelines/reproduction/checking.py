@@ -8,7 +8,8 @@ from rich.console import Console
 from pipelines.console import say
 from pipelines.recipes import schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
-from pipelines.reproduction.request import Asked, ReproduceRequest
+from pipelines.reproduction.request import ReproduceRequest
+from pipelines.reproduction.studies import ResolvedStudy, method_names, resolve
 from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.session import check_places, say_defects
 from pipelines.workflow.sweeping import data_of
@@ -22,7 +23,7 @@ from proser_core.naming import look_up
 class Ready:
     """A study whose images are there, with what decides the data of each class split."""
 
-    asked: Asked
+    asked: ResolvedStudy
     data: list[dict[str, Any]]
 
     @property
@@ -66,7 +67,7 @@ def carried_methods(request: ReproduceRequest, console: Console) -> tuple[str, .
     where one of these was named."""
     from proser_core.baselines import METHODS
 
-    apart = [name for name in request.method_names() if METHODS[name].train is not None]
+    apart = [name for name in method_names(request) if METHODS[name].train is not None]
     if not apart:
         return request.methods
     why = (
@@ -98,7 +99,7 @@ def finetunes_asked_for(request: ReproduceRequest) -> list[FinetuneConfig]:
                 )
     for name in request.studies:
         study = STUDIES[name]
-        study.check_family(request.family)
+        study.check_family(request.split_family)
         if len(study.splits) == 1 and len(request.split_indices) > 1:
             raise ConfigError(
                 f"--split-indices gives {len(request.split_indices)} class splits, and {name} knows every class: there "
@@ -113,7 +114,7 @@ def checked(request: ReproduceRequest, name: str, console: Console) -> Ready:
     """A study whose images are there. Raises ProserError where they are not."""
     from proser_core.jobs.trials import check_recipe
 
-    asked = request.asked(name)
+    asked = resolve(request, name)
     first = asked.recipes[0]
     check_recipe(first)
     check_places(first, request.data_dir, request.storage)

@@ -9,8 +9,9 @@ from pipelines.reports.sweep_table import mean
 from pipelines.reproduction.checking import Ready
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.report import terminal_table, write_report
-from pipelines.reproduction.request import ReproduceRequest, facts
+from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result, block
+from pipelines.reproduction.studies import facts
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.session import Session, close
 from pipelines.workflow.stage import stage_code

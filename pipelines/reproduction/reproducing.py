@@ -16,6 +16,7 @@ from pipelines.reproduction.protocols import STUDIES
 from pipelines.reproduction.reporting import Study, report_on
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result
+from pipelines.reproduction.studies import method_names, skipped_studies
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import plan, training_dag
@@ -42,7 +43,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         request = replace(request, recipe=recipe, methods=carried_methods(request, console))
     finetunes = finetunes_asked_for(request)
     say(console, f"{', '.join(request.names)}: storage {request.storage}, tracking {shown_uri()}")
-    spared = request.spared()
+    spared = skipped_studies(request)
     for name, reason in spared.items():
         say(console, f"{name}: not measured: {reason}")
     studies = [checked(request, name, console) for name in request.studies if name not in spared]
@@ -113,7 +114,7 @@ def _print_plans(request: ReproduceRequest, studies: Mapping[str, TrainingInputs
         data = studies[name].recipes[0].data
         first = {
             "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
-            "methods": ", ".join(request.method_names()),
+            "methods": ", ".join(method_names(request)),
         }
         lines = plan.cost_lines(plans, costs)
         table = plan.plan_table(f"Plan: {name}", plans, first, "those of the methods", lines)
@@ -126,7 +127,7 @@ def _open_run(request: ReproduceRequest, study: Ready, inputs: TrainingInputs) -
     splits = [recipe.data.split_index for recipe in study.recipes]
     family = request.family_of(STUDIES[study.name])
     title = f"reproduce {study.name}" + (f", {family}" if family else "")
-    decisive = ["reproduce", study.name, splits, request.method_names()]
+    decisive = ["reproduce", study.name, splits, method_names(request)]
     return open_run(title, study.recipes[0], inputs, decisive, split_indices=", ".join(map(str, splits)))
 
 
@@ -136,7 +137,7 @@ def _compared(
     """Train a study and compare its methods."""
     follower = session.follow(run, trains=not request.import_from)
     results = execute(
-        follower, inputs, [training_dag, compare_dag], ["trials", "compared"], methods=request.method_names()
+        follower, inputs, [training_dag, compare_dag], ["trials", "compared"], methods=method_names(request)
     )
     rows, failures = read_compared(results["compared"])
     measured = [Result(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]

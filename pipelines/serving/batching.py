@@ -1,7 +1,7 @@
-"""Requests that wait while the network is busy are classified together.
+"""Batches in front of the network: requests that wait while it is busy are classified together.
 
-Ray Serve's own `serve.batch` closes a batch after a fixed pause, whether the network is free or not: under load it
-would run many small ones in turn.
+Ray Serve's own `serve.batch` closes a batch after a fixed pause, whether the network is free or not: under load it runs
+many small ones in turn.
 """
 
 import asyncio
@@ -13,37 +13,37 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipelines.serving.served_model import Held
+from pipelines.serving.served_model import ServedVersion
 from proser_core.recognition.open_set_classifier import Predictions
 
 
 @dataclass(frozen=True)
-class Images:
-    """The images uint8[n, size, size, 3] of one request, and the model that they were decoded for."""
+class RequestImages:
+    """The images uint8[n, size, size, 3] of one request, and the version that they were decoded for."""
 
-    held: Held
+    served: ServedVersion
     pixels: np.ndarray
 
 
-STUCK = 120.0  # seconds that no batch takes
-Classify = Callable[[Held, np.ndarray], Predictions]
+BATCH_TIMEOUT_S = 120.0  # after which a batch counts as hung
+Classify = Callable[[ServedVersion, np.ndarray], Predictions]
 
 
 @dataclass
 class Batcher:
-    """One batch at a time, of up to `most` images of one model, in the order in which they came.
+    """One batch at a time, of up to `max_images` images of one version, in the order in which they came.
 
-    `began` is when the batch that is being classified was begun, by time.monotonic, or None.
+    `started` is when the current batch started, by time.monotonic, or None.
     """
 
     classify: Classify
-    most: int
-    began: float | None = None
-    _waiting: "deque[tuple[Images, asyncio.Future[Predictions]]]" = field(default_factory=deque)
+    max_images: int
+    started: float | None = None
+    _waiting: "deque[tuple[RequestImages, asyncio.Future[Predictions]]]" = field(default_factory=deque)
     _network: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     _worker: "asyncio.Task[None] | None" = None
 
-    async def submit(self, images: Images) -> Predictions:
+    async def submit(self, images: RequestImages) -> Predictions:
         """Predictions on the images of one request. Raises what `classify` raised for their batch."""
         answer: asyncio.Future[Predictions] = asyncio.get_running_loop().create_future()
         self._waiting.append((images, answer))
@@ -53,17 +53,17 @@ class Batcher:
 
     def check(self) -> None:
         """Raises RuntimeError where a batch hangs."""
-        if self.began is not None and time.monotonic() - self.began > STUCK:
-            raise RuntimeError(f"a batch has not ended within {STUCK:g} s")
+        if self.started is not None and time.monotonic() - self.started > BATCH_TIMEOUT_S:
+            raise RuntimeError(f"a batch has not finished within {BATCH_TIMEOUT_S:g} s")
 
     async def _work(self) -> None:
         """Until nothing waits."""
         while batch := self._next():
-            self.began = time.monotonic()
+            self.started = time.monotonic()
             try:
                 pixels = np.concatenate([images.pixels for images, _ in batch])
                 together = await asyncio.get_running_loop().run_in_executor(
-                    self._network, self.classify, batch[0][0].held, pixels
+                    self._network, self.classify, batch[0][0].served, pixels
                 )
             except Exception as error:
                 for _, answer in batch:
@@ -73,18 +73,18 @@ class Batcher:
                 end = 0
                 for images, answer in batch:
                     begin, end = end, end + len(images.pixels)
-                    if not answer.done():  # whoever asked may have gone
+                    if not answer.done():  # the client may be gone
                         answer.set_result(together.part(begin, end))
             finally:
-                self.began = None
+                self.started = None
 
-    def _next(self) -> "list[tuple[Images, asyncio.Future[Predictions]]]":
+    def _next(self) -> "list[tuple[RequestImages, asyncio.Future[Predictions]]]":
         """The requests of the next batch; empty where none waits."""
-        batch: list[tuple[Images, asyncio.Future[Predictions]]] = []
+        batch: list[tuple[RequestImages, asyncio.Future[Predictions]]] = []
         count = 0
         while self._waiting:
             images, answer = self._waiting[0]
-            if batch and (images.held is not batch[0][0].held or count + len(images.pixels) > self.most):
+            if batch and (images.served is not batch[0][0].served or count + len(images.pixels) > self.max_images):
                 break
             self._waiting.popleft()
             if not answer.done():

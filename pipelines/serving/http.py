@@ -1,8 +1,8 @@
-"""What comes and what goes: one encoded image as the body of a request, or several in JSON,
-`{"images": ["<base64>", ...]}`; a prediction for each as the answer.
+"""Bodies of requests and answers: one encoded image, or several in JSON, `{"images": ["<base64>", ...]}`; the answer
+has a prediction for each.
 
-Whatever is wrong with it is an HTTPException, by its status: 400 no such JSON, 413 too much, 415 another kind of
-body, 422 an image that cannot be decoded.
+Errors are HTTPExceptions: 400 malformed JSON, 413 too large, 415 another kind of body, 422 an image that cannot be
+decoded.
 """
 
 import base64
@@ -23,7 +23,7 @@ FORMS = 'one image file as the body, or JSON as {"images": ["<base64>", ...]} wi
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """The whole body; one that is too long is refused by what it says of itself, or once too much has come."""
+    """The whole body. One that is too long is refused by its Content-Length, or as soon as too much has arrived."""
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limits.max_bytes:
         raise _too_long(int(announced), limits)
@@ -40,7 +40,7 @@ def encoded_images(content_type: str, body: bytes, limits: Limits) -> list[bytes
     kind = content_type.partition(";")[0].strip().lower()
     if kind.startswith("multipart/"):
         raise HTTPException(415, f"got {kind}; need {FORMS}")
-    if kind != "application/json":  # whatever curl calls it: what is no image fails to decode
+    if kind != "application/json":  # whatever curl calls it: other content fails to decode
         if not body:
             raise HTTPException(400, f"got an empty body; need {FORMS}")
         return [body]
@@ -54,7 +54,9 @@ def encoded_images(content_type: str, body: bytes, limits: Limits) -> list[bytes
     if not isinstance(images, list) or not images:
         raise HTTPException(400, f"got JSON without a list of images; need {FORMS}")
     if len(images) > limits.max_images:
-        raise HTTPException(413, f"got {len(images)} images; need {limits.max_images} or fewer a request. Send several")
+        raise HTTPException(
+            413, f"got {len(images)} images; need {limits.max_images} or fewer per request. Send several requests"
+        )
     return [_from_base64(text, number) for number, text in enumerate(images)]
 
 
@@ -68,7 +70,7 @@ def decoded_images(content_type: str, body: bytes, size: int, limits: Limits) ->
             raise HTTPException(
                 413,
                 f"got {pixels / MEGABYTE:.1f} megapixels in {len(encoded)} image(s); need {limits.max_megapixels:g} or "
-                "fewer a request. Send smaller or fewer images",
+                "fewer per request. Send smaller or fewer images",
             )
         return np.stack([decode_square(content, size, name) for content, name in zip(encoded, names, strict=True)])
     except ImageTooLargeError as error:
@@ -78,7 +80,7 @@ def decoded_images(content_type: str, body: bytes, size: int, limits: Limits) ->
 
 
 def rows_of(answer: Predictions, class_names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """A prediction for each image, as JSON has it."""
+    """The predictions as rows for JSON."""
     names = (*class_names, UNKNOWN)
     return [
         {
@@ -109,6 +111,6 @@ def _from_base64(text: object, number: int) -> bytes:
 def _too_long(length: int, limits: Limits) -> HTTPException:
     return HTTPException(
         413,
-        f"got a body of {length / MEGABYTE:.1f} MB or more; need {limits.max_megabytes:g} MB or less a request. "
+        f"got a body of {length / MEGABYTE:.1f} MB or more; need {limits.max_megabytes:g} MB or less per request. "
         "Send fewer or smaller images",
     )

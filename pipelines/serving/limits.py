@@ -1,4 +1,4 @@
-"""How much one request may ask for. More is refused before anything is decoded or waits for a batch."""
+"""What one request may ask for. Larger requests are refused before anything is decoded or waits for a batch."""
 
 import math
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one request: images, which is the network's largest batch too; 10^6 bytes; 10^6 pixels of all its images.
-
-    Raises ConfigError for a limit that lets nothing in.
-    """
+    """Limits of one request. Raises ConfigError for a limit that lets nothing in."""
 
     max_images: int = 64
+    """Images of one request, and the largest batch of the network."""
     max_megabytes: float = 16.0
+    """Length of one request, in 10^6 bytes."""
     max_megapixels: float = 50.0
+    """Total size of the images of one request, in 10^6 pixels."""
 
     def __post_init__(self) -> None:
         if self.max_images < 1:
@@ -34,5 +34,5 @@ class Limits:
 
     @property
     def max_pixels(self) -> int:
-        """Of the images of a request, as they come."""
+        """Of all images of a request, before they are resized."""
         return int(self.max_megapixels * MEGABYTE)

@@ -1,4 +1,4 @@
-"""A look at the replicas now and then, to tell the terminal what they serve."""
+"""Polls the replicas, and says on the terminal what they serve."""
 
 import threading
 import time
@@ -10,62 +10,52 @@ from rich.console import Console
 
 from pipelines.console import say
 
-APPLICATION = "proser"
-LOOK = 2.0  # seconds between two looks
-PATIENCE = 120.0  # seconds in which something must answer again
+POLL_INTERVAL_S = 2.0
+SILENCE_TIMEOUT_S = 120.0  # after which a server without an answer has ended
 ENDED = {
-    "DEPLOY_FAILED": "its replicas do not come up",
+    "DEPLOY_FAILED": "its replicas do not start",
     "DELETING": "it is being shut down",
     "NOT_STARTED": "it was shut down",
 }
 State = dict[str, str]
 
 
-def _status() -> str:
-    """Of the application, by Ray Serve's names."""
-    from ray import serve
-
-    application = serve.status().applications.get(APPLICATION)
-    return "NOT_STARTED" if application is None else str(application.status.value)
-
-
 @dataclass
-class Watch:
-    """Says when another version is served, and what stands in the way of one.
+class ReplicaMonitor:
+    """Says when another version is served, and why a newer one is not.
 
-    `handle` is asked for the state of any one of the replicas, `status` for that of the application,
-    `clock` for the seconds that silence lasts.
+    `handle` returns the state of any one of the replicas, `status` that of the application, `clock` seconds.
     """
 
     handle: Any
     title: str
     replicas: int
     console: Console
-    status: Callable[[], str] = _status
+    status: Callable[[], str]
     clock: Callable[[], float] = time.monotonic
     ended: str = ""
-    _told: dict[str, tuple[str, str]] = field(default_factory=dict)  # model and problem, by replica
+    _reported: dict[str, tuple[str, str]] = field(default_factory=dict)  # model and problem, by replica
     _silent_since: float | None = None
 
     def until(self, stopped: threading.Event) -> int:
-        """Look until `stopped`: 0, or 1 where nothing answers any more. A look that hangs holds up nobody."""
+        """Poll until `stopped`: 0, or 1 where no replica answers any more. A poll that hangs does not delay the end."""
 
-        def look() -> None:
-            while not (stopped.wait(LOOK) or self.ended):
-                self.look()
+        def poll() -> None:
+            while not (stopped.wait(POLL_INTERVAL_S) or self.ended):
+                self.poll()
             stopped.set()
 
-        threading.Thread(target=look, name="watch", daemon=True).start()
+        threading.Thread(target=poll, name="monitor", daemon=True).start()
         stopped.wait()
         if self.ended:
             say(self.console, f"the server ended: {self.ended}")
         return 1 if self.ended else 0
 
-    def look(self) -> None:
-        """One look. What answers is well, whatever Ray Serve says of the other replicas."""
+    def poll(self) -> None:
+        """Ask one replica. The server is well while any one answers, whatever Ray Serve says of the others."""
         began = self.clock()
         try:
-            self._tell(self.handle.state.remote().result(timeout_s=LOOK))
+            self._report(self.handle.state.remote().result(timeout_s=POLL_INTERVAL_S))
             self._silent_since = None
             return
         except Exception:  # a replica that is being replaced, or the end
@@ -73,16 +63,16 @@ class Watch:
                 self._silent_since = began
         try:
             status = self.status()
-        except Exception:  # its controller is gone, or does not answer now
+        except Exception:  # the controller is gone, or does not answer now
             status = ""
         self.ended = ENDED.get(status, "")
-        if not self.ended and self.clock() - self._silent_since > PATIENCE:
-            self.ended = f"no replica has answered for {PATIENCE:g} s"
+        if not self.ended and self.clock() - self._silent_since > SILENCE_TIMEOUT_S:
+            self.ended = f"no replica has answered for {SILENCE_TIMEOUT_S:g} s"
 
-    def _tell(self, state: State) -> None:
+    def _report(self, state: State) -> None:
         replica, now = state["replica"], (state["model"], state["problem"])
-        model, problem = self._told.get(replica, (self.title, ""))
-        self._told[replica] = now
+        model, problem = self._reported.get(replica, (self.title, ""))
+        self._reported[replica] = now
         who = f"replica {replica}: " if self.replicas > 1 else ""
         if now[0] != model:
             say(self.console, f"{who}now {now[0]}")

@@ -1,4 +1,4 @@
-"""The model that a server holds, and how it follows its alias."""
+"""The model that a replica serves, and how it follows its alias."""
 
 import threading
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from pipelines.tracking.server import connect
 from proser_core.errors import ProserError, first_line
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
-PATIENCE = 10  # times the usual pause, after a look that failed
+BACKOFF_FACTOR = 10  # by which the pause grows after a poll that failed
 
 
 @dataclass(frozen=True)
-class Held:
+class ServedVersion:
     """A classifier that is ready, and its names; `version` is empty for a folder."""
 
     title: str
@@ -22,33 +22,33 @@ class Held:
     classifier: OpenSetClassifier
 
 
-class HeldModel:
-    """`current` is what a request is answered with; it changes as a whole, between two requests.
+class ServedModel:
+    """`current` answers requests; it changes as a whole, between two requests.
 
-    Raises as `load` does where there is no model to begin with. After that, whatever goes wrong is `problem`, and the
-    model that there is goes on.
+    Raises as `load` does where there is no model at the start. After that, whatever fails is `problem`, and the current
+    version stays.
     """
 
     def __init__(self, uri: str, device: str) -> None:
         self._uri, self._device = uri, device
         self.problem = ""
         self._version: Version | None = None
-        self.current = self._take(load(uri))
+        self.current = self._ready(load(uri))
 
     @property
-    def moves(self) -> bool:
-        """Whether another version may come to be meant: by an alias, not by a number or a folder."""
+    def has_alias(self) -> bool:
+        """Whether the URI can mean another version later: an alias, not a number or a folder."""
         return self._uri.startswith("models:") and "@" in self._uri
 
-    def look(self) -> bool:
-        """Take the version that the alias names now; whether it is another one."""
+    def poll(self) -> bool:
+        """Load the version that the alias names now; whether it is another one."""
         what = "the registry cannot be asked"
         try:
             now = find(connect(), self._uri)
             moved = self._version is None or (now.number, now.created) != (self._version.number, self._version.created)
             if moved:
-                what = f"version {now.number} cannot be taken"
-                self.current = self._take(load(self._uri))
+                what = f"version {now.number} cannot be loaded"
+                self.current = self._ready(load(self._uri))
         except ProserError as error:
             self.problem = str(error)
         except Exception as error:  # of MLflow's dozen back ends, or of torch: the server must live through them
@@ -59,13 +59,13 @@ class HeldModel:
         return False
 
     def follow(self, seconds: float, stop: threading.Event) -> None:
-        """Look every so many seconds until `stop`."""
-        while not stop.wait(seconds * (PATIENCE if self.problem else 1)):
-            self.look()
+        """Poll every so many seconds until `stop`."""
+        while not stop.wait(seconds * (BACKOFF_FACTOR if self.problem else 1)):
+            self.poll()
 
-    def _take(self, model: Model) -> Held:
-        """With one prediction made: the first one costs more, and shows that the model works here."""
+    def _ready(self, model: Model) -> ServedVersion:
+        """With one prediction made: the first one takes longer, and shows that the model works here."""
         classifier, size = model.classifier, model.classifier.image_size
         classifier.predict(np.zeros((1, size, size, 3), np.uint8), self._device)
         self._version = model.version
-        return Held(model.title, "" if model.version is None else model.version.number, classifier)
+        return ServedVersion(model.title, "" if model.version is None else model.version.number, classifier)

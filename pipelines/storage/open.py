@@ -1,6 +1,5 @@
 """What `--storage` names, a folder or the URI of an object store, and opening it."""
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,11 +16,11 @@ def parse_storage(storage: str) -> Path | str:
     return storage if "://" in storage else Path(storage)
 
 
-def check_folder(storage: Path) -> Path:
-    """Raises ConfigError for a URI, which only `run`, `sweep` and `reproduce` take."""
-    if re.match("[a-z0-9+]{2,}:/", str(storage)):
+def parse_folder(storage: str) -> Path:
+    """The folder that --storage names. Raises ConfigError for a URI, which only `run`, `sweep` and `reproduce` take."""
+    if "://" in storage:
         raise ConfigError(f"--storage got {storage}; a URI is for proser run, sweep and reproduce, give a folder here")
-    return storage
+    return Path(storage)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -108,11 +109,12 @@ def get_or_none(request: Callable[[], Found]) -> Found | None:
 @contextmanager
 def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
     """Turn MLflow's own errors into one that says what is not lost, and what to do."""
-    from mlflow.exceptions import MlflowException
-
     try:
         yield
-    except MlflowException as error:
+    except Exception as error:
+        mlflow = sys.modules.get("mlflow.exceptions")  # not imported here: `--help` and refusals do without it
+        if mlflow is None or not isinstance(error, mlflow.MlflowException):
+            raise
         what = "stopped answering" if is_outage(error) else "refused a request"
         raise TrackingError(f"the tracking server {shown_uri()} {what} ({first_line(error)}); {kept}") from error
 

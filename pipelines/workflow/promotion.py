@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,38 +14,17 @@ from pipelines.reports.promotion_report import comparison_figure, comparison_tab
 from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, carry_out, holder
 from pipelines.tracking.models import Model, existing_versions, load, versions_of
-from pipelines.tracking.registry import CANDIDATE, CHAMPION
+from pipelines.tracking.registry import CANDIDATE
 from pipelines.tracking.server import connect, shown_uri, tracking_uri
+from pipelines.workflow.best_of import register_best
+from pipelines.workflow.requests import PromoteRequest
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.recognition.comparison import Comparison, compare
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.lock import alone_in
 
-TOLERANCE = 0.02
 LOCKS = Path("~/.cache/proser/locks")
-
-
-@dataclass(frozen=True)
-class PromoteRequest:
-    """Give `alias` to a version of a model: `version`, or empty for the candidate.
-
-    `tolerance` is how much of a metric, a fraction, may be lost with 95 % confidence; `force` promotes against
-    objections, and is recorded.
-    """
-
-    model: str = "proser"
-    version: str = ""
-    alias: str = CHAMPION
-    tolerance: float = TOLERANCE
-    force: bool = False
-
-    def check(self) -> None:
-        """Raises ConfigError for a tolerance that is no fraction, or an alias that MLflow does not take."""
-        if not 0 <= self.tolerance < 1:
-            raise ConfigError(f"--tolerance got {self.tolerance:g}; need a fraction of 0 or more below 1, such as 0.02")
-        if not decisions.ALIASES.fullmatch(self.alias):
-            raise ConfigError(f"--alias got {self.alias!r}; need letters, digits, - or _, and not `latest` or `v3`")
 
 
 def promote(request: PromoteRequest, console: Console) -> int:
@@ -54,21 +33,37 @@ def promote(request: PromoteRequest, console: Console) -> int:
     Raises TrackingError where there is no such version, where the two cannot be compared, or where another
     promotion comes in between.
     """
-    request.check()
+    _check(request)
     client = connect()
-    candidate = load(f"models:/{request.model}" + (f"/{request.version}" if request.version else f"@{CANDIDATE}"))
+    version = _best_of_sweep(request) if request.best_of else request.version
+    candidate = load(f"models:/{request.model_name}" + (f"/{version}" if version else f"@{CANDIDATE}"))
     assert candidate.version is not None
-    with _alone(request.model):
-        before = holder(client, request.model, request.alias)
+    with _alone(request.model_name):
+        before = holder(client, request.model_name, request.alias)
         if before == candidate.version.number:
             say(console, f"{candidate.title} is the {request.alias} already; nothing to do")
             return 0
-        wanted = Decision(decisions.PROMOTED, request.model, request.alias, candidate.version.number, before)
+        wanted = Decision(decisions.PROMOTED, request.model_name, request.alias, candidate.version.number, before)
         if not before:
             return _first(client, wanted, candidate, console)
-        champion = load(f"models:/{request.model}/{before}")
+        champion = load(f"models:/{request.model_name}/{before}")
         comparison = _compare(candidate, champion, request)
         return _decide(client, wanted, candidate, champion, comparison, request, console)
+
+
+def _check(request: PromoteRequest) -> None:
+    """Raises ConfigError for a tolerance that is no fraction, an alias that MLflow refuses, or two candidates."""
+    if not 0 <= request.tolerance < 1:
+        raise ConfigError(f"--tolerance got {request.tolerance:g}; need a fraction of 0 or more below 1, such as 0.02")
+    if not decisions.ALIASES.fullmatch(request.alias):
+        raise ConfigError(f"--alias got {request.alias!r}; need letters, digits, - or _, and not `latest` or `v3`")
+    if request.best_of and request.version:
+        raise ConfigError("--version and --best-of name two candidates; give one of them")
+
+
+def _best_of_sweep(request: PromoteRequest) -> str:
+    """The version as which the best trial of the sweep is registered."""
+    return register_best(request.best_of, request.storage, request.split_index, request.model_name).version
 
 
 def rollback(model: str, alias: str, console: Console) -> int:

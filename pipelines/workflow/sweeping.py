@@ -1,10 +1,8 @@
 """One sweep: search spaces of a recipe over class splits. Checks and the plan first, then the DAG."""
 
-import math
-import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from pipelines.storage.mirror import storage_name
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import connect, shown_uri, tracking_uri
 from pipelines.workflow import plan, sweep_dag, training_dag
+from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import (
     Session,
     check_places,
@@ -39,55 +38,6 @@ from proser_core.processor import resolve_precision
 from tune_spaces import draws_values
 
 REPORTED = "logged"
-
-
-@dataclass(frozen=True)
-class SweepRequest:
-    """What is asked for: spaces by name, class splits by index; `resume` refuses to begin anew.
-
-    Spaces with random draws are searched: `num_samples` points each. `max_hours` is the budget of the
-    fine-tunes, 0 for no limit.
-    """
-
-    recipe: Recipe
-    spaces: tuple[str, ...]
-    split_indices: tuple[int, ...]
-    data_dir: Path | None
-    storage: Path | str
-    cluster_file: Path | None = None
-    num_samples: int = 32
-    max_hours: float = 0.0
-    resume: bool = False
-    dry_run: bool = False
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.max_hours) and self.max_hours >= 0):
-            raise ConfigError(f"--max-hours is {self.max_hours:g}; need hours, 0 for no limit")
-        if self.num_samples < 1:
-            raise ConfigError(f"--num-samples is {self.num_samples}; need at least 1 point of a search")
-
-    @property
-    def recipes(self) -> list[Recipe]:
-        """The recipe on each class split."""
-        data = self.recipe.data
-        return [replace(self.recipe, data=replace(data, split_index=index)) for index in self.split_indices]
-
-    @property
-    def title(self) -> str:
-        """The sweep in a few words."""
-        return f"{self.recipe.name}, {' + '.join(self.spaces)}"
-
-
-def parse_indices(text: str) -> tuple[int, ...]:
-    """Class splits from "0-4" or "0,2,5-7". Raises ConfigError for anything else."""
-    found: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if last < first:
-            raise ConfigError(f"--split-indices got {text!r}; need numbers and ranges, such as 0-4 or 0,2,5")
-        found += range(first, last + 1)
-    return tuple(dict.fromkeys(found))
 
 
 def sweep(request: SweepRequest, console: Console) -> int:
@@ -154,10 +104,10 @@ def _points(request: SweepRequest) -> tuple[dict[str, list[FinetuneConfig]], Sea
 
 def _check_search(request: SweepRequest, space: str) -> None:
     """A search compares its trials while they train: on one class split, with one process each."""
-    if len(request.split_indices) > 1:
+    if len(request.splits) > 1:
         raise ConfigError(
             f"search space {space!r} draws at random, and its points are compared on one class split; "
-            f"--split-indices gives {len(request.split_indices)}. Give one, and sweep what it finds over the others"
+            f"--split-indices gives {len(request.splits)}. Give one, and sweep what it finds over the others"
         )
     if request.recipe.cluster.num_workers > 1:
         raise ConfigError(
@@ -198,8 +148,8 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, session: Session) -> Ta
 
 def _open_run(request: SweepRequest, inputs: TrainingInputs) -> ParentRun:
     """The MLflow run of this sweep; its key holds the spaces and splits, and whatever decides the outcome."""
-    spaces, splits = ", ".join(request.spaces), ", ".join(map(str, request.split_indices))
-    decisive = ["sweep", request.spaces, request.num_samples, request.split_indices]
+    spaces, splits = ", ".join(request.spaces), ", ".join(map(str, request.splits))
+    decisive = ["sweep", request.spaces, request.num_samples, request.splits]
     return open_run(request.title, request.recipe, inputs, decisive, spaces=spaces, split_indices=splits)
 
 

@@ -10,7 +10,7 @@ import pytest
 from own_networks import NEAREST
 from rich.console import Console
 
-from pipelines.commands.clean import LISTED, clean
+from pipelines.commands.clean import MAX_LISTED, CleanRequest, clean
 from pipelines.reports.page import template_digests
 from pipelines.workflow import stage as stage_module
 from pipelines.workflow.stage import STAGES, stage_code
@@ -72,7 +72,8 @@ def found(storage: Path, **options: object) -> dict[str, str]:
 
 def carry_out(storage: Path, *, outdated: bool = False, yes: bool = False, list_all: bool = False) -> str:
     out = io.StringIO()
-    assert clean(storage, 7.0, outdated, yes, Console(file=out, width=120), list_all) == 0
+    request = CleanRequest(storage, outdated=outdated, list_all=list_all, yes=yes)
+    assert clean(request, Console(file=out, width=120)) == 0
     return out.getvalue()
 
 
@@ -90,14 +91,14 @@ def test_what_was_written_to_lately_stays(storage: Path) -> None:
 
 
 def test_nothing_goes_without_a_yes(storage: Path, theirs: str) -> None:
-    assert "--yes removes" in carry_out(storage, outdated=True)
+    assert "--yes deletes" in carry_out(storage, outdated=True)
     assert found(storage, outdated=True).keys() == {HALF, OF_RAY, theirs}
 
 
 def test_with_a_yes_all_that_was_listed_goes_and_nothing_else(storage: Path, ours: str) -> None:
-    assert "3 folders removed" in carry_out(storage, outdated=True, yes=True)
+    assert "3 folders deleted" in carry_out(storage, outdated=True, yes=True)
     assert [f"trials/{path.name}" for path in (storage / "trials").iterdir()] == [ours]
-    assert "nothing to remove" in carry_out(storage, outdated=True, yes=True)
+    assert "nothing to delete" in carry_out(storage, outdated=True, yes=True)
 
 
 @pytest.mark.parametrize("yes", [False, True])
@@ -108,12 +109,12 @@ def test_each_folder_is_named(storage: Path, yes: bool) -> None:
 
 
 def test_of_very_many_folders_the_first_are_named_and_all_where_asked_for(storage: Path) -> None:
-    unfinished(storage, *(f"sweep/{number:016x}" for number in range(LISTED)))
+    unfinished(storage, *(f"sweep/{number:016x}" for number in range(MAX_LISTED)))
     made_old(storage)
     some, every = carry_out(storage), carry_out(storage, list_all=True)
-    assert "and 2 more; --list-all names them all" in some
-    assert some.count(": unfinished") + some.count(": left by Ray") == LISTED
-    assert every.count(": unfinished") + every.count(": left by Ray") == LISTED + 2
+    assert "and 2 more; --list-all lists all of them" in some
+    assert some.count(": unfinished") + some.count(": left by Ray") == MAX_LISTED
+    assert every.count(": unfinished") + every.count(": left by Ray") == MAX_LISTED + 2
     assert "more" not in every
 
 
@@ -143,11 +144,11 @@ def test_a_folder_that_is_no_storage_is_refused_and_not_touched(tmp_path: Path) 
 
 
 def test_of_a_new_and_of_an_emptied_storage_nothing_is_to_be_removed(tmp_path: Path) -> None:
-    assert "nothing to remove" in carry_out(tmp_path)
+    assert "nothing to delete" in carry_out(tmp_path)
     unfinished(tmp_path, HALF, OF_RAY)
     made_old(tmp_path)
-    assert "2 folders removed" in carry_out(tmp_path, yes=True)
-    assert "nothing to remove" in carry_out(tmp_path, yes=True)
+    assert "2 folders deleted" in carry_out(tmp_path, yes=True)
+    assert "nothing to delete" in carry_out(tmp_path, yes=True)
 
 
 RAY_NAMES = ["pretrain", f"pretrain-{KEY}", f"finetune-{KEY}", f"{KEY}-0", f"{KEY}-1"]
@@ -217,7 +218,7 @@ def test_a_path_is_printed_as_it_is(tmp_path: Path) -> None:
     for name in ("br[old]", "a[/b]"):
         place = tmp_path / name
         place.mkdir(parents=True)
-        assert f"nothing to remove in {place}\n" in carry_out(place)
+        assert f"nothing to delete in {place}\n" in carry_out(place)
         unfinished(place, HALF)
         made_old(place)
         assert f"{place}\n" in carry_out(place)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipelines.commands.listing import print_listing
+from pipelines.commands.list_ import print_listing
 from proser_core.data.catalogue import SOURCES, needs
 from proser_core.data.outliers.outlier_sets import OUTLIERS
 from proser_core.data.splits.families import FAMILIES, Against, Family
@@ -27,9 +27,9 @@ def test_whatever_is_missing_has_its_exact_folders_and_where_to_get_them(tmp_pat
     missing = [source for source in SOURCES.values() if not source.is_embedded() and not source.is_own]
     assert len(missing) >= 5
     for source in missing:
-        assert f"{source.name} not found; need {needs(source)}. To be had at {source.origin}" in told
+        assert f"{source.name} not found; need {needs(source)}. Download it from {source.origin}" in told
     for name in ("omniglot", "mnist-noise", "imagenet-crop", "imagenet-resize", "lsun-crop", "lsun-resize"):
-        assert f"{name} not found; need {OUTLIERS[name].needs}. To be had at {OUTLIERS[name].origin}" in told
+        assert f"{name} not found; need {OUTLIERS[name].needs}. Download it from {OUTLIERS[name].origin}" in told
 
 
 def test_a_data_directory_is_named_as_it_is(tmp_path: Path) -> None:

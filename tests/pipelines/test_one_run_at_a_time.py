@@ -9,8 +9,9 @@ import pytest
 from pipeline_runs import tiny_recipe
 from rich.console import Console
 
+from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.run import run
-from pipelines.workflow.sweeping import SweepRequest, sweep
+from pipelines.workflow.sweeping import sweep
 from proser_core.errors import ConfigError
 from proser_core.store.lock import LOCK, alone_in
 

@@ -10,7 +10,7 @@ from pyarrow import parquet
 from rich.console import Console
 from sweep_tables import CONTROLS, SPLIT, metrics, texts, trade_off
 
-from pipelines.commands.listing import print_listing
+from pipelines.commands.list_ import print_listing
 from pipelines.reports import trials_parquet
 from pipelines.reports.figures.parts import panel_title
 from pipelines.reports.report_files import figures_of

@@ -16,14 +16,16 @@ from registered_models import Registry
 from rich.console import Console
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
-from pipelines.inference.drift import drift, measure_drift
-from pipelines.inference.evaluating import evaluate_model
-from pipelines.inference.labelled_folder import score_folder
-from pipelines.inference.recalibration import CalibrateRequest, calibrate_model
+from pipelines.commands.calibrate import CalibrateRequest, calibrate
+from pipelines.commands.drift import DriftRequest, drift
+from pipelines.commands.evaluate import EvaluateRequest, evaluate
+from pipelines.inference.drift import measure_drift
+from pipelines.inference.labelled_folder import folder_logits
 from pipelines.tracking.models import load
 from pipelines.tracking.registry import CALIBRATED_FROM, FIGURE
 from pipelines.tracking.server import experiment_id
-from pipelines.workflow.promotion import PromoteRequest, promote
+from pipelines.workflow.promotion import promote
+from pipelines.workflow.requests import PromoteRequest
 from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -70,11 +72,11 @@ class TestCalibrating:
         self, registry: Registry, classifier: OpenSetClassifier, known: Path
     ) -> None:
         console, text = printed()
-        assert calibrate_model(CalibrateRequest("models:/own/1", known, 0.8), console) == 0
+        assert calibrate(CalibrateRequest("models:/own/1", known, 0.8), console) == 0
         made = load("models:/own@candidate")
         assert made.version is not None
         assert made.version.tags[CALIBRATED_FROM] == "1"
-        scores = classifier.score_function(score_folder(classifier, known, "cpu").logits)
+        scores = classifier.score_function(folder_logits(classifier, known, "cpu").logits)
         kept = int(np.ceil(0.8 * len(scores) - 1e-9))
         assert made.classifier.calibration.bias == -float(np.sort(scores)[kept - 1])
         assert made.classifier.calibration.num_images == len(scores)
@@ -88,7 +90,7 @@ class TestCalibrating:
 
     def test_its_card_says_what_was_measured_with_what(self, registry: Registry, known: Path) -> None:
         console, _ = printed()
-        calibrate_model(CalibrateRequest("models:/own/1", known, 0.85), console)
+        calibrate(CalibrateRequest("models:/own/1", known, 0.85), console)
         made = load("models:/own@candidate")
         assert "(target 85 %)" in made.card
         assert "Measured with the calibration of own version 1" in made.card
@@ -97,18 +99,18 @@ class TestCalibrating:
 
     def test_it_can_be_compared_with_the_model_that_it_was_made_of(self, registry: Registry, known: Path) -> None:
         console, text = printed()
-        calibrate_model(CalibrateRequest("models:/own/1", known, 0.9), console)
+        calibrate(CalibrateRequest("models:/own/1", known, 0.9), console)
         assert promote(PromoteRequest("own", tolerance=0.3, force=True), console) == 0
         assert "AUROC" in text.getvalue()
         assert "+0.0 to +0.0" in text.getvalue(), "the order of the scores is the same"
         assert "test/known_rate" not in text.getvalue(), "it was measured with another bias"
 
-    @pytest.mark.parametrize(("rate", "reason"), [(1.0, "--target-rate got 1; need"), (0.9999, "need 10000 at least")])
+    @pytest.mark.parametrize(("rate", "reason"), [(1.0, "--target-rate got 1; need"), (0.9999, "need at least 10000")])
     def test_a_rate_that_cannot_be_told_is_refused(
         self, registry: Registry, known: Path, rate: float, reason: str
     ) -> None:
         with pytest.raises(ConfigError, match=reason):
-            calibrate_model(CalibrateRequest("models:/own/1", known, rate), printed()[0])
+            calibrate(CalibrateRequest("models:/own/1", known, rate), printed()[0])
 
     def test_a_run_whose_version_cannot_be_registered_is_marked_as_failed(
         self, registry: Registry, known: Path, monkeypatch: pytest.MonkeyPatch
@@ -118,19 +120,19 @@ class TestCalibrating:
 
         monkeypatch.setattr("pipelines.tracking.registry._log_model", refused)
         with pytest.raises(OSError, match="no space"):
-            calibrate_model(CalibrateRequest("models:/own/1", known, 0.7), printed()[0])
+            calibrate(CalibrateRequest("models:/own/1", known, 0.7), printed()[0])
         client = registry.client
         last = client.search_runs([experiment_id(client)], order_by=["start_time DESC"], max_results=1)[0]
         assert (last.info.run_name, last.info.status) == (f"calibrate: own version 1 on {known.name}", "FAILED")
 
     def test_images_of_other_classes_are_refused(self, registry: Registry, labelled: Path) -> None:
-        with pytest.raises(DataError, match="a calibration takes known images alone"):
-            calibrate_model(CalibrateRequest("models:/own/1", labelled), printed()[0])
+        with pytest.raises(DataError, match="give images of known classes only"):
+            calibrate(CalibrateRequest("models:/own/1", labelled), printed()[0])
 
     def test_a_model_in_a_folder_is_refused(self, classifier: OpenSetClassifier, known: Path, tmp_path: Path) -> None:
         classifier.save(tmp_path)
         with pytest.raises(TrackingError, match="is a folder; a new version needs a registered model"):
-            calibrate_model(CalibrateRequest(str(tmp_path), known), printed()[0])
+            calibrate(CalibrateRequest(str(tmp_path), known), printed()[0])
 
 
 class TestEvaluating:
@@ -138,7 +140,7 @@ class TestEvaluating:
         self, registry: Registry, classifier: OpenSetClassifier, labelled: Path, tmp_path: Path
     ) -> None:
         console, text = printed()
-        assert evaluate_model("models:/own/1", labelled, tmp_path / "out.json", "cpu", console) == 0
+        assert evaluate(EvaluateRequest("models:/own/1", labelled, tmp_path / "out.json"), console) == 0
         got = json.loads((tmp_path / "out.json").read_text())["metrics"]
         images = digits.read("test", 8)
         names = [images.class_names[label] for label in images.labels]
@@ -154,38 +156,38 @@ class TestEvaluating:
         strangers = sorted(set(images.class_names) - set(classifier.class_names))
         assert f"counted as unknown: {', '.join(strangers)}" in text.getvalue()
 
-    def test_images_in_no_folder_of_a_class_are_left_out(
+    def test_images_in_no_folder_of_a_class_are_skipped(
         self, registry: Registry, known: Path, labelled: Path, tmp_path: Path
     ) -> None:
         shutil.copytree(known, tmp_path / "data")
         Image.new("RGB", (8, 8)).save(tmp_path / "data" / "stray.png")
         console, text = printed()
-        assert evaluate_model("models:/own/1", tmp_path / "data", None, "cpu", console) == 1
-        assert "left out: 1 images that lie in no folder of a class" in text.getvalue()
+        assert evaluate(EvaluateRequest("models:/own/1", tmp_path / "data"), console) == 1
+        assert "skipped: 1 images that lie in no folder of a class" in text.getvalue()
         assert "0 of others" in text.getvalue()
 
-    def test_a_truncated_parquet_file_is_left_out_by_name(
+    def test_a_truncated_parquet_file_is_skipped_by_name(
         self, registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path
     ) -> None:
         shutil.copytree(known, tmp_path / "data")
         table = tmp_path / "data" / classifier.class_names[0] / "more.parquet"
         table.write_bytes(b"PAR1 and no more")
         console, text = printed()
-        assert evaluate_model("models:/own/1", tmp_path / "data", None, "cpu", console) == 1
-        assert f"left out: {table} is not a whole Parquet file" in text.getvalue()
+        assert evaluate(EvaluateRequest("models:/own/1", tmp_path / "data"), console) == 1
+        assert f"skipped: {table} is not a whole Parquet file" in text.getvalue()
 
     @pytest.mark.parametrize("place", ["folder.json", "/proc/out.json"])
     def test_an_output_that_cannot_be_written_is_refused_before_any_work(self, tmp_path: Path, place: str) -> None:
         (tmp_path / "folder.json").mkdir()
         with pytest.raises(ConfigError, match=rf"--output got .*{place}"):
-            evaluate_model("no such model", tmp_path, tmp_path / place, "cpu", printed()[0])
+            evaluate(EvaluateRequest("no such model", tmp_path, tmp_path / place), printed()[0])
         assert [path.name for path in tmp_path.iterdir()] == ["folder.json"]
 
     def test_without_unknown_images_it_says_what_can_be_said(self, registry: Registry, known: Path) -> None:
         console, text = printed()
-        assert evaluate_model("models:/own/1", known, None, "cpu", console) == 0
+        assert evaluate(EvaluateRequest("models:/own/1", known), console) == 0
         assert "no folder of an unknown class" in text.getvalue()
-        assert [line.split()[-1] for line in text.getvalue().splitlines() if line.strip().startswith("AUC")] == ["-"]
+        assert [line.split()[-1] for line in text.getvalue().splitlines() if line.strip().startswith("AUROC")] == ["-"]
 
     def test_a_folder_whose_name_is_not_utf8_is_told(
         self, registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path
@@ -193,17 +195,17 @@ class TestEvaluating:
         for name in (os.fsdecode(b"caf\xe9"), classifier.class_names[0]):
             (tmp_path / name).symlink_to(known / classifier.class_names[0])
         terminal = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", write_through=True)
-        assert evaluate_model("models:/own/1", tmp_path, tmp_path / "out.json", "cpu", Console(file=terminal)) == 0
+        assert evaluate(EvaluateRequest("models:/own/1", tmp_path, tmp_path / "out.json"), Console(file=terminal)) == 0
         terminal.seek(0)
         assert "caf\\xe9 (unknown)" in terminal.read()
 
     def test_a_folder_without_a_known_class_is_refused(self, registry: Registry, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="has no folder of a class; need one of a class that own version 1 knows"):
-            evaluate_model("models:/own/1", tmp_path, None, "cpu", printed()[0])
+            evaluate(EvaluateRequest("models:/own/1", tmp_path), printed()[0])
         with pytest.raises(DataError, match="is no folder"):
-            evaluate_model("models:/own/1", tmp_path / "gone", None, "cpu", printed()[0])
+            evaluate(EvaluateRequest("models:/own/1", tmp_path / "gone"), printed()[0])
         with pytest.raises(ConfigError, match=r"--output got .*out\.csv"):
-            evaluate_model("models:/own/1", tmp_path, tmp_path / "out.csv", "cpu", printed()[0])
+            evaluate(EvaluateRequest("models:/own/1", tmp_path, tmp_path / "out.csv"), printed()[0])
 
 
 class TestDrift:
@@ -212,11 +214,11 @@ class TestDrift:
     ) -> None:
         console, text = printed()
         same = [str(known / name) for name in classifier.class_names]
-        assert drift("models:/own/1", same, None, "cpu", console) == 0
-        assert "no difference beyond chance" in text.getvalue()
+        assert drift(DriftRequest("models:/own/1", same), console) == 0
+        assert "no significant drift" in text.getvalue()
         strangers = [str(path) for path in labelled.iterdir() if path.name not in classifier.class_names]
-        assert drift("models:/own/1", strangers, tmp_path / "drift.png", "cpu", console) == 0
-        assert "the images differ from those" in text.getvalue()
+        assert drift(DriftRequest("models:/own/1", strangers, tmp_path / "drift.png"), console) == 0
+        assert "drift: the scores differ" in text.getvalue()
         with Image.open(tmp_path / "drift.png") as picture:
             assert picture.size[0] > 500
 
@@ -224,7 +226,7 @@ class TestDrift:
     def test_a_figure_that_cannot_be_written_is_refused_before_any_work(self, tmp_path: Path, place: str) -> None:
         (tmp_path / "folder.png").mkdir()
         with pytest.raises(ConfigError, match=rf"--figure got .*{place}"):
-            drift("no such model", [str(tmp_path)], tmp_path / place, "cpu", printed()[0])
+            drift(DriftRequest("no such model", [str(tmp_path)], tmp_path / place), printed()[0])
 
     def test_its_numbers_are_those_of_the_scores(self) -> None:
         generator = np.random.default_rng(0)
@@ -246,8 +248,8 @@ class TestDrift:
         self, classifier: OpenSetClassifier, known: Path, tmp_path: Path
     ) -> None:
         replace(classifier, validation_scores=None).save(tmp_path / "model")
-        with pytest.raises(DataError, match="does not say what it made of its validation images"):
-            drift(str(tmp_path / "model"), [str(known)], None, "cpu", printed()[0])
+        with pytest.raises(DataError, match="has no record of its validation images"):
+            drift(DriftRequest(str(tmp_path / "model"), [str(known)]), printed()[0])
 
 
 def test_a_folder_whose_parquet_files_have_no_row_is_refused(
@@ -257,4 +259,4 @@ def test_a_folder_whose_parquet_files_have_no_row_is_refused(
     folder.mkdir()
     parquet.write_table(pa.table({"image": pa.array([], pa.binary())}), folder / "none.parquet")
     with pytest.raises(DataError, match=r"none of the 0 images below .* have no row"):
-        evaluate_model("models:/own/1", tmp_path, None, "cpu", printed()[0])
+        evaluate(EvaluateRequest("models:/own/1", tmp_path), printed()[0])

@@ -1,4 +1,4 @@
-"""`proser predict` on real digits: what it writes, in three forms, here and on a cluster; what it leaves out."""
+"""`proser predict` on real digits: what it writes, in three forms, here and on a cluster; what it skips."""
 
 import csv
 import io
@@ -18,8 +18,9 @@ from ray_nodes import head_node
 from registered_models import Registry
 from rich.console import Console
 
-from pipelines.inference.predicting import PredictRequest, answers_here, predict
+from pipelines.commands.predict import PredictRequest, predict
 from pipelines.inference.prediction_files import FORMATS
+from pipelines.inference.predictions import predict_paths
 from proser_core.data.readers import digits, image_files
 from proser_core.data.readers.image_files import Found
 from proser_core.errors import ConfigError, DataError
@@ -82,7 +83,7 @@ def assert_as_predicted(rows: list[dict[str, Any]], classifier: OpenSetClassifie
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_a_row_an_image_as_the_classifier_says_and_those_left_out_with_their_reason(
+def test_one_row_per_image_as_the_classifier_predicts_and_skipped_ones_with_their_reason(
     model: str, images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path, ending: str
 ) -> None:
     output = tmp_path / f"predictions{ending}"
@@ -93,8 +94,8 @@ def test_a_row_an_image_as_the_classifier_says_and_those_left_out_with_their_rea
     assert last["image"] == str(images / "999.png")
     assert "cannot be decoded" in last["error"]
     assert not last["label"]
-    assert f"left out: {images / '999.png'}" in text
-    assert "left alone: 1 files without images, first" in text
+    assert f"skipped: {images / '999.png'}" in text
+    assert "ignored: 1 files without images, first" in text
     assert [path.name for path in tmp_path.iterdir()] == [output.name]
 
 
@@ -113,9 +114,9 @@ def test_the_summary_counts_every_class_and_the_exit_code_is_clean(
 def test_the_pieces_that_are_read_change_nothing(
     images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = [part.predictions.unknown_scores for part in answers_here(classifier, [str(images)], Found())]
+    whole = [part.predictions.unknown_scores for part in predict_paths(classifier, [str(images)], Found())]
     monkeypatch.setattr(image_files.pieces, "__defaults__", (None, 7))
-    cut = [part.predictions.unknown_scores for part in answers_here(classifier, [str(images)], Found())]
+    cut = [part.predictions.unknown_scores for part in predict_paths(classifier, [str(images)], Found())]
     assert len(cut) == 9
     np.testing.assert_allclose(np.concatenate(cut), np.concatenate(whole), atol=1e-4)
 
@@ -154,15 +155,15 @@ def test_a_contact_sheet_of_no_image_is_not_said_to_be_written(model: str, tmp_p
     assert "written:" not in text
 
 
-def test_a_truncated_parquet_file_in_a_folder_is_left_out_by_name(
+def test_a_truncated_parquet_file_in_a_folder_is_skipped_by_name(
     model: str, pixels: np.ndarray, tmp_path: Path
 ) -> None:
     Image.fromarray(pixels[0]).save(tmp_path / "one.png")
     (tmp_path / "set.parquet").write_bytes(b"PAR1 and no more")
     code, text = predicted(model=model, paths=(str(tmp_path),))
     assert code == 1
-    assert f"left out: {tmp_path / 'set.parquet'} is not a whole Parquet file" in text
-    assert "left alone" not in text
+    assert f"skipped: {tmp_path / 'set.parquet'} is not a whole Parquet file" in text
+    assert "ignored" not in text
 
 
 def test_a_registered_model_is_found_by_its_alias(
@@ -243,7 +244,7 @@ def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, t
     terminal.seek(0)
     text = terminal.read()
     assert "2 images in" in text
-    assert f"left out: {tmp_path}/damaged\\xe9.png" in text
+    assert f"skipped: {tmp_path}/damaged\\xe9.png" in text
     assert f"first {tmp_path}/notes\\xe9.txt" in text
 
 
@@ -256,7 +257,7 @@ def test_an_output_that_was_there_stays_until_the_new_one_is_whole(
     def fail(*arguments: object) -> None:
         raise DataError("a file was damaged in the middle")
 
-    monkeypatch.setattr("pipelines.inference.predicting.answer", fail)
+    monkeypatch.setattr("pipelines.inference.predictions.predict_part", fail)
     with pytest.raises(DataError, match="in the middle"):
         predicted(model=model, paths=(f"{images}/0*.png",), output=output)
     assert output.read_text() == "old"

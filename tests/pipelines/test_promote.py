@@ -12,10 +12,11 @@ import pytest
 from registered_models import Registry, classifier_of
 from rich.console import Console
 
-from pipelines.commands.model_list import print_models
+from pipelines.commands.models import print_models
 from pipelines.tracking import decisions
 from pipelines.tracking.models import load
-from pipelines.workflow.promotion import PromoteRequest, promote, rollback
+from pipelines.workflow.promotion import promote, rollback
+from pipelines.workflow.requests import PromoteRequest
 from proser_core.errors import CheckpointError, ConfigError, ProserError, TrackingError
 from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
 from proser_core.store.store import Artefact

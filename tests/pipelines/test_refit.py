@@ -12,15 +12,16 @@ from PIL import Image
 from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
 
-from pipelines.inference.recalibration import CalibrateRequest, calibrate_model
+from pipelines.commands.calibrate import CalibrateRequest, calibrate
 from pipelines.recipes import digits as digits_recipe
 from pipelines.recipes import folder
 from pipelines.tracking.model_card import MODEL_CARD
 from pipelines.tracking.models import Model, load
-from pipelines.workflow.promotion import PromoteRequest, promote
+from pipelines.workflow.promotion import promote
 from pipelines.workflow.refit import proxy_of, refit_of, with_batches
+from pipelines.workflow.requests import PromoteRequest, SweepRequest
 from pipelines.workflow.run import run
-from pipelines.workflow.sweeping import SweepRequest, sweep
+from pipelines.workflow.sweeping import sweep
 from proser_core.config import ClusterConfig, Recipe, digest_of
 from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError, TrainingError
@@ -219,7 +220,7 @@ class TestRecalibration:
         """After the run above: another target rate is what macro-F1 is then compared at."""
         before = load("models:/proser/1").classifier
         with (tmp_path / "printed.txt").open("w") as file:
-            calibrate_model(CalibrateRequest("models:/proser/1", my_images, 0.5), Console(file=file, width=200))
+            calibrate(CalibrateRequest("models:/proser/1", my_images, 0.5), Console(file=file, width=200))
         after = load("models:/proser@candidate").classifier
         assert before.proxy is not None
         assert after.proxy is not None

@@ -17,7 +17,8 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.storage.lease import LOCK as REMOTE_LOCK
 from pipelines.storage.mirror import Mirror
 from pipelines.storage.objects import RemoteError, open_objects
-from pipelines.workflow.sweeping import SweepRequest, sweep
+from pipelines.workflow.requests import SweepRequest
+from pipelines.workflow.sweeping import sweep
 from proser_core.config import to_json
 from proser_core.jobs import spec
 from proser_core.store.store import MANIFEST, Artefact, find

@@ -21,8 +21,9 @@ from pipelines.reproduction.protocols import Column, Protocol, Study
 from pipelines.reproduction.report import NUMBERS
 from pipelines.reproduction.reporting import mean_metrics
 from pipelines.reproduction.reproducing import reproduce
-from pipelines.reproduction.request import ReproduceRequest, facts
+from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result
+from pipelines.reproduction.studies import facts, resolve
 from proser_core import job as runner
 from proser_core.baselines import METHODS, Method
 from proser_core.config import FinetuneConfig
@@ -197,7 +198,7 @@ def test_means_are_over_class_splits() -> None:
         ({"jobs": Path("there"), "import_from": (Path("OUT"),)}, "--jobs was given with --import-from"),
         ({"jobs": Path("there"), "dry_run": True}, "--jobs was given with --dry-run"),
         ({"import_from": (Path("OUT"),), "storage": "s3://b/x"}, "--storage got s3://b/x; "),
-        ({"family": "neal"}, "--split-family got 'neal', and Digits takes one of permuted"),
+        ({"split_family": "neal"}, "--split-family got 'neal', and Digits takes one of permuted"),
     ],
 )
 def test_what_cannot_be_reproduced_is_refused_before_any_work(
@@ -230,7 +231,7 @@ def test_a_protocol_of_several_data_sets_measures_those_that_are_there(
 
 def test_outlier_sets_that_are_not_there_are_left_out_and_told(folder: RunFolder) -> None:
     wanted = request(folder, "mnist-outliers")
-    asked = wanted.asked("mnist-outliers")
+    asked = resolve(wanted, "mnist-outliers")
     assert asked.recipes[0].data.outliers == ("noise",)
     assert list(asked.left_out) == ["omniglot", "mnist-noise"]
     assert "omniglot was not found: no data directory was given; need omniglot/test-*" in asked.left_out["omniglot"]
@@ -240,7 +241,7 @@ def test_outlier_sets_that_are_not_there_are_left_out_and_told(folder: RunFolder
 def test_a_report_names_the_schedule_and_that_strong_is_another_one_for_mnist(folder: RunFolder) -> None:
     recipe = replace(tiny_recipe(), pretrain=PRETRAINING["strong"](), finetune=FinetuneConfig(epochs=2))
     wanted = request(folder, "mnist-outliers", recipe=recipe)
-    told = facts(wanted, [wanted.asked("mnist-outliers")], [], {}, {}, bf16=False)
+    told = facts(wanted, [resolve(wanted, "mnist-outliers")], [], {}, {}, bf16=False)
     assert "600 epochs of pretraining (sgd, cosine_restarts at 0.1, batches of 128), 2 of fine" in told["schedule"]
     assert "theirs for mnist has RandAugment 8" in told["schedule on MNIST"]
     out = io.StringIO()

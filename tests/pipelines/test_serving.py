@@ -20,8 +20,8 @@ from ray_nodes import free_ports
 from registered_models import Registry
 from served_models import JSON, as_json, ask, assert_as_predicted, environment_of, large_image, running
 
+from pipelines.commands.serve import ServeRequest
 from pipelines.serving.limits import Limits
-from pipelines.serving.server import ServeRequest
 from proser_core.errors import ConfigError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 

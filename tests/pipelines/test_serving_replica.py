@@ -1,4 +1,4 @@
-"""Inside `proser serve`: the version that an alias moves to, batches of what waits, and the watch over replicas."""
+"""Inside `proser serve`: the version that an alias moves to, batches of what waits, and the monitor of replicas."""
 
 import asyncio
 import io
@@ -13,14 +13,14 @@ from registered_models import Registry
 from rich.console import Console
 from served_models import environment_of
 
-from pipelines.serving.batching import Batcher, Images
-from pipelines.serving.monitor import LOOK, PATIENCE, Watch
-from pipelines.serving.served_model import Held, HeldModel
+from pipelines.serving.batching import Batcher, RequestImages
+from pipelines.serving.monitor import POLL_INTERVAL_S, SILENCE_TIMEOUT_S, ReplicaMonitor
+from pipelines.serving.served_model import ServedModel, ServedVersion
 from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
 
-class TestHeldModel:
+class TestServedModel:
     @pytest.fixture
     def registry(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classifier: OpenSetClassifier) -> Registry:
         environment_of(classifier, tmp_path, "held", monkeypatch)
@@ -29,34 +29,34 @@ class TestHeldModel:
     def test_a_version_that_cannot_be_loaded_leaves_the_old_one(
         self, registry: Registry, classifier: OpenSetClassifier
     ) -> None:
-        held = HeldModel("models:/held@champion", "cpu")
-        assert (held.current.version, held.look(), held.problem) == ("1", False, "")
+        served = ServedModel("models:/held@champion", "cpu")
+        assert (served.current.version, served.poll(), served.problem) == ("1", False, "")
         spoiled = registry.add(replace(classifier, calibration=replace(classifier.calibration, bias=0.5)))
         cards = [card for card in registry.folder.rglob("classifier.json") if '"bias": 0.5' in card.read_text()]
         for card in cards:
             card.write_text(card.read_text().replace('"bias": 0.5', '"bias": 0.25'))
         registry.client.set_registered_model_alias("held", "champion", spoiled.version)
-        assert not held.look()
-        assert "was changed after it was saved" in held.problem
-        assert held.current.version == "1"
+        assert not served.poll()
+        assert "was changed after it was saved" in served.problem
+        assert served.current.version == "1"
         registry.client.set_registered_model_alias("held", "champion", "1")
-        assert (held.look(), held.problem) == (False, "")
+        assert (served.poll(), served.problem) == (False, "")
 
     def test_an_alias_that_is_gone_is_a_problem_and_no_end(self, registry: Registry) -> None:
-        held = HeldModel("models:/held@champion", "cpu")
+        served = ServedModel("models:/held@champion", "cpu")
         registry.client.delete_registered_model_alias("held", "champion")
-        assert not held.look()
-        assert "no alias 'champion'" in held.problem
-        assert held.current.version == "1"
+        assert not served.poll()
+        assert "no alias 'champion'" in served.problem
+        assert served.current.version == "1"
 
     def test_only_an_alias_moves(self, registry: Registry, classifier: OpenSetClassifier, tmp_path: Path) -> None:
         classifier.save(tmp_path / "folder")
         uris = ("models:/held@champion", "models:/held/1", str(tmp_path / "folder"))
-        assert [HeldModel(uri, "cpu").moves for uri in uris] == [True, False, False]
+        assert [ServedModel(uri, "cpu").has_alias for uri in uris] == [True, False, False]
 
     def test_no_model_to_begin_with_is_refused(self, registry: Registry) -> None:
         with pytest.raises(TrackingError, match="no version '7'"):
-            HeldModel("models:/held/7", "cpu")
+            ServedModel("models:/held/7", "cpu")
 
 
 class TestBatcher:
@@ -67,9 +67,9 @@ class TestBatcher:
         batches: list[tuple[str, int]]
         free: threading.Event
 
-        def __call__(self, held: Held, pixels: np.ndarray) -> Predictions:
+        def __call__(self, served: ServedVersion, pixels: np.ndarray) -> Predictions:
             self.free.wait(30)
-            self.batches.append((held.version, len(pixels)))
+            self.batches.append((served.version, len(pixels)))
             if (pixels == 255).any():
                 raise ValueError("a pixel that it cannot stand")
             values = pixels[:, 0, 0, 0].astype(np.float32)
@@ -79,29 +79,29 @@ class TestBatcher:
     def network(self) -> Network:
         return self.Network([], threading.Event())
 
-    def images(self, *values: int, version: Held) -> Images:
+    def images(self, *values: int, version: ServedVersion) -> RequestImages:
         pixels = np.zeros((len(values), 4, 4, 3), np.uint8)
         pixels[:, 0, 0, 0] = values
-        return Images(version, pixels)
+        return RequestImages(version, pixels)
 
     @pytest.fixture
-    def versions(self, classifier: OpenSetClassifier) -> tuple[Held, Held]:
-        return Held("a", "1", classifier), Held("a", "2", classifier)
+    def versions(self, classifier: OpenSetClassifier) -> tuple[ServedVersion, ServedVersion]:
+        return ServedVersion("a", "1", classifier), ServedVersion("a", "2", classifier)
 
-    def while_busy(self, network: Network, asked: list[Images], most: int = 4) -> list[Any]:
+    def while_busy(self, network: Network, asked: list[RequestImages], most: int = 4) -> list[Any]:
         """Answers to the first request, and to the others, which come while the network is busy with it; then to the
         last one again, when nothing waits any more."""
 
         async def ask() -> list[Any]:
             batcher = Batcher(network, most)
             tasks = [asyncio.create_task(batcher.submit(asked[0]))]
-            while batcher.began is None:
+            while batcher.started is None:
                 await asyncio.sleep(0.01)
             tasks += [asyncio.create_task(batcher.submit(each)) for each in asked[1:]]
             await asyncio.sleep(0.05)
             network.free.set()
             answers = await asyncio.gather(*tasks, return_exceptions=True)
-            assert batcher.began is None
+            assert batcher.started is None
             batches = len(network.batches)
             assert len((await batcher.submit(asked[-1])).labels) == len(asked[-1].pixels)
             assert len(network.batches) == batches + 1
@@ -111,27 +111,31 @@ class TestBatcher:
         return asyncio.run(ask())
 
     def test_what_waits_while_the_network_is_busy_is_classified_together(
-        self, network: Network, versions: tuple[Held, Held]
+        self, network: Network, versions: tuple[ServedVersion, ServedVersion]
     ) -> None:
         asked = [self.images(*values, version=versions[0]) for values in ((1,), (2, 3), (4,), (5,), (6, 7, 8))]
         answers = self.while_busy(network, asked)
         assert [answer.indices.tolist() for answer in answers] == [[1], [2, 3], [4], [5], [6, 7, 8]]
         assert [size for _, size in network.batches] == [1, 4, 3], "as many as fit, in their order"
 
-    def test_a_batch_is_of_one_version(self, network: Network, versions: tuple[Held, Held]) -> None:
+    def test_a_batch_is_of_one_version(self, network: Network, versions: tuple[ServedVersion, ServedVersion]) -> None:
         old, new = versions
         asked = [self.images(value, version=version) for value, version in ((1, old), (2, old), (3, new), (4, new))]
         answers = self.while_busy(network, asked)
         assert [answer.indices.tolist() for answer in answers] == [[1], [2], [3], [4]]
         assert network.batches == [("1", 1), ("1", 1), ("2", 2)]
 
-    def test_a_batch_that_fails_takes_no_other_with_it(self, network: Network, versions: tuple[Held, Held]) -> None:
+    def test_a_batch_that_fails_takes_no_other_with_it(
+        self, network: Network, versions: tuple[ServedVersion, ServedVersion]
+    ) -> None:
         asked = [self.images(*values, version=versions[0]) for values in ((255, 1, 1, 1), (2,), (3,))]
         answers = self.while_busy(network, asked)
         assert isinstance(answers[0], ValueError)
         assert [answer.indices.tolist() for answer in answers[1:]] == [[2], [3]]
 
-    def test_whoever_is_gone_is_not_waited_for(self, network: Network, versions: tuple[Held, Held]) -> None:
+    def test_whoever_is_gone_is_not_waited_for(
+        self, network: Network, versions: tuple[ServedVersion, ServedVersion]
+    ) -> None:
         async def ask() -> None:
             batcher = Batcher(network, 4)
             tasks = [asyncio.create_task(batcher.submit(self.images(n, version=versions[0]))) for n in (1, 2, 3, 4, 5)]
@@ -145,7 +149,7 @@ class TestBatcher:
         assert network.batches == [("1", 4)]
 
     def test_a_batch_that_hangs_makes_the_replica_unhealthy(
-        self, network: Network, versions: tuple[Held, Held], monkeypatch: pytest.MonkeyPatch
+        self, network: Network, versions: tuple[ServedVersion, ServedVersion], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def ask() -> None:
             batcher = Batcher(network, 4)
@@ -153,8 +157,8 @@ class TestBatcher:
             task = asyncio.create_task(batcher.submit(self.images(1, version=versions[0])))
             await asyncio.sleep(0.05)
             batcher.check()
-            monkeypatch.setattr("pipelines.serving.batching.STUCK", 0.01)
-            with pytest.raises(RuntimeError, match="has not ended"):
+            monkeypatch.setattr("pipelines.serving.batching.BATCH_TIMEOUT_S", 0.01)
+            with pytest.raises(RuntimeError, match="has not finished"):
                 batcher.check()
             network.free.set()
             await task
@@ -163,7 +167,7 @@ class TestBatcher:
         asyncio.run(ask())
 
 
-class TestWatch:
+class TestReplicaMonitor:
     """With replicas that answer as a test says."""
 
     @dataclass
@@ -185,17 +189,17 @@ class TestWatch:
                 raise now
             return now
 
-    def watched(
-        self, *states: dict[str, str] | Exception, replicas: int = 1, status: Any = None, lasts: float = LOOK
-    ) -> tuple[Watch, str]:
-        """After a look at each state; a look lasts as many seconds, by the watch's clock."""
+    def monitored(
+        self, *states: dict[str, str] | Exception, replicas: int = 1, status: Any = None, lasts: float = POLL_INTERVAL_S
+    ) -> tuple[ReplicaMonitor, str]:
+        """After one poll per state; a poll lasts as many seconds, by the monitor's clock."""
         out, now = io.StringIO(), 0.0
-        watch = Watch(self.Replicas(list(states)), "m version 1", replicas, Console(file=out, width=120))
-        watch.status, watch.clock = status or (lambda: "RUNNING"), lambda: now
+        console, status = Console(file=out, width=120), status or (lambda: "RUNNING")
+        monitor = ReplicaMonitor(self.Replicas(list(states)), "m version 1", replicas, console, status, lambda: now)
         for _ in states:
-            watch.look()
+            monitor.poll()
             now += lasts
-        return watch, out.getvalue()
+        return monitor, out.getvalue()
 
     def of(self, version: int, problem: str = "", replica: str = "a") -> dict[str, str]:
         return {"model": f"m version {version}", "problem": problem, "replica": replica}
@@ -203,7 +207,7 @@ class TestWatch:
     def test_a_new_version_and_a_problem_are_told_once(self) -> None:
         away = "the registry cannot be asked"
         states = [self.of(1), self.of(2), self.of(2), self.of(2, away), self.of(2, away), self.of(2)]
-        _, text = self.watched(*states)
+        _, text = self.monitored(*states)
         assert text.splitlines() == [
             "now m version 2",
             "still m version 2: the registry cannot be asked",
@@ -212,34 +216,34 @@ class TestWatch:
 
     def test_of_several_replicas_each_is_told(self) -> None:
         states = [self.of(1, replica="a"), self.of(2, replica="b"), self.of(1, replica="a"), self.of(2, replica="a")]
-        _, text = self.watched(*states, replicas=2)
+        _, text = self.monitored(*states, replicas=2)
         assert text.splitlines() == ["replica b: now m version 2", "replica a: now m version 2"]
 
-    @pytest.mark.parametrize("lasts", [LOOK, 3 * LOOK])
+    @pytest.mark.parametrize("lasts", [POLL_INTERVAL_S, 3 * POLL_INTERVAL_S])
     def test_silence_ends_it_only_where_it_lasts(self, lasts: float) -> None:
-        """By the clock, however long a look waits for an answer."""
-        lost = [ConnectionError("gone")] * (int(PATIENCE / lasts) + 1)
-        watch, _ = self.watched(*lost, self.of(1), *lost, lasts=lasts)
-        assert watch.ended == ""
-        watch, _ = self.watched(*lost, ConnectionError("gone"), lasts=lasts)
-        assert watch.ended == f"no replica has answered for {PATIENCE:g} s"
+        """By the clock, however long a poll waits for an answer."""
+        lost = [ConnectionError("gone")] * (int(SILENCE_TIMEOUT_S / lasts) + 1)
+        monitor, _ = self.monitored(*lost, self.of(1), *lost, lasts=lasts)
+        assert monitor.ended == ""
+        monitor, _ = self.monitored(*lost, ConnectionError("gone"), lasts=lasts)
+        assert monitor.ended == f"no replica has answered for {SILENCE_TIMEOUT_S:g} s"
 
     def test_a_server_that_was_shut_down_is_the_end_at_once(self) -> None:
-        watch, _ = self.watched(ConnectionError("gone"), status=lambda: "DELETING")
-        assert watch.ended == "it is being shut down"
+        monitor, _ = self.monitored(ConnectionError("gone"), status=lambda: "DELETING")
+        assert monitor.ended == "it is being shut down"
 
     def test_a_controller_that_is_gone_is_no_crash(self) -> None:
         def gone() -> str:
             raise RuntimeError("The actor is dead")
 
-        watch, _ = self.watched(ConnectionError("gone"), status=gone)
-        assert watch.ended == ""
+        monitor, _ = self.monitored(ConnectionError("gone"), status=gone)
+        assert monitor.ended == ""
 
     def test_it_ends_when_it_is_stopped_or_when_nothing_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("pipelines.serving.monitor.LOOK", 0.01)
+        monkeypatch.setattr("pipelines.serving.monitor.POLL_INTERVAL_S", 0.01)
         stopped = threading.Event()
-        watch, _ = self.watched()
+        monitor, _ = self.monitored()
         stopped.set()
-        assert watch.until(stopped) == 0
-        watch, _ = self.watched(status=lambda: "NOT_STARTED")
-        assert watch.until(threading.Event()) == 1
+        assert monitor.until(stopped) == 0
+        monitor, _ = self.monitored(status=lambda: "NOT_STARTED")
+        assert monitor.until(threading.Event()) == 1

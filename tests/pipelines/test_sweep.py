@@ -20,7 +20,8 @@ from rich.console import Console
 from pipelines.reports.sweep_table import read_table
 from pipelines.tracking.models import load
 from pipelines.workflow.best_of import register_best
-from pipelines.workflow.sweeping import SweepRequest, parse_indices, sweep
+from pipelines.workflow.requests import SweepRequest, parse_indices
+from pipelines.workflow.sweeping import sweep
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrackingError
 from proser_core.store.lock import alone_in

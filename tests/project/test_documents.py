@@ -26,8 +26,10 @@ def parser_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands end where their arguments are parsed."""
     parse = tyro.cli
 
-    def stop(*arguments: Any, **options: Any) -> None:
-        parse(*arguments, **options)
+    def stop(*arguments: Any, **options: Any) -> Any:
+        parsed = parse(*arguments, **options)
+        if options.get("return_unknown_args"):  # the schedule, before the other options
+            return parsed
         raise Accepted
 
     monkeypatch.setattr(tyro, "cli", stop)

@@ -1,28 +1,48 @@
-"""`proser models`: the versions of a registered model."""
+"""`proser models`: list the versions of a registered model."""
 
 import time
+from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.console import say
-from pipelines.tracking.models import existing_versions
-from pipelines.tracking.registry import FIGURE, SHOWN
+from pipelines.commands.parsing import parse
+from pipelines.console import console, say
 from pipelines.tracking.server import connect, shown_uri
+from pipelines.workflow.requests import ModelName, PromoteRequest
 from proser_core.titles import percent
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
-HEADS = ("macro-F1", "AUC", "accuracy", "known")
+HEADS = ("macro-F1", "AUROC", "accuracy", "known")
 """Of SHOWN, in its order: on validation images and development unknowns."""
 
 
+@dataclass(frozen=True)
+class ModelsRequest:
+    """List the versions of a registered model: aliases, metrics on validation and development images, age."""
+
+    model_name: ModelName = PromoteRequest.model_name
+
+
+def main(arguments: list[str]) -> int:
+    """Print the table."""
+    print_models(parse(ModelsRequest, "models", arguments).model_name, console())
+    return 0
+
+
 def print_models(name: str, console: Console) -> None:
-    """A row a version, newest first. Raises TrackingError where there is none."""
+    """One row per version, newest first. Raises TrackingError where there is none."""
+    from pipelines.tracking.models import existing_versions  # these load torch and mlflow
+    from pipelines.tracking.registry import FIGURE, SHOWN
+
     client = connect()
     versions = existing_versions(client, name)
     say(console, f"{name} in {shown_uri()}")
-    caption = "on validation and development images, in percent; where every class is known, its proxy's first two"
+    caption = (
+        "in percent, on validation and development images; where every class is known, macro-F1 and AUROC are "
+        "the proxy's"
+    )
     table = Table(caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
     for head in ("version", "aliases", "recipe", *HEADS, "age"):
         table.add_column(head, justify="left" if head in ("aliases", "recipe") else "right")

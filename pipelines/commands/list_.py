@@ -1,11 +1,14 @@
-"""What `proser list` prints."""
+"""`proser list`: what there is to choose from by name."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from pipelines.commands.parsing import parse
+from pipelines.console import console
 from pipelines.recipes import PRETRAINING, RECIPES, headline
 from pipelines.reproduction.protocols import headlines
 from proser_core.data.catalogue import SOURCES, find_layout, needs
@@ -14,13 +17,28 @@ from proser_core.data.splits.families import FAMILIES, Family
 from tune_spaces import describe, space_names
 
 
+@dataclass(frozen=True)
+class ListRequest:
+    """List recipes, pretraining schedules, search spaces, protocols, methods, class splits, data and outlier sets."""
+
+    data_dir: Path | None = None
+    """Directory in which to look for data sets."""
+
+
+def main(arguments: list[str]) -> int:
+    """Print the list."""
+    print_listing(parse(ListRequest, "list", arguments).data_dir, console())
+    return 0
+
+
 def print_listing(data_dir: Path | None, console: Console) -> None:
-    """What there is to choose from by name; of data and outlier sets, where they were found."""
+    """One table per kind of name; data and outlier sets with the place where they were found."""
     from proser_core.baselines import METHODS  # it loads torch
 
     where = f"in {data_dir}" if data_dir else "no --data-dir given"
     found = {
-        name: find_layout(source, data_dir) or _to_get(needs(source), source.origin) for name, source in SOURCES.items()
+        name: find_layout(source, data_dir) or _missing(needs(source), source.origin)
+        for name, source in SOURCES.items()
     }
     sections = {
         "Recipes": {name: headline(make) for name, make in RECIPES.items()},
@@ -48,11 +66,11 @@ def _family(family: Family) -> str:
     return "\n".join([family.source, f"for {', '.join(family.has)}", *defects])
 
 
-def _to_get(needed: str, origin: str) -> str:
-    """Of what is not there, the exact folders, and where they are to be had."""
-    return f"not found; need {needed}" + (f". To be had at {origin}" if origin else "")
+def _missing(needed: str, origin: str) -> str:
+    """What to put where, for data that was not found."""
+    return f"not found; need {needed}" + (f". Download it from {origin}" if origin else "")
 
 
 def _outliers(name: str, data_dir: Path | None) -> str:
     place, about = find_outliers(name, data_dir), OUTLIERS[name]
-    return _to_get(about.needs, about.origin) if place is None else place.note or place.layout
+    return _missing(about.needs, about.origin) if place is None else place.note or place.layout

@@ -1,0 +1,103 @@
+"""`proser drift MODEL PATH ...`: test whether new images look like a model's validation images."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+
+from pipelines.commands.model_options import Device, ImagePaths, Model, check_device, skipped_lines
+from pipelines.commands.parsing import parse
+from pipelines.console import console, say
+from pipelines.output_files import PICTURES, check_output, write_picture
+from pipelines.progress import ProgressBar
+from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images
+from proser_core.errors import DataError
+from proser_core.titles import percent
+
+if TYPE_CHECKING:
+    from pipelines.inference.drift import Drift
+    from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+
+@dataclass(frozen=True)
+class DriftRequest:
+    """Compare new, unlabelled images with the validation images of a model's training: the share that the model calls
+    unknown, and the distribution of the scores."""
+
+    model: Model
+    paths: ImagePaths
+    figure: Path | None = None
+    """Picture (.png, .pdf, .svg) of both distributions."""
+    device: Device = "cpu"
+
+
+def main(arguments: list[str]) -> int:
+    """Compare."""
+    return drift(parse(DriftRequest, "drift", arguments), console())
+
+
+def drift(request: DriftRequest, console: Console) -> int:
+    """Print and draw the comparison; exit code 1 where images were skipped.
+
+    Raises DataError where the model has no record of its validation images.
+    """
+    from pipelines.inference.drift import drift_figure, measure_drift  # these load torch and mlflow: not for --help
+    from pipelines.tracking.models import load
+
+    check_device(request.device)
+    check_output(request.figure, "--figure", PICTURES)
+    found = Found(outputs=absolute(request.figure))
+    check_paths(request.paths, found)
+    model = load(request.model)
+    recorded, bias = model.classifier.validation_scores, model.classifier.calibration.bias
+    if recorded is None:
+        raise DataError(f"{model.title} has no record of its validation images; register it again")
+    new, failures = _scores(model.classifier, request, found, console)
+    validation = recorded.scores[recorded.is_known]
+    lines = list(_lines(measure_drift(new, validation, bias), model.title))
+    if request.figure is not None:
+        write_picture(drift_figure(new, validation, bias, model.classifier.score_function.formula), request.figure)
+        lines.append(f"written: {request.figure}")
+    for line in (*lines, *skipped_lines(failures)):
+        say(console, line)
+    return 1 if failures else 0
+
+
+def _scores(
+    classifier: "OpenSetClassifier", request: DriftRequest, found: Found, console: Console
+) -> tuple[np.ndarray, list[Failure]]:
+    """Scores float[N] of the images, and those that were skipped. Raises DataError where all of them were."""
+    from pipelines.inference.predictions import predict_paths  # it loads torch
+
+    scores, failures, done = [], list[Failure](), 0
+    progress = ProgressBar(console, "drift", count_images(request.paths, found), "images")
+    try:
+        for part in predict_paths(classifier, request.paths, found, request.device):
+            scores.append(part.predictions.unknown_scores - classifier.calibration.bias)
+            failures += part.failures
+            done += len(part.names) + len(part.failures)
+            progress.update(done)
+    finally:
+        progress.close()
+    new = np.concatenate(scores)
+    if not len(new):
+        raise DataError(f"none of the {len(failures)} images can be decoded; {failures[0].reason}")
+    return new, failures
+
+
+def _lines(found: "Drift", title: str) -> Iterator[str]:
+    low, high = found.interval
+    yield (
+        f"{title}: {percent(found.unknown_share)} % of {found.count:,} images are called unknown (95 % interval "
+        f"{percent(low)} to {percent(high)} %); of its validation images, all known, {percent(found.expected_share)} %"
+    )
+    if found.drifted:
+        yield (
+            f"drift: the scores differ (distance {found.distance:.3f}, p {found.p_value:.1g}). Look at the images; "
+            "calibrate again where they are of known classes, or train again"
+        )
+    else:
+        yield f"no significant drift: the scores are alike (distance {found.distance:.3f}, p {found.p_value:.2g})"

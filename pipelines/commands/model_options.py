@@ -1,0 +1,37 @@
+"""Options, checks and lines that the commands with a model share."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+import tyro
+
+from proser_core.data.readers.image_files import Failure
+from proser_core.errors import ConfigError
+
+Device = Annotated[Literal["cpu", "cuda"], tyro.conf.arg(help="Device that runs the network.")]
+Model = Annotated[
+    tyro.conf.Positional[str],
+    tyro.conf.arg(metavar="MODEL", help="models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier."),
+]
+ImagePaths = Annotated[
+    tyro.conf.Positional[tuple[str, ...]],
+    tyro.conf.arg(metavar="PATH ...", help="Images: files, folders, patterns such as 'photos/*.jpg', Parquet files."),
+]
+MAX_LISTED = 10  # skipped images that the terminal names
+
+
+def check_device(device: str) -> None:
+    """Raises ConfigError for a GPU that torch does not find on this machine."""
+    import torch  # not for --help
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("--device got cuda, and torch finds no GPU here; drop --device cuda, or fix the driver")
+
+
+def skipped_lines(failures: Sequence[Failure], count: int | None = None) -> Iterator[str]:
+    """One line for each of the first of `count` images that were skipped, by default of all `failures`."""
+    for failure in failures[:MAX_LISTED]:
+        yield f"skipped: {failure.reason}"
+    rest = (len(failures) if count is None else count) - MAX_LISTED
+    if rest > 0:
+        yield f"skipped: {rest} more"

@@ -1,0 +1,163 @@
+"""`proser predict MODEL PATH ...`: classify any number of images, here or on a Ray cluster."""
+
+import time
+from collections import Counter
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pipelines.commands.model_options import MAX_LISTED, Device, ImagePaths, Model, check_device, skipped_lines
+from pipelines.commands.parsing import parse
+from pipelines.console import console, say, utf8_text
+from pipelines.output_files import PICTURES, check_output
+from pipelines.progress import ProgressBar
+from proser_core.class_names import UNKNOWN
+from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images
+from proser_core.errors import ConfigError
+from proser_core.jobs.progress import duration
+from proser_core.titles import percent
+
+if TYPE_CHECKING:
+    from pipelines.inference.predictions import PredictedPart
+    from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+
+@dataclass(frozen=True)
+class PredictRequest:
+    """Name the class of each image, or say that it is unknown. Memory does not grow with the number of images. An image
+    that cannot be decoded is named and skipped; the exit code is then 1."""
+
+    model: Model
+    paths: ImagePaths
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """Output file, one row per image (.parquet, .csv or .jsonl). Without it only a summary is printed."""
+    contact_sheet: Path | None = None
+    """Picture (.png, .pdf, .svg) of the 40 most unknown images."""
+    device: Device = "cpu"
+    address: str = ""
+    """Ray cluster whose machines share the work, `auto` or host:port. All of them must see the paths."""
+    workers: int = 0
+    """Processes on that cluster; 0 is one per CPU, or one per GPU with --device cuda."""
+
+    def __post_init__(self) -> None:
+        if self.workers < 0:
+            raise ConfigError(f"--workers got {self.workers}; need 0 or more")
+
+
+@dataclass
+class Summary:
+    """Counts of the predictions; `failures` are the first of the `skipped` images."""
+
+    labels: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    skipped: int = 0
+
+    @property
+    def classified(self) -> int:
+        """Images that were classified."""
+        return self.labels.total()
+
+    def add(self, part: "PredictedPart") -> None:
+        """Count another part."""
+        self.labels.update(part.predictions.labels)
+        self.skipped += len(part.failures)
+        self.failures = (self.failures + part.failures)[:MAX_LISTED]
+
+
+def main(arguments: list[str]) -> int:
+    """Predict."""
+    return predict(parse(PredictRequest, "predict", arguments), console())
+
+
+def predict(request: PredictRequest, console: Console) -> int:
+    """Classify, write and sum up; the exit code is 1 where images were skipped, else 0.
+
+    Raises ProserError for a model or paths that do not exist, or an output that cannot be written.
+    """
+    from pipelines.inference.contact_sheet import ContactSheet  # these load torch and mlflow: not for --help
+    from pipelines.inference.prediction_files import FORMATS, open_output
+    from pipelines.tracking.models import load
+
+    if not request.address:
+        check_device(request.device)
+    check_output(request.contact_sheet, "--contact-sheet", PICTURES)
+    check_output(request.output, "--output", FORMATS)
+    found = Found(outputs=absolute(request.output, request.contact_sheet))
+    check_paths(request.paths, found)
+    model = load(request.model)
+    classifier, summary, sheet = model.classifier, Summary(), ContactSheet(request.contact_sheet)
+    started = time.monotonic()
+    progress = ProgressBar(console, "predict", count_images(request.paths, found), "images")
+    try:
+        with (
+            open_output(request.output, classifier.class_names) as write,
+            closing(_predictions(request, classifier, found, sheet.size)) as parts,
+        ):
+            for part in parts:
+                write(part)
+                summary.add(part)
+                sheet.add(part)
+                progress.update(summary.classified + summary.skipped)
+    finally:
+        progress.close()
+    seconds = time.monotonic() - started
+    drawn = request.contact_sheet if sheet.save() else None
+    console.print(_table(model.title, classifier, summary))
+    for line in (_rate(summary, seconds), *_notes(found, request, drawn, summary)):
+        say(console, line)
+    return 1 if summary.skipped else 0
+
+
+def _predictions(
+    request: PredictRequest, classifier: "OpenSetClassifier", found: Found, num_kept: int
+) -> Generator["PredictedPart", None, None]:
+    if request.address:
+        from pipelines.inference.predictions_on_ray import predict_paths_on_ray  # it loads ray
+
+        return predict_paths_on_ray(
+            classifier, request.paths, found, request.address, request.workers, request.device, num_kept
+        )
+    from pipelines.inference.predictions import predict_paths  # it loads torch
+
+    return predict_paths(classifier, request.paths, found, request.device, num_kept)
+
+
+def _rate(summary: Summary, seconds: float) -> str:
+    rate = summary.classified / max(seconds, 1e-9)
+    return f"{summary.classified:,} images in {duration(seconds)}, {rate:,.0f} per second"
+
+
+def _notes(found: Found, request: PredictRequest, drawn: Path | None, summary: Summary) -> Generator[str, None, None]:
+    if found.others:
+        yield f"ignored: {found.others} files without images, first {found.first_other}"
+    for path in filter(None, (request.output, drawn)):
+        yield f"written: {path}"
+    yield from skipped_lines(summary.failures, summary.skipped)
+    if summary.skipped > MAX_LISTED and request.output is None:
+        yield "--output FILE lists all of them"
+
+
+def _table(title: str, classifier: "OpenSetClassifier", summary: Summary) -> Table:
+    """Images by class, most frequent first, unknown last."""
+    table = Table(title=escape(utf8_text(title)), title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("class")
+    table.add_column("images", justify="right")
+    table.add_column("share, %", justify="right")
+    known = [name for name in classifier.class_names if summary.labels[name]]
+    for name in sorted(known, key=lambda name: -summary.labels[name]):
+        table.add_row(escape(name), *_share(summary, name))
+    table.add_row(UNKNOWN, *_share(summary, UNKNOWN), style="bold")
+    return table
+
+
+def _share(summary: Summary, name: str) -> tuple[str, str]:
+    count = summary.labels[name]
+    return f"{count:,}", percent(count / max(summary.classified, 1))

@@ -1,0 +1,68 @@
+"""`proser reproduce NAME ...`: the tables and figures of the paper."""
+
+import itertools
+import shlex
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+import tyro
+
+from pipelines.commands.parsing import parse, parse_with_schedule, show_names
+from pipelines.console import console
+from pipelines.recipes import RECIPES, schedule
+from pipelines.reproduction.protocols import FIGURES, headlines
+from pipelines.reproduction.request import ReproduceRequest, Settings
+from pipelines.storage.open import DEFAULT_STORAGE
+from pipelines.workflow.requests import UNNAMED, ClusterFile, DataDir, Storage
+from proser_core.config import Recipe
+from proser_core.errors import ConfigError
+from proser_core.naming import unknown_name
+
+
+@dataclass(frozen=True)
+class FiguresRequest:
+    """Draw the figures of the paper, from trainings on MNIST in a 2-d embedding (docs/paper-figures.md)."""
+
+    recipe: Annotated[Recipe, UNNAMED] = field(default_factory=RECIPES["figures-mnist"])
+    data_dir: Annotated[
+        DataDir, tyro.conf.arg(help="Directory of MNIST, and of the outlier sets to draw examples from.")
+    ] = None
+    storage: Storage = DEFAULT_STORAGE
+    cluster_file: ClusterFile = None
+
+
+def main(arguments: list[str]) -> int:
+    """Reproduce tables, or draw the figures."""
+    typed = list(itertools.takewhile(lambda word: not word.startswith("-"), arguments))
+    names, options = tuple(dict.fromkeys(typed)), arguments[len(typed) :]
+    if not names:
+        show_names("reproduce NAME", " [NAME ...] [options]", "Protocols", headlines(), arguments)
+    for name in names:
+        if name not in headlines():
+            raise ConfigError(unknown_name("protocol", name, headlines()))
+    command = shlex.join(["proser", "reproduce", *arguments])
+    return _figures(names, options, command) if FIGURES in names else _tables(names, options, command)
+
+
+def _tables(names: tuple[str, ...], options: list[str], command: str) -> int:
+    request = parse_with_schedule(
+        lambda name: ReproduceRequest(names, Settings(pretrain=schedule(name)), command=command),
+        f"reproduce {' '.join(names)}",
+        options,
+        "long",
+    )
+    from pipelines.reproduction.reproducing import reproduce  # it loads torch
+
+    return reproduce(replace(request, recipe=Recipe(**vars(request.recipe))), console())
+
+
+def _figures(names: tuple[str, ...], options: list[str], command: str) -> int:
+    if len(names) > 1:
+        others = " ".join(name for name in names if name != FIGURES)
+        raise ConfigError(f"{FIGURES} has options of its own; give `proser reproduce {others}` as another command")
+    request = parse(FiguresRequest, f"reproduce {FIGURES}", options)
+    from pipelines.reproduction.figures import reproduce_figures  # it loads torch
+
+    return reproduce_figures(
+        request.recipe, request.data_dir, request.storage, console(), request.cluster_file, command
+    )

@@ -1,0 +1,24 @@
+"""`proser rollback`: make the previous champion the champion again."""
+
+from dataclasses import dataclass
+
+from pipelines.commands.parsing import parse
+from pipelines.console import console
+from pipelines.workflow.requests import ModelName, PromoteRequest
+
+
+@dataclass(frozen=True)
+class RollbackRequest:
+    """Give the alias back to the version that had it before the last promotion."""
+
+    alias: str = PromoteRequest.alias
+    """Alias to give back."""
+    model_name: ModelName = PromoteRequest.model_name
+
+
+def main(arguments: list[str]) -> int:
+    """Roll back by one decision."""
+    request = parse(RollbackRequest, "rollback", arguments)
+    from pipelines.workflow.promotion import rollback  # it loads torch and mlflow
+
+    return rollback(request.model_name, request.alias, console())

@@ -1,0 +1,36 @@
+"""`proser run RECIPE`: train on images and register a calibrated open-set classifier."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pipelines.commands.parsing import parse_with_recipe
+from pipelines.console import console
+from pipelines.storage.open import DEFAULT_STORAGE
+from pipelines.workflow.requests import UNNAMED, ClusterFile, DataDir, Storage
+from proser_core.config import Recipe
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """Run a recipe through every stage. Stages that are finished and unchanged are skipped."""
+
+    recipe: Annotated[Recipe, UNNAMED]
+    data_dir: DataDir = None
+    storage: Storage = DEFAULT_STORAGE
+    pretrained: Path | None = None
+    """Your own closed-set checkpoint (safetensors or a state_dict), instead of pretraining."""
+    cluster_file: ClusterFile = None
+    draw: Path | None = None
+    """Write the graph of the stages to this file (.svg, .png, .pdf or .dot), and stop."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run, or draw what would run."""
+    request = parse_with_recipe(RunRequest, "run", arguments)
+    from pipelines.workflow.run import draw, run  # it loads torch and mlflow: not for --help
+
+    if request.draw is not None:
+        draw(request.draw)
+        return 0
+    return run(request.recipe, request.data_dir, request.storage, request.pretrained, console(), request.cluster_file)

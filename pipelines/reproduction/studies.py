@@ -1,0 +1,90 @@
+"""The studies of a request: what they are measured on, given the data directory, and what their numbers belong to."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pipelines.recipes import schedule_in_words, schedule_note
+from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
+from pipelines.reproduction.request import ReproduceRequest
+from pipelines.reproduction.results import Result
+from proser_core.baselines import METHODS
+from proser_core.config import Recipe
+from proser_core.data.outliers.outlier_sets import missing_outliers, outlier_notes
+from proser_core.errors import first_line
+from proser_core.jobs.preparing import missing_images
+
+
+@dataclass(frozen=True)
+class ResolvedStudy:
+    """A study with a recipe for each class split. `left_out` are outlier sets that cannot be read, by name why; `notes`
+    are what a reader must know of the others, by name, and of the schedule."""
+
+    name: str
+    recipes: list[Recipe]
+    left_out: dict[str, str]
+    notes: dict[str, str]
+
+
+def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
+    """A study with the outlier sets that the data directory holds now."""
+    study = STUDIES[name]
+    absent = {each: missing_outliers(each, request.data_dir) for each in study.data.outliers}
+    there = [each for each, reason in absent.items() if not reason]
+    recipes = []
+    family = request.family_of(study)
+    for index in request.split_indices or study.splits_of(family):
+        data = study.data_of(family, index)
+        data = replace(
+            data,
+            download=request.download,
+            image_size=request.image_size or data.image_size,
+            outliers=tuple(there) or data.outliers,  # where none is there, preparing names the first
+        )
+        recipes.append(replace(request.recipe, name=name, space="", data=data))
+    left_out = {each: reason for each, reason in absent.items() if there and reason}
+    note = schedule_note(request.recipe.pretrain, study.data.name)
+    notes = {**({f"schedule on {study.title}": note} if note else {}), **outlier_notes(there, request.data_dir)}
+    return ResolvedStudy(name, recipes, left_out, notes)
+
+
+def skipped_studies(request: ReproduceRequest) -> dict[str, str]:
+    """Studies whose images are missing, by name why, and that no protocol needs: each that reads one has another
+    column."""
+    reasons = {name: missing_images(resolve(request, name).recipes[0], request.data_dir) for name in request.studies}
+    absent = {name: reason for name, reason in reasons.items() if reason}
+    read_by = [PROTOCOLS[name].studies for name in request.names]
+    needed = {study for studies in read_by if set(studies) <= absent.keys() for study in studies}
+    return {name: reason for name, reason in absent.items() if name not in needed}
+
+
+def method_names(request: ReproduceRequest) -> list[str]:
+    """The methods in the order of a table."""
+    return [name for name in METHODS if name in request.methods or not request.methods]
+
+
+def facts(
+    request: ReproduceRequest,
+    asked: Sequence[ResolvedStudy],
+    results: Sequence[Result],
+    spared: Iterable[str],
+    failed: Mapping[str, Exception],
+    bf16: bool,
+) -> dict[str, str]:
+    """What the numbers belong to, and studies that `failed`, with why; nothing of it changes where all is found
+    finished."""
+    recipe = request.recipe
+    schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} of fine-tuning"
+    sizes = " and ".join(sorted({str(each.data.image_size) for study in asked for each in study.recipes}))
+    told = {
+        "schedule": f"{schedule}, backbone {recipe.network.backbone}, images of {sizes} pixels, "
+        + ("bf16" if bf16 else "fp32"),
+        "class splits": ", ".join(map(str, sorted({result.split_index for result in results}))),
+        "seed": str(recipe.seed),
+        "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),
+    }
+    told |= {name: f"failed: {first_line(error)}" for name, error in failed.items()}
+    left_out = [STUDIES[name].title for name in spared]
+    for each in asked:
+        told |= each.notes
+        left_out += each.left_out
+    return told | dict.fromkeys(left_out, "not measured: its images were not there")

@@ -1,0 +1,137 @@
+"""Requests to the workflow. The command line parses these classes: a field is an option with its default and help."""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.constructors import PrimitiveConstructorSpec
+
+from pipelines.storage.open import DEFAULT_STORAGE, parse_folder, parse_storage
+from proser_core.config import Recipe
+from proser_core.errors import ConfigError
+from tune_spaces import check_name
+
+UNNAMED = tyro.conf.arg(name="")  # the fields of such a field are options without a prefix
+
+
+def parse_indices(text: str) -> tuple[int, ...]:
+    """Class splits from "0-4" or "0,2,5-7"; none from an empty text. Raises ConfigError for anything else."""
+    found: list[int] = []
+    for part in text.split(",") if text else ():
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first:
+            raise ConfigError(f"--split-indices got {text!r}; need numbers and ranges, such as 0-4 or 0,2,5")
+        found += range(first, last + 1)
+    return tuple(dict.fromkeys(found))
+
+
+def _read_by(read: Callable[[str], Any], kind: Any, metavar: str) -> PrimitiveConstructorSpec[Any]:
+    """How one word of the command line becomes a value of `kind`."""
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=lambda words: read(words[0]),
+        is_instance=lambda value: isinstance(value, kind),
+        str_from_instance=lambda value: [",".join(map(str, value)) if isinstance(value, tuple) else str(value)],
+    )
+
+
+DataDir = Annotated[
+    Path | None,
+    tyro.conf.arg(
+        help="Directory of the data sets: Parquet as on the Hugging Face Hub (DIR/cifar100/*.parquet), torchvision's "
+        "own folders, or for `folder` your own images (DIR/CLASS/*, or DIR/train/CLASS/* next to val/ and test/)."
+    ),
+]
+Storage = Annotated[
+    Path | str,
+    _read_by(parse_storage, Path | str, "FOLDER|URI"),
+    tyro.conf.arg(
+        help="Folder, or URI such as s3://bucket/prefix, for prepared data, weights, logits and figures. All machines "
+        "must see it."
+    ),
+]
+StorageFolder = Annotated[Path, _read_by(parse_folder, Path, "FOLDER")]
+SplitIndices = Annotated[tuple[int, ...], _read_by(parse_indices, tuple, "I-J,K")]
+ClusterFile = Annotated[
+    Path | None,
+    tyro.conf.arg(
+        help="YAML file that launched an autoscaling cluster: it says how far the cluster can grow. Not needed on the "
+        "head node of `ray up`."
+    ),
+]
+ModelName = Annotated[str, tyro.conf.arg(help="Registered model.")]
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """Train every point of one or more search spaces on one or more class splits. Finished trainings are skipped: the
+    same command resumes a sweep that was stopped."""
+
+    recipe: Annotated[Recipe, UNNAMED]
+    spaces: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="SPACE [SPACE ...]")] = ()
+    """Search spaces by name (see `proser list`), or files such as ./space.py."""
+    split_indices: SplitIndices = ()
+    """Class splits, such as 0-4 or 0,2,5; by default the recipe's own data.split-index."""
+    data_dir: DataDir = None
+    storage: Storage = DEFAULT_STORAGE
+    cluster_file: ClusterFile = None
+    num_samples: int = 32
+    """Points to draw from each search space with random draws. Those that fall behind are stopped early."""
+    max_hours: float = 0.0
+    """Budget for fine-tuning in hours; 0 is no limit. The same command again continues with another such budget."""
+    resume: bool = False
+    """Refuse to start a new sweep: only continue one that was begun in this storage."""
+    dry_run: bool = False
+    """Print the plan with its estimated time, and stop."""
+
+    def __post_init__(self) -> None:
+        for space in self.spaces:
+            check_name(space)
+        if not (math.isfinite(self.max_hours) and self.max_hours >= 0):
+            raise ConfigError(f"--max-hours is {self.max_hours:g}; need hours, 0 for no limit")
+        if self.num_samples < 1:
+            raise ConfigError(f"--num-samples is {self.num_samples}; need at least 1 point of a search")
+
+    @property
+    def splits(self) -> tuple[int, ...]:
+        """The class splits to train on."""
+        return self.split_indices or (self.recipe.data.split_index,)
+
+    @property
+    def recipes(self) -> list[Recipe]:
+        """The recipe on each class split."""
+        data = self.recipe.data
+        return [replace(self.recipe, data=replace(data, split_index=index)) for index in self.splits]
+
+    @property
+    def title(self) -> str:
+        """The sweep in a few words."""
+        return f"{self.recipe.name}, {' + '.join(self.spaces)}"
+
+
+@dataclass(frozen=True)
+class PromoteRequest:
+    """Make a version the champion, unless it is worse than the present one. The paired bootstrap compares macro-F1,
+    AUROC and closed-set accuracy on the same validation images and development unknowns; the known rate must hold its
+    target. Exit code 1: the version was refused. Every decision is a run in MLflow."""
+
+    model_name: ModelName = "proser"
+    version: str = ""
+    """Version to promote; by default the one with the alias `candidate`."""
+    alias: str = "champion"
+    """Alias to give to the version."""
+    tolerance: float = 0.02
+    """Largest loss of a metric that is accepted, as a fraction; the lower end of the 95 % interval decides."""
+    force: bool = False
+    """Promote against objections, or without a comparison; the decision is recorded as forced."""
+    best_of: str = ""
+    """Name or id of a sweep's run: register its best trial on development data, and promote that version."""
+    split_index: int | None = None
+    """With --best-of: class split of the trial; by default the sweep's first."""
+    storage: Annotated[StorageFolder, tyro.conf.arg(help="With --best-of: storage of that sweep.")] = DEFAULT_STORAGE
