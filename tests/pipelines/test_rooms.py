@@ -1,4 +1,4 @@
-"""Who may speak to MLflow and Ray, and that importing does nothing."""
+"""Which room may import which, who may speak to MLflow and Ray, and that importing does nothing."""
 
 import ast
 import subprocess
@@ -8,9 +8,25 @@ from pathlib import Path
 import pytest
 
 import pipelines
+from proser_core.store.code_version import code_version
 
 FOLDER = Path(pipelines.__file__).parent
 FILES = sorted(FOLDER.rglob("*.py"))
+FLOORS = (
+    ("cli",),
+    ("commands",),
+    ("reproduction",),
+    ("workflow", "inference"),
+    ("reports", "serving"),
+    ("cluster",),
+    ("tracking",),
+    ("storage", "recipes", "progress", "output_files", "ports"),
+    ("console",),
+    ("tune_spaces",),
+    ("proser_core",),
+)
+"""Rooms from the top down: each imports from floors below its own alone."""
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 IMPORT_ALL = """
 import importlib, os, sys
 for name in sys.argv[1:]:
@@ -33,10 +49,47 @@ def imported(path: Path) -> set[str]:
     return names
 
 
+def room_of(module: str) -> str:
+    """The room of a module of ours: a package or a loose file of `pipelines`, or another package."""
+    top, *inside = module.split(".")
+    return inside[0] if top == "pipelines" and inside else top
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """Rooms that a file imports from, at its top or in functions."""
+    modules: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules += [f"{node.module}.{alias.name}" for alias in node.names]
+    return {room_of(module) for module in modules} & FLOOR.keys()
+
+
 def calls(path: Path) -> set[str]:
     """Calls of the form `module.function(...)`."""
     nodes = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
     return {ast.unparse(node.func) for node in nodes}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(FOLDER).as_posix())
+def test_rooms_import_from_floors_below_their_own_alone(path: Path) -> None:
+    own = path.relative_to(FOLDER).parts[0].removesuffix(".py")
+    if own != "__init__":
+        others = imported_rooms(path) - {own}
+        assert {room for room in others if FLOOR[room] <= FLOOR[own]} == set()
+
+
+def test_at_most_six_files_lie_outside_of_rooms() -> None:
+    loose = [path.name for path in FOLDER.glob("*.py") if path.name != "__init__.py"]
+    assert len(loose) <= 6, loose
+
+
+@pytest.mark.parametrize("package", ["pipelines", "proser_core"])
+def test_no_module_imports_itself_through_others(package: str) -> None:
+    for path in sorted((FOLDER.parent / package).rglob("*.py")):
+        parts = path.relative_to(FOLDER.parent).with_suffix("").parts
+        code_version(".".join(parts[:-1] if parts[-1] == "__init__" else parts))  # raises for a circle
 
 
 def test_only_tracking_imports_mlflow() -> None:
