@@ -36,7 +36,7 @@ def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None
 
 def write_output(path: Path, content: bytes) -> None:
     """Write the file atomically. Raises StorageError where its disk is full."""
-    with full_disk_of_output_named(path):
+    with full_disk_errors(path):
         write_atomically(path, content)
 
 
@@ -48,7 +48,7 @@ def write_picture(figure: "Figure", path: Path) -> None:
 
 
 @contextmanager
-def full_disk_of_output_named(path: Path) -> Iterator[None]:
+def full_disk_errors(path: Path) -> Iterator[None]:
     """Turn the system's error of a full disk into a StorageError."""
     try:
         yield

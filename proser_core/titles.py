@@ -17,6 +17,7 @@ METRICS = {
     "closed_set_accuracy": "closed-set accuracy",
     "known_rate": "known images that stay known",
     "known_accuracy": "known images named correctly",
+    "unknown_found": "unknown images detected",
 }
 FIELDS = {
     "beta": "beta, weight of the placeholder loss",

@@ -17,7 +17,7 @@ from pipelines.console import console, say, utf8_text
 from pipelines.output_files import check_output, write_output
 from proser_core.class_names import UNKNOWN
 from proser_core.errors import DataError
-from proser_core.titles import percent
+from proser_core.titles import METRICS, percent
 
 if TYPE_CHECKING:
     from pipelines.inference.folder_metrics import FolderMetrics
@@ -77,8 +77,8 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
 def _metrics_table(title: str, found: "FolderMetrics") -> Table:
     head = f"{title}: {found.num_known} images of known classes, {found.num_unknown} of others, %"
     table = Table(title=escape(utf8_text(head)), title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
-    for name, value in found.titled().items():
-        table.add_row(name, "-" if value is None else percent(value))
+    for name, value in found.metrics.items():
+        table.add_row(METRICS[name], "-" if value is None else percent(value))
     return table
 
 

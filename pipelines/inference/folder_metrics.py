@@ -8,18 +8,7 @@ from pipelines.inference.labelled_folder import FolderLogits
 from proser_core.recognition.metrics import KnownRanks, aupr, fpr_at_positive_rate, open_set_macro_f1
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import score
-
-TITLES = {
-    "closed_set_accuracy": "closed-set accuracy",
-    "known_rate": "known images accepted as known",
-    "known_accuracy": "known images classified correctly",
-    "unknown_found": "unknown images detected",
-    "auroc": "AUROC",
-    "aupr": "AUPR",
-    "fpr95": "FPR at 95 % detected",
-    "oscr": "OSCR",
-    "macro_f1": "macro-F1",
-}
+from proser_core.titles import METRICS
 
 
 @dataclass(frozen=True)
@@ -32,10 +21,6 @@ class FolderMetrics:
     classes: dict[str, dict[str, float]]
     """By folder: number of images, share accepted as known, and share classified correctly."""
 
-    def titled(self) -> dict[str, float | None]:
-        """The metrics by their titles."""
-        return {title: self.metrics[name] for name, title in TITLES.items()}
-
 
 def folder_metrics(classifier: OpenSetClassifier, scored: FolderLogits) -> FolderMetrics:
     """All metrics that the images allow. Images outside the folder of a known class are unknown."""
@@ -43,7 +28,7 @@ def folder_metrics(classifier: OpenSetClassifier, scored: FolderLogits) -> Folde
     targets, scores = scored.targets(names), score(scored.logits, classifier.score_function, classifier.calibration)
     is_known = targets < len(names)
     predictions = scores.predictions
-    metrics: dict[str, float | None] = dict.fromkeys(TITLES)
+    metrics: dict[str, float | None] = dict.fromkeys(METRICS)
     if is_known.any():
         correct = scores.known_predictions[is_known] == targets[is_known]
         metrics |= {

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from pipelines.console import utf8_text
 from pipelines.inference.predictions import PredictedPart
-from pipelines.output_files import full_disk_of_output_named
+from pipelines.output_files import full_disk_errors
 from proser_core.class_names import UNKNOWN
 from proser_core.store.files import beside_of
 
@@ -34,7 +34,7 @@ def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write
         return
     beside = beside_of(path)
     try:
-        with full_disk_of_output_named(path), FORMATS[path.suffix](beside, list(class_names)) as write:
+        with full_disk_errors(path), FORMATS[path.suffix](beside, list(class_names)) as write:
             yield write
         beside.replace(path)
     finally:

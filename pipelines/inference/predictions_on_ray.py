@@ -29,7 +29,7 @@ def predict_paths_on_ray(
     """As `predict_paths`, by the cluster at `address`; every machine must see the paths. `workers` 0 is one for each
     CPU, or for each GPU where `device` is cuda.
 
-    Raises ClusterError where the cluster does not answer or is too small, DataError where its workers cannot go on.
+    Raises ClusterError where the cluster does not answer or is too small, DataError where its workers fail.
     """
     join(address, option="--address")
     import ray  # after `join`, which sets what Ray reads from the environment when it is imported
@@ -58,7 +58,7 @@ def predict_paths_on_ray(
         for row in dataset.iter_rows():
             yield row["part"]
     except ray.exceptions.RayError as error:
-        raise as_data_error(error, "the cluster cannot go on") from error
+        raise as_data_error(error, "prediction on the cluster failed") from error
 
 
 class _Predictor:

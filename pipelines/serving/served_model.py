@@ -42,7 +42,7 @@ class ServedModel:
 
     def poll(self) -> bool:
         """Load the version that the alias names now; whether it is another one."""
-        what = "the registry cannot be asked"
+        what = "the registry does not answer"
         try:
             now = find(connect(), self._uri)
             moved = self._version is None or (now.number, now.created) != (self._version.number, self._version.created)

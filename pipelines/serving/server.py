@@ -79,12 +79,12 @@ def _start(host: str, port: int, address: str, listens: tuple[str, int] | None) 
         applications = serve.status().applications
     if APPLICATION in applications:
         raise ClusterError(
-            f"the cluster at {address} serves a model already; stop its `proser serve`, or, where that is gone, give "
+            f"the cluster at {address} serves a model already; stop its `proser serve`, or, if it is gone, give "
             "`serve shutdown`"
         )
     if listens != (host, port):
         raise ClusterError(
-            f"Ray Serve listens on {listens[0]}:{listens[1]} of the cluster already, and {host}:{port} was asked for; "
+            f"Ray Serve listens on {listens[0]}:{listens[1]} of the cluster already, not on {host}:{port}; "
             f"give --host {listens[0]} --port {listens[1]}, or stop it with `serve shutdown`"
         )
     return False

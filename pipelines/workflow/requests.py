@@ -31,7 +31,7 @@ def parse_indices(text: str) -> tuple[int, ...]:
 
 
 def _read_by(read: Callable[[str], Any], kind: Any, metavar: str) -> PrimitiveConstructorSpec[Any]:
-    """How one word of the command line becomes a value of `kind`."""
+    """Parse one word of the command line into a value of `kind`."""
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar=metavar,
@@ -86,7 +86,7 @@ class SweepRequest:
     max_hours: float = 0.0
     """Budget for fine-tuning in hours; 0 is no limit. The same command again continues with another such budget."""
     resume: bool = False
-    """Refuse to start a new sweep: only continue one that was begun in this storage."""
+    """Refuse to start a new sweep: only continue one that started in this storage."""
     dry_run: bool = False
     """Print the plan with its estimated time, and stop."""
 

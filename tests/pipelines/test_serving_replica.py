@@ -205,12 +205,12 @@ class TestReplicaMonitor:
         return {"model": f"m version {version}", "problem": problem, "replica": replica}
 
     def test_a_new_version_and_a_problem_are_told_once(self) -> None:
-        away = "the registry cannot be asked"
+        away = "the registry does not answer"
         states = [self.of(1), self.of(2), self.of(2), self.of(2, away), self.of(2, away), self.of(2)]
         _, text = self.monitored(*states)
         assert text.splitlines() == [
             "now m version 2",
-            "still m version 2: the registry cannot be asked",
+            "still m version 2: the registry does not answer",
             "the registry answers again",
         ]
 
