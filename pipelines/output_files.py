@@ -1,4 +1,7 @@
-"""Files that a user asks for by an option: refused before any work where they cannot be written, and written whole."""
+"""Files for people: those of a report by name, and those that a user asks for by an option.
+
+The latter are refused before any work where they cannot be written, and written whole.
+"""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -6,6 +9,8 @@ from pathlib import Path
 
 from proser_core.errors import ConfigError, StorageError
 from proser_core.store.files import FULL, beside_of, write_atomically
+
+RESULTS, RECIPE = "results.md", "recipe.json"  # of a report
 
 
 def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None:

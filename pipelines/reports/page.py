@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from proser_core.digests import sha256_of
 
-HTML, MARKDOWN = "report.html", "results.md"
+HTML = "report.html"
 
 
 @dataclass(frozen=True)

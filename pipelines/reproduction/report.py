@@ -8,8 +8,9 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from pipelines.output_files import RESULTS
 from pipelines.reports.figures import save
-from pipelines.reports.page import HTML, MARKDOWN, Made, Section, anchor, embedded, write_page
+from pipelines.reports.page import HTML, Made, Section, anchor, embedded, write_page
 from pipelines.reproduction.drawing import figures_of
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES
 from pipelines.reproduction.results import Block, Result, block, rows_of
@@ -40,7 +41,7 @@ def write_report(
         tables = [_block(each) for each in blocks]
         sections.append(Section(name, protocol.headline, protocol.source, protocol.note, figures, tables))
     title = f"{', '.join(names)}: measured beside published"
-    for target in (HTML, MARKDOWN):
+    for target in (HTML, RESULTS):
         write_page(title, sections, made, folder / target)
     write_numbers(results, families, folder / NUMBERS)
     write_json(folder / RECIPES, recipes)

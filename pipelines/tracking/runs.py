@@ -15,6 +15,7 @@ from typing import Any
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag
 
+from pipelines.output_files import RESULTS
 from pipelines.tracking import server, views
 from pipelines.tracking.limits import LONGEST_TAG, fitting, shortened
 from proser_core.config import FinetuneConfig, to_json
@@ -25,7 +26,6 @@ from proser_core.store.store import Artefact
 PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.reported"
 SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'
 NOTE = "mlflow.note.content"  # shown as the run's description
-RESULTS = "results.md"  # of a report, shown as the description of its run
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
 
 

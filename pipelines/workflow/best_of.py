@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pipelines.output_files import RECIPE
 from pipelines.reports.sweep_table import TABLE, SweepTable, read_table
 from pipelines.tracking.registry import Registered, register, run_of_its_own
 from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run
 from pipelines.workflow.stages.evaluate import save_classifier
-from pipelines.workflow.stages.sweep_report import RECIPE
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of

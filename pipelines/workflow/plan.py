@@ -14,12 +14,12 @@ from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.catalogue import count_classes, count_images, has_own_validation
+from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ClusterError, ConfigError
 from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.probe import StepCost, measure_step
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PREPARE
-from proser_core.store.files import read_json
 from proser_core.store.store import Artefact, Store, find
 
 
@@ -77,7 +77,7 @@ def plan_split(
     if task is None:
         images = _expected_images(recipe, data_dir)
         return SplitPlan(recipe, False, False, images, len(finetunes), tuple(finetunes))
-    images = read_json(task.path / "task.json")["counts"]
+    images = TaskSummary.read(task.path).counts
     pretrained = _finished(plan_pretraining(recipe, task, store, bf16).folder, store)
     if pretrained is None:
         return SplitPlan(recipe, True, False, images, len(finetunes), tuple(finetunes))

@@ -4,7 +4,6 @@ A task is a folder of plain arrays that every process of a machine maps into mem
 do not fit there, the arrays say where each lies, and the task is handed what reads them.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,11 @@ from proser_core.config import from_json, to_json
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.stored import StoredImages
+from proser_core.store.files import read_json, write_json
 
 PARTS = ("train", "val", "development", "test")
+SUMMARY = "task.json"
+Channels = tuple[float, float, float]
 OpenStream = Callable[[StoredImages], ImageSource]
 
 
@@ -29,6 +31,24 @@ class Labelled:
 
     def __len__(self) -> int:
         return len(self.targets)
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """A saved task without its arrays; `counts` are its images by part."""
+
+    split: ClassSplit
+    class_names: tuple[str, ...]
+    mean: Channels
+    std: Channels
+    counts: dict[str, int]
+    image_size: int
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> "TaskSummary":
+        """The summary of the task that was saved in `folder`."""
+        return from_json(cls, read_json(folder / SUMMARY), str(folder / SUMMARY))
 
 
 @dataclass(frozen=True)
@@ -47,8 +67,8 @@ class OpenSetTask:
     development: Labelled
     test: Labelled
     test_classes: np.ndarray
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: Channels
+    std: Channels
     notes: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -57,7 +77,7 @@ class OpenSetTask:
         return self.split.num_known
 
     def save(self, folder: Path) -> None:
-        """Write the arrays and a task.json into `folder`; of encoded images, their places."""
+        """Write the arrays and a summary into `folder`; of encoded images, their places."""
         folder.mkdir(parents=True, exist_ok=True)
         for name in PARTS:
             part: Labelled = getattr(self, name)
@@ -67,42 +87,36 @@ class OpenSetTask:
                 part.images.save(folder, name)
             np.save(folder / f"{name}_targets.npy", part.targets)
         np.save(folder / "test_classes.npy", self.test_classes)
-        about = {
-            "split": to_json(self.split),
-            "class_names": self.class_names,
-            "mean": self.mean,
-            "std": self.std,
-            "counts": {name: len(getattr(self, name)) for name in PARTS},
-            "image_size": _size(self.train.images),
-            "notes": self.notes,
-        }
-        (folder / "task.json").write_text(json.dumps(about, indent=1))
+        counts = {name: len(getattr(self, name)) for name in PARTS}
+        size = _size(self.train.images)
+        summary = TaskSummary(self.split, self.class_names, self.mean, self.std, counts, size, self.notes)
+        write_json(folder / SUMMARY, to_json(summary))
 
     @classmethod
     def load(cls, folder: Path, open_stream: OpenStream = lambda stored: stored) -> "OpenSetTask":
         """Map the arrays of `save` into memory, read only; `open_stream` is given encoded images to read them."""
-        about = json.loads((folder / "task.json").read_text())
+        summary = TaskSummary.read(folder)
 
         def array(name: str) -> np.ndarray:
             return np.load(folder / f"{name}.npy", mmap_mode="r")
 
         def labelled(name: str) -> Labelled:
             if StoredImages.is_saved(folder, name):
-                stored = StoredImages.load(folder, name, about["image_size"])
+                stored = StoredImages.load(folder, name, summary.image_size)
                 return Labelled(open_stream(stored), array(f"{name}_targets"))
             return Labelled(array(f"{name}_images"), array(f"{name}_targets"))
 
         return cls(
-            split=from_json(ClassSplit, about["split"]),
-            class_names=tuple(about["class_names"]),
+            split=summary.split,
+            class_names=summary.class_names,
             train=labelled("train"),
             val=labelled("val"),
             development=labelled("development"),
             test=labelled("test"),
             test_classes=array("test_classes"),
-            mean=tuple(about["mean"]),
-            std=tuple(about["std"]),
-            notes=about.get("notes", {}),
+            mean=summary.mean,
+            std=summary.std,
+            notes=summary.notes,
         )
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ConfigError
-from proser_core.jobs.spec import PREPARE
+from proser_core.jobs.spec import CLASS_SPLIT, PREPARE
 from proser_core.naming import look_up
 from proser_core.store.code_version import code_version
-from proser_core.store.files import read_json, write_json
+from proser_core.store.files import write_json
 from proser_core.store.store import Artefact, Built, Store
 
 AUGMENTATION_ONLY = ("flip", "padding", "download")
@@ -82,7 +83,7 @@ def prepare(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | 
     task = make_task(recipe.data, data_dir, recipe.seed, places)
     task.save(folder)
     notes = {"notes": task.notes} if task.notes else {}
-    write_json(folder / "class_split.json", describe_split(task.class_names, to_json(task.split)) | notes)
+    write_json(folder / CLASS_SPLIT, describe_split(task.class_names, to_json(task.split)) | notes)
     return Built(linked=tuple((places or {}).values()))
 
 
@@ -143,7 +144,7 @@ def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> N
 
 def check_batches(recipe: Recipe, finetunes: Iterable[FinetuneConfig], task: Path) -> None:
     """Raises ConfigError where the training images do not fill one batch, of the pretraining or of any fine-tune."""
-    count = read_json(task / "task.json")["counts"]["train"]
+    count = TaskSummary.read(task).counts["train"]
     sizes = [("pretrain", recipe.pretrain.batch_size), ("finetune", recipe.finetune.batch_size)]
     for block, size in (*sizes, *(("finetune", tuned.batch_size) for tuned in finetunes)):
         if size > count:

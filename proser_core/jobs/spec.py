@@ -14,6 +14,7 @@ from proser_core.store.store import Artefact
 PREPARE, PRETRAIN, TRIALS = "prepare", "pretrain", "trials"  # folders of a storage
 PROSER = "PROSER"  # a fine-tune scored by its own score; every other row of a table is a control
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
+CLASS_SPLIT = "class_split.json"  # of a prepared task, for people
 SCORES = "development.jsonl"  # of a trial in a search, scored after every epoch
 SELECTION_METRIC = "dev/macro_f1"
 """By which points are chosen: on validation images and development unknowns."""

@@ -75,7 +75,7 @@ def test_unknown_classes_of_another_data_set_follow_with_ids_of_their_own(monkey
     assert as_set(task.test.images[is_known]) == as_set(known.images)
     np.testing.assert_array_equal(task.test.images[~is_known], others.images[np.isin(others.labels, foreign)])
     assert set(task.test_classes[~is_known].tolist()) == set(task.split.unknown)
-    scores = OpenSetScores(np.zeros(len(task.test), int), is_known.astype(float), num_known=5, bias=0.5)
+    scores = OpenSetScores(np.zeros(len(task.test), int), (~is_known).astype(float), num_known=5, bias=-0.5)
     metrics = evaluate_settings(scores, task.test.targets, task.test_classes, task.split)
     assert [metrics.settings[setting].auroc for setting in (2, 6)] == [1.0, 1.0]
     assert prepare_inputs(Recipe(data=config), None)["data"]["unknown"] == "letters"
@@ -89,7 +89,7 @@ def test_unknown_class_zero_is_not_known():
 def test_unknown_class_zero_counts_as_unknown_in_the_metrics():
     split = ClassSplit(known=(4, 1), unknown=(0,), settings=(1,))
     class_ids = np.array([4, 1, 0, 0])
-    scores = OpenSetScores(np.array([0, 1, 0, 0]), np.array([2.0, 1.0, -1.0, -2.0]), num_known=2, bias=0.0)
+    scores = OpenSetScores(np.array([0, 1, 0, 0]), np.array([-2.0, -1.0, 1.0, 2.0]), num_known=2, bias=0.0)
     metrics = evaluate_settings(scores, _targets(class_ids, split), class_ids, split)
     assert metrics.settings[1].macro_f1 == 1.0
     assert metrics.settings[1].auroc == 1.0

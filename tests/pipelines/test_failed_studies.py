@@ -9,9 +9,10 @@ import pytest
 from pipeline_runs import tiny_recipe
 from rich.console import Console
 
+from pipelines.output_files import RESULTS
 from pipelines.reproduction import checking, protocols, reproducing
 from pipelines.reproduction.protocols import Column, Protocol, Study
-from pipelines.reproduction.report import HTML, MARKDOWN
+from pipelines.reproduction.report import HTML
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result
 from proser_core.config import FinetuneConfig
@@ -52,8 +53,8 @@ def test_the_others_are_reported_and_the_page_says_which_failed_and_why(wanted: 
     assert "failed: second: class split 0 failed: the loss is nan" in out.getvalue()
     report = next(line for line in out.getvalue().splitlines() if line.startswith("Report: "))
     page = Path(report.removeprefix("Report: "))
-    assert "| MSP | 50.0 |" in (page.parent / MARKDOWN).read_text()
-    for name in (HTML, MARKDOWN):
+    assert "| MSP | 50.0 |" in (page.parent / RESULTS).read_text()
+    for name in (HTML, RESULTS):
         assert "failed: class split 0 failed: the loss is nan" in (page.parent / name).read_text()
     assert {path.stem for path in (page.parent / "figures").iterdir()} == {"first-accuracy_methods"}
 

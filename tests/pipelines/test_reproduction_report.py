@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from pipelines.output_files import RESULTS
 from pipelines.recipes import cifar100_cpu
 from pipelines.reports.page import HTML, Made
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES, Column
 from pipelines.reproduction.published import UNKNOWN, quoted
-from pipelines.reproduction.report import MARKDOWN, NUMBERS, RECIPES, terminal_table, write_report
+from pipelines.reproduction.report import NUMBERS, RECIPES, terminal_table, write_report
 from pipelines.reproduction.results import CONTROLS, Result, block, rows_of
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe, from_json, to_json
@@ -181,7 +182,7 @@ def test_a_time_is_in_seconds_and_held_against_nothing(tmp_path: Path) -> None:
     assert [(line.method, line.mean) for line in found.lines] == [("MaxLogit", 300.0), ("PROSER", 420.0)]
     assert found.verdicts == []
     write_report(["running-time"], {"mnist-outliers": ""}, measured, {}, MADE, tmp_path)
-    assert "| PROSER | 420.0 |  |  |  | 1 |" in (tmp_path / MARKDOWN).read_text()
+    assert "| PROSER | 420.0 |  |  |  | 1 |" in (tmp_path / RESULTS).read_text()
     assert (tmp_path / "figures/running-time_running_time.svg").is_file()
 
 
@@ -227,7 +228,7 @@ def test_markdown_csv_and_figures_tell_the_same(tmp_path: Path) -> None:
     recipes = {"cifar10": to_json(cifar100_cpu())}
     write_report(["cifar10"], {"cifar10": "neal"}, results("PROSER", 0.871, 0.891), recipes, MADE, tmp_path)
     assert from_json(Recipe, read_json(tmp_path / RECIPES)["cifar10"]) == cifar100_cpu()
-    assert "| PROSER | 88.1 ± 1.4 | 89.1 ± 1.6 | -1.0 | unknown | 2 | 1:00 |" in (tmp_path / MARKDOWN).read_text()
+    assert "| PROSER | 88.1 ± 1.4 | 89.1 ± 1.6 | -1.0 | unknown | 2 | 1:00 |" in (tmp_path / RESULTS).read_text()
     rows = list(csv.DictReader((tmp_path / NUMBERS).open()))
     assert {row["family"] for row in rows} == {"neal"}
     values = [0.871, 60.0, 0.891, 60.0]

@@ -4,7 +4,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from pipelines.reports.page import HTML, MARKDOWN, Made, Section, embedded, write_page
+from pipelines.output_files import RESULTS
+from pipelines.reports.page import HTML, Made, Section, embedded, write_page
 from pipelines.reports.summary import percent
 from proser_core.jobs.progress import duration
 from proser_core.store.files import read_json
@@ -52,7 +53,7 @@ def write_figures_page(drawn: Path, command: str, folder: Path) -> None:
             figures = [embedded(svg, headline, folder)]
             title = name.replace("_", " ")
             sections.append(Section(title, headline, source, figures=figures, points=points.get(name, [])))
-    for target in (HTML, MARKDOWN):
+    for target in (HTML, RESULTS):
         write_page("figures of the paper, drawn again", sections, Made(command, numbers["facts"]), folder / target)
 
 

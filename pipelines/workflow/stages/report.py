@@ -2,19 +2,20 @@
 
 from pathlib import Path
 
+from pipelines.output_files import RECIPE, RESULTS
 from pipelines.reports import figures
 from pipelines.reports.summary import markdown_table
-from pipelines.workflow.stages.evaluate import read_evaluation
+from pipelines.workflow.stages.evaluate import EVALUATION, read_evaluation
 from proser_core.config import Recipe, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit, setting_name, where
-from proser_core.data.tasks import OpenSetTask
+from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.jobs.selection import Row
-from proser_core.jobs.spec import LOGITS, PROSER
+from proser_core.jobs.spec import CLASS_SPLIT, LOGITS, PROSER
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scoring import PlaceholderScore, score
 from proser_core.store.files import read_json, write_json
-from proser_core.store.store import Artefact
+from proser_core.store.store import MANIFEST, Artefact
 
 
 def report(
@@ -40,14 +41,14 @@ def report(
     figures.save(figures.score_histogram(scores, score_function.formula, images), folder / "scores")
     if images.split.settings:
         figures.save(figures.over_known_rate(scores, images), folder / "macro_f1_over_known_rate")
-    write_json(folder / "class_split.json", read_json(task.path / "class_split.json"))
-    write_json(folder / "recipe.json", to_json(recipe))
+    write_json(folder / CLASS_SPLIT, read_json(task.path / CLASS_SPLIT))
+    write_json(folder / RECIPE, to_json(recipe))
     write_json(folder / "data_fingerprint.json", _fingerprint(task, images.split))
-    write_json(folder / "evaluation.json", evaluation)
-    (folder / "results.md").write_text(markdown_table(recipe.name, evaluation, images.split, images.notes))
+    write_json(folder / EVALUATION, evaluation)
+    (folder / RESULTS).write_text(markdown_table(recipe.name, evaluation, images.split, images.notes))
 
 
 def _fingerprint(task: Artefact, split: ClassSplit) -> dict[str, object]:
-    manifest = read_json(task.path / "manifest.json")
-    counts = read_json(task.path / "task.json")["counts"]
+    manifest = read_json(task.path / MANIFEST)
+    counts = TaskSummary.read(task.path).counts
     return {"sha256": task.digest, "files": manifest["files"], "images": counts, "known_classes": split.num_known}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from pipelines.output_files import RECIPE, RESULTS
 from pipelines.reports.figures import save
 from pipelines.reports.sweep_figures.openness import against_openness
 from pipelines.reports.sweep_figures.over_points import over_points
@@ -17,8 +18,6 @@ from proser_core.config import Recipe, to_json
 from proser_core.data.splits.class_split import where
 from proser_core.store.files import write_json
 
-RECIPE = "recipe.json"
-
 
 def report(table: SweepTable, recipe: Recipe, folder: Path) -> None:
     """Write results.md, trials.parquet, the table itself, the recipe, and a folder of figures for each space."""
@@ -29,7 +28,7 @@ def report(table: SweepTable, recipe: Recipe, folder: Path) -> None:
     write_parquet(table, folder / "trials.parquet")
     write_table(table, folder)
     write_json(folder / RECIPE, to_json(recipe))
-    (folder / "results.md").write_text(markdown(table))
+    (folder / RESULTS).write_text(markdown(table))
 
 
 def figures_of(table: SweepTable, space: Space) -> dict[str, Figure]:
