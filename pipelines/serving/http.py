@@ -15,7 +15,7 @@ from fastapi import HTTPException, Request
 
 from pipelines.serving.limits import MEGABYTE, Limits
 from proser_core.class_names import UNKNOWN
-from proser_core.data.image_sets import count_pixels, decode_square
+from proser_core.data.decoding import count_pixels, decode_square
 from proser_core.errors import DataError, ImageTooLargeError
 from proser_core.recognition.open_set_classifier import Predictions
 

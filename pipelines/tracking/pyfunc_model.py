@@ -16,7 +16,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
-from proser_core.data.image_sets import decode_square
+from proser_core.data.decoding import decode_square
 from proser_core.errors import DataError, ProserError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 

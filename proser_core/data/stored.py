@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from proser_core.data.image_sets import decode_square
+from proser_core.data.decoding import decode_square
 from proser_core.errors import DataError
 
 PLACE = np.dtype([("file", np.int32), ("row", np.int64), ("offset", np.int64), ("length", np.int64)])

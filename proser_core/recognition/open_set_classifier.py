@@ -15,7 +15,7 @@ from PIL import Image
 from proser_core.class_names import UNKNOWN, check_class_names
 from proser_core.config import NetworkConfig, from_json, to_json
 from proser_core.data.augmentation.batches import Normalisation
-from proser_core.data.image_sets import to_rgb_square
+from proser_core.data.decoding import to_rgb_square
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.errors import CheckpointError, ConfigError, DataError
 from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_closed_set_net

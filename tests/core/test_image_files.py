@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from pyarrow import parquet
 
-from proser_core.data.image_sets import MAX_PIXELS, decode_square
+from proser_core.data.decoding import MAX_PIXELS, decode_square
 from proser_core.data.readers.image_files import PIECE, Decoded, Found, check_paths, count_images, decoded, pieces
 from proser_core.errors import DataError
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from proser_core.config import DataConfig
 from proser_core.data.catalogue import SOURCES, count_classes, find_layout, fingerprints, load_images, source_files
-from proser_core.data.image_sets import to_rgb_square
+from proser_core.data.decoding import to_rgb_square
 from proser_core.data.preparation import make_task
 from proser_core.data.readers import image_folders
 from proser_core.data.stored import StoredImages

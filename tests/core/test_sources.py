@@ -11,7 +11,8 @@ import torchvision
 from PIL import Image
 
 from proser_core.data.catalogue import SOURCES, load_images, source_files
-from proser_core.data.image_sets import ImageSet, to_rgb_square
+from proser_core.data.decoding import to_rgb_square
+from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers import torchvision_roots
 from proser_core.errors import ConfigError, DataError
 

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from proser_core.data.catalogue import SOURCES, find_layout, fingerprints, load_images
-from proser_core.data.image_sets import decode_square, to_rgb_square
+from proser_core.data.decoding import decode_square, to_rgb_square
 from proser_core.data.readers import parquet
 from proser_core.data.readers.places import (
     Encoded,

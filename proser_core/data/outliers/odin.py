@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from proser_core.data.catalogue import SOURCES
-from proser_core.data.image_sets import opened_image, to_rgb_square
+from proser_core.data.decoding import open_image, to_rgb_square
 from proser_core.data.readers.parquet import find_shards
 from proser_core.data.readers.places import (
     Find,
@@ -111,7 +111,7 @@ def _read(folder: Path, cut: Cut, rows: np.ndarray, size: int) -> np.ndarray:
 
     def decode(position: int) -> np.ndarray:
         content, name = encoded.content(int(rows[position]))
-        with opened_image(content, name) as image:
+        with open_image(content, name) as image:
             if min(image.size) < SIZE:
                 raise DataError(f"{name} has {image.width} x {image.height} pixels; need {SIZE} or more")
             return to_rgb_square(cut(image, int(rows[position])), size)

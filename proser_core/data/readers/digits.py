@@ -7,7 +7,8 @@ set apart once and for all, by a fixed draw.
 import numpy as np
 from PIL import Image
 
-from proser_core.data.image_sets import ImageSet, to_rgb_square
+from proser_core.data.decoding import to_rgb_square
+from proser_core.data.image_sets import ImageSet
 from proser_core.rng import keyed_generator
 
 NUM_TEST = 599

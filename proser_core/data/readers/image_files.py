@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.image_sets import decode_square
+from proser_core.data.decoding import decode_square
 from proser_core.data.readers.image_folders import ENDINGS, files_below
 from proser_core.data.readers.parquet import count_rows, encoded_rows, has_images
 from proser_core.errors import DamagedFileError, DataError

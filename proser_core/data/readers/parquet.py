@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from proser_core.data.image_sets import ImageSet, decode_square
+from proser_core.data.decoding import decode_square
+from proser_core.data.image_sets import ImageSet
 from proser_core.data.stored import PLACE, StoredImages
 from proser_core.errors import DamagedFileError, DataError, first_line
 

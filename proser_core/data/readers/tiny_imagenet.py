@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.image_sets import ImageSet, decode_square
+from proser_core.data.decoding import decode_square
+from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.places import (
     Fingerprints,
     decoded,

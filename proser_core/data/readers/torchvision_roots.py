@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from proser_core.data.image_sets import ImageSet, to_rgb_square
+from proser_core.data.decoding import to_rgb_square
+from proser_core.data.image_sets import ImageSet
 from proser_core.errors import DataError
 
 FOLDERS = {"MNIST": "MNIST/raw", "CIFAR10": "cifar-10-batches-py", "CIFAR100": "cifar-100-python"}

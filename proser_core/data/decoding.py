@@ -1,0 +1,81 @@
+"""Image files to pixels: RGB, one size, eight bits."""
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL.TiffImagePlugin import BITSPERSAMPLE
+
+from proser_core.errors import DataError, ImageTooLargeError
+
+MAX_PIXELS = 64 << 20
+"""Pixels of the largest image that is decoded; a few bytes can claim more than memory holds."""
+RANGELESS = {"I": "signed or 32-bit integers", "F": "floating-point numbers"}
+"""Pixels, by Pillow's mode, of which no file says which values are black and white; see `open_image`."""
+warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such an image is refused by its size
+warnings.filterwarnings("ignore", "Corrupt EXIF data")  # what can be read of such an image is taken
+
+
+def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
+    """uint8[size, size, 3]: turned as EXIF says, in RGB, another size resampled with antialiasing.
+
+    Grey becomes RGB, 16 bits become 8, what is transparent lies on white; of an animation the first frame is taken.
+    Pixels of 32 bits must hold 16, as those of a PGM file do: `open_image` refuses the others.
+    """
+    is_twelve_bits = getattr(image, "tag_v2", {}).get(BITSPERSAMPLE) == (12,)  # Pillow leaves them as they are
+    image = ImageOps.exif_transpose(image)
+    if image.mode == "I" or image.mode.startswith("I;16"):  # Pillow would clip every shade above 255
+        image = Image.fromarray((np.asarray(image) // (16 if is_twelve_bits else 257)).astype(np.uint8))
+    if image.has_transparency_data:
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
+    if image.mode != "RGB":
+        image = image.convert("RGB")
+    if image.size != (size, size):
+        image = image.resize((size, size), Image.Resampling.BICUBIC)
+    return np.asarray(image)
+
+
+def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
+    """uint8[size, size, 3] of an image file's content.
+
+    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels; ImageTooLargeError for one of more
+    than MAX_PIXELS.
+    """
+    with open_image(encoded, name) as image:
+        return to_rgb_square(image, size)
+
+
+def count_pixels(encoded: bytes | None, name: str) -> int:
+    """Of an image file's content, by its header alone. Raises as `decode_square`."""
+    with open_image(encoded, name) as image:
+        return image.width * image.height
+
+
+@contextmanager
+def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
+    """An image file's content, opened. Raises as `decode_square`, whatever is done with the image in the block."""
+    try:
+        with Image.open(io.BytesIO(encoded or b"")) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise ImageTooLargeError(
+                    f"{name}: the image has {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}; "
+                    "make it smaller or remove it"
+                )
+            if image.mode in RANGELESS and (image.format, image.mode) != ("PPM", "I"):  # Pillow scales PGM to 16 bits
+                raise DataError(
+                    f"{name}: the image has {RANGELESS[image.mode]} as pixels, and does not say which are black and "
+                    "white; save it with 8 or 16 bits a channel, or remove it"
+                )
+            yield image
+    except DataError:
+        raise
+    except Image.DecompressionBombError as error:  # Pillow's own limit, where a header claims even more
+        raise ImageTooLargeError(f"{name}: the image has too many pixels ({error}); make it smaller") from error
+    except Exception as error:  # whatever a damaged file makes of Pillow's readers: struct.error of EXIF, and others
+        reason: object = error
+        if isinstance(error, UnidentifiedImageError):  # its own words name the buffer
+            reason = "it is no image that Pillow knows" if encoded else "it is empty"
+        raise DataError(f"{name}: the image cannot be decoded ({reason}); mend or remove it") from error
