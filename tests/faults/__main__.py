@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "pipelines"))  # the Ray nodes and tracking servers of its tests
+sys.path.append(str(Path(__file__).parents[1] / "support"))  # the Ray nodes and tracking servers of its tests
 
 import disk_full
 import driver_ended

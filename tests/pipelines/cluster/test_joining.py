@@ -1,0 +1,147 @@
+"""Joining a cluster that `ray start` made: who is let in, and what is said to whoever is not."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ray_nodes import Head, head_node, node
+
+from pipelines.cluster.address import check_job, resolve_address
+from proser_core.errors import ClusterError
+
+JOIN = """
+import sys
+from pathlib import Path
+from pipelines.cluster.cluster import Cluster
+from proser_core.config import ClusterConfig
+from proser_core.errors import exit_code_of
+
+def join():
+    resources = Cluster(ClusterConfig(address=sys.argv[1]), Path(sys.argv[2])).connect()
+    print("CPUs:", resources["CPU"])
+    return 0
+
+sys.exit(exit_code_of(join))
+"""
+PROJECT = str(Path(__file__).parents[3])
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator[Head]:
+    with head_node(PYTHONPATH=PROJECT) as head:
+        yield head
+
+
+def join(head: Head, storage: Path, address: str = "", **changes: str | None) -> subprocess.CompletedProcess[str]:
+    """Join from a process of its own, in the head's environment but for `changes`; None takes a variable away."""
+    environment = {**head.environment, **{name: value or "" for name, value in changes.items()}}
+    for name in (name for name, value in changes.items() if value is None):
+        environment.pop(name, None)
+    command = [sys.executable, "-c", JOIN, address or head.address, str(storage)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
+
+
+def the_line(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line of an error."""
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_a_process_with_the_token_joins_by_address(head: Head, tmp_path: Path) -> None:
+    assert join(head, tmp_path).stdout == "CPUs: 1.0\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_auto_is_the_cluster_that_was_started_on_this_machine(head: Head, tmp_path: Path) -> None:
+    assert join(head, tmp_path, "auto").stdout == "CPUs: 1.0\n"
+
+
+def test_a_token_that_lies_in_its_file_is_sent_without_being_asked_for(head: Head, tmp_path: Path) -> None:
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text(head.environment["RAY_AUTH_TOKEN"])
+    done = join(head, tmp_path, HOME=str(tmp_path), RAY_AUTH_MODE=None, RAY_AUTH_TOKEN=None)
+    assert done.stdout == "CPUs: 1.0\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"RAY_AUTH_TOKEN": "0" * 32}, "the token here is another one"),
+        ({"RAY_AUTH_TOKEN": None}, "there is no token here"),
+        ({"RAY_AUTH_MODE": "disabled"}, "RAY_AUTH_MODE is disabled"),
+    ],
+)
+def test_a_process_without_the_token_is_refused_in_one_line(
+    changes: dict[str, str | None], reason: str, head: Head, tmp_path: Path
+) -> None:
+    line = the_line(join(head, tmp_path, HOME=str(tmp_path), **changes))
+    assert line.startswith(f"proser: the Ray cluster at {head.address} refuses this process: {reason}")
+    assert "RAY_AUTH_MODE=token" in line
+
+
+def test_a_storage_that_one_machine_does_not_see_is_refused(head: Head, tmp_path: Path) -> None:
+    storage = tmp_path / "storage"
+    storage.mkdir()
+    hidden = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {storage} && exec "$@"', "sh")
+    if subprocess.run([*hidden, "true"], capture_output=True).returncode:
+        pytest.skip("hiding a folder from one process needs the right to mount")
+    with node([f"--address={head.address}", "--num-cpus=2"], head.environment, head.folder / "second.log", hidden):
+        assert f"the storage {storage} is not seen on" in the_line(join(head, storage))
+        assert join(head, tmp_path).stdout == "CPUs: 3.0\n"
+
+
+def test_auto_without_a_cluster_on_this_machine_says_how_to_start_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    with pytest.raises(ClusterError, match=r"no Ray cluster was started on this machine.*ray start --head"):
+        resolve_address("auto")
+
+
+@pytest.mark.parametrize("named", ["10.0.0.1:6379", "auto", ""])
+def test_auto_is_ray_address_before_what_lies_on_this_machine(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("10.0.0.2:6379")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.setenv("RAY_ADDRESS", named)
+    assert resolve_address("auto") == (named if named.startswith("10.") else "10.0.0.2:6379")
+    assert resolve_address("10.0.0.3:6379") == "10.0.0.3:6379"
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of a job, as Ray unpacks it."""
+    folder = tmp_path / "session" / "runtime_resources" / "working_dir_files" / "_ray_pkg_1"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
+    return folder
+
+
+def test_a_job_with_a_shared_storage_and_a_tracking_server_is_as_it_should_be(unpacked: Path, tmp_path: Path) -> None:
+    check_job("auto", tmp_path / "storage")
+
+
+def test_a_job_that_would_start_a_ray_of_its_own_is_refused(unpacked: Path, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match=r"give --cluster\.address auto"):
+        check_job("", tmp_path / "storage")
+
+
+def test_a_job_whose_storage_ray_would_delete_is_refused(unpacked: Path) -> None:
+    with pytest.raises(ClusterError, match="give an absolute path that all machines see"):
+        check_job("auto", Path("proser-storage").absolute())
+
+
+def test_a_job_whose_database_ray_would_delete_is_refused(
+    unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    with pytest.raises(ClusterError, match="name a tracking server in MLFLOW_TRACKING_URI"):
+        check_job("auto", tmp_path / "storage")

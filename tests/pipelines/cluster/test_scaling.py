@@ -1,0 +1,110 @@
+"""What a cluster can grow to, from the files that launch it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.scaling import largest_cluster
+from pipelines.recipes import cifar100
+from proser_core.errors import ClusterError, ConfigError
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_file_of_aws_grows_to_four_machines_with_a_gpu_each() -> None:
+    head, *workers = largest_cluster(ROOT / "ray_cluster.yaml")
+    assert head["CPU"] == 0
+    assert workers == [{"CPU": 4.0, "GPU": 1.0}] * 4
+
+
+def test_the_manifest_of_kubernetes_grows_to_its_largest_groups() -> None:
+    nodes = largest_cluster(ROOT / "clusters/kuberay.yaml")
+    assert sum(node["GPU"] for node in nodes) == 4
+    assert len(nodes) == 5
+
+
+def test_no_more_workers_than_the_whole_cluster_may_have(tmp_path: Path) -> None:
+    text = """
+    max_workers: 3
+    head_node_type: head
+    available_node_types:
+      head: {resources: {CPU: 2}}
+      small: {resources: {CPU: 4}, max_workers: 2}
+      large: {resources: {CPU: 8}, max_workers: 5}
+    """
+    (tmp_path / "c.yaml").write_text(text)
+    assert [node["CPU"] for node in largest_cluster(tmp_path / "c.yaml")] == [2, 4, 4, 8]
+
+
+def test_a_plan_is_compared_with_the_full_size(tmp_path: Path) -> None:
+    """`connect` asks Ray; here its comparison alone, at both sizes."""
+    config = replace(cifar100().cluster, num_workers=4)
+    cluster = Cluster(config, tmp_path, grows_to=largest_cluster(ROOT / "ray_cluster.yaml"))
+    cluster._compare(cluster.grows_to, "the cluster")
+    with pytest.raises(ClusterError, match="needs 4 GPUs; the cluster has 1 on 2"):
+        cluster._compare(cluster.grows_to[:2], "the cluster")
+
+
+def test_without_a_file_the_cluster_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert largest_cluster(None) == []
+    (tmp_path / "ray_bootstrap_config.yaml").write_text((ROOT / "ray_cluster.yaml").read_text())
+    assert len(largest_cluster(None)) == 5
+
+
+def manifest(*, limits: str, told: str = "{}") -> str:
+    """A RayCluster of a head without resources and two workers."""
+    return f"""
+    kind: RayCluster
+    spec:
+      headGroupSpec: {{template: {{spec: {{containers: [{{name: ray-head}}]}}}}}}
+      workerGroupSpecs:
+        - maxReplicas: 2
+          rayStartParams: {told}
+          template: {{spec: {{containers: [{{name: ray-worker, resources: {{limits: {limits}}}}}]}}}}
+    """
+
+
+@pytest.mark.parametrize(
+    ("limits", "told", "cpus"),
+    [
+        ("{cpu: 3500m}", "{}", 4),
+        ("{cpu: 4000m}", "{}", 4),
+        ('{cpu: "2.5"}', "{}", 3),
+        ("{cpu: 3500m}", '{num-cpus: "3"}', 3),
+        ("{memory: 4Gi}", "{}", 0),
+    ],
+)
+def test_a_share_of_a_cpu_counts_as_kuberay_tells_ray(limits: str, told: str, cpus: int, tmp_path: Path) -> None:
+    """Rounded up, where Ray is not told otherwise."""
+    (tmp_path / "c.yaml").write_text(manifest(limits=limits, told=told))
+    assert largest_cluster(tmp_path / "c.yaml") == [{"CPU": 0, "GPU": 0}, *[{"CPU": cpus, "GPU": 0}] * 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "has neither available_node_types"),
+        (b"kind: Pod\n", "has neither available_node_types"),
+        (b"a: [1", "while parsing a flow sequence"),
+        (b"a: \xff\xfe\n", "can't decode byte"),
+        (b"available_node_types: 3\n", "'int' object has no attribute 'items'"),
+        (b"available_node_types: {head: {resources: {CPU: many}}}\n", "could not convert string to float: 'many'"),
+        (b"available_node_types: {head: {resources: {CPU: .nan}}}\n", "nan is no number of 0 or more"),
+        (b"kind: RayCluster\nspec: {}\n", "KeyError: 'headGroupSpec'"),
+        (manifest(limits="{cpu: 4 cores}").encode(), "could not convert string to float: '4 cores'"),
+    ],
+)
+def test_another_or_a_malformed_file_is_refused_in_one_line(content: bytes, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_bytes(content)
+    with pytest.raises(ConfigError, match="give the file that launched the cluster") as refused:
+        largest_cluster(tmp_path / "c.yaml")
+    assert reason in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        largest_cluster(tmp_path / "none.yaml")

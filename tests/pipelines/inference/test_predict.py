@@ -1,0 +1,264 @@
+"""`proser predict` on real digits: what it writes, in three forms, here and on a cluster; what it skips."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from pyarrow import parquet
+from ray_nodes import head_node
+from registered_models import Registry
+from rich.console import Console
+
+from pipelines.commands.predict import PredictRequest, predict
+from pipelines.inference.prediction_files import FORMATS
+from pipelines.inference.predictions import predict_paths
+from proser_core.data.readers import digits, image_files
+from proser_core.data.readers.image_files import Found
+from proser_core.errors import ConfigError, DataError
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+COUNT = 60
+
+
+@pytest.fixture(scope="module")
+def model(classifier: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("model")
+    classifier.save(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def pixels() -> np.ndarray:
+    return digits.read("test", 8).images[:COUNT]
+
+
+@pytest.fixture(scope="module")
+def images(pixels: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty digits as files, a damaged one and a text among them."""
+    folder = tmp_path_factory.mktemp("images")
+    for number, image in enumerate(pixels):
+        Image.fromarray(image).save(folder / f"{number:03}.png")
+    (folder / "999.png").write_bytes(b"\x89PNG, and no more")
+    (folder / "notes.txt").write_text("what these are")
+    return folder
+
+
+def predicted(**request) -> tuple[int, str]:
+    text = io.StringIO()
+    code = predict(PredictRequest(**request), Console(file=text, width=200))
+    return code, text.getvalue()
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".parquet":
+        return parquet.read_table(path).to_pylist()
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def assert_as_predicted(rows: list[dict[str, Any]], classifier: OpenSetClassifier, pixels: np.ndarray) -> None:
+    want = classifier.predict(pixels)
+    assert [Path(row["image"]).name for row in rows] == [f"{number:03}.png" for number in range(len(pixels))]
+    for row, label, score, probabilities in zip(
+        rows, want.labels, want.unknown_scores, want.probabilities, strict=True
+    ):
+        if abs(score) > 1e-4:
+            assert row["label"] == label
+            assert str(row["unknown"]) == str(label == "unknown")
+        assert float(row["unknown_score"]) == pytest.approx(score, abs=1e-4)
+        got = [float(value) for name, value in row.items() if name.startswith("p_")]
+        np.testing.assert_allclose(got, probabilities, atol=1e-4)
+        assert row["error"] == ""
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_one_row_per_image_as_the_classifier_predicts_and_skipped_ones_with_their_reason(
+    model: str, images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path, ending: str
+) -> None:
+    output = tmp_path / f"predictions{ending}"
+    code, text = predicted(model=model, paths=(str(images),), output=output)
+    assert code == 1
+    *rows, last = rows_of(output)
+    assert_as_predicted(rows, classifier, pixels)
+    assert last["image"] == str(images / "999.png")
+    assert "cannot be decoded" in last["error"]
+    assert not last["label"]
+    assert f"skipped: {images / '999.png'}" in text
+    assert "ignored: 1 files without images, first" in text
+    assert [path.name for path in tmp_path.iterdir()] == [output.name]
+
+
+def test_the_summary_counts_every_class_and_the_exit_code_is_clean(
+    model: str, images: Path, classifier: OpenSetClassifier, pixels: np.ndarray
+) -> None:
+    code, text = predicted(model=model, paths=(f"{images}/0*.png",))
+    assert code == 0
+    labels = classifier.predict(pixels).labels
+    lines = {line.split()[0]: line.split()[1:] for line in text.splitlines() if len(line.split()) == 3}
+    for name in {*labels, "unknown"}:
+        assert lines[name] == [str(labels.count(name)), f"{100 * labels.count(name) / COUNT:.1f}"]
+    assert f"{COUNT} images in" in text
+
+
+def test_the_pieces_that_are_read_change_nothing(
+    images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = [part.predictions.unknown_scores for part in predict_paths(classifier, [str(images)], Found())]
+    monkeypatch.setattr(image_files.pieces, "__defaults__", (None, 7))
+    cut = [part.predictions.unknown_scores for part in predict_paths(classifier, [str(images)], Found())]
+    assert len(cut) == 9
+    np.testing.assert_allclose(np.concatenate(cut), np.concatenate(whole), atol=1e-4)
+
+
+def test_a_cluster_answers_the_same_in_the_same_order(
+    model: str, images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path
+) -> None:
+    output = tmp_path / "predictions.jsonl"
+    command = [sys.executable, "-m", "pipelines.cli", "predict", model, images.name, "-o", str(output)]
+    with head_node() as head:
+        done = subprocess.run(
+            [*command, "--address", head.address, "--workers", "1"],
+            env={**head.environment, "PYTHONPATH": str(Path(__file__).parents[3])},
+            capture_output=True,
+            text=True,
+            cwd=images.parent,
+        )
+    assert done.returncode == 1, done.stdout + done.stderr
+    *rows, last = rows_of(output)
+    assert_as_predicted(rows, classifier, pixels)
+    assert "cannot be decoded" in last["error"]
+
+
+def test_a_contact_sheet_is_drawn(model: str, images: Path, tmp_path: Path) -> None:
+    code, _ = predicted(model=model, paths=(f"{images}/0*.png",), contact_sheet=tmp_path / "sheet.png")
+    assert code == 0
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert min(sheet.size) > 500
+
+
+def test_a_contact_sheet_of_no_image_is_not_said_to_be_written(model: str, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"no image")
+    code, text = predicted(model=model, paths=(str(tmp_path),), contact_sheet=tmp_path / "sheet.png")
+    assert code == 1
+    assert not (tmp_path / "sheet.png").exists()
+    assert "written:" not in text
+
+
+def test_a_truncated_parquet_file_in_a_folder_is_skipped_by_name(
+    model: str, pixels: np.ndarray, tmp_path: Path
+) -> None:
+    Image.fromarray(pixels[0]).save(tmp_path / "one.png")
+    (tmp_path / "set.parquet").write_bytes(b"PAR1 and no more")
+    code, text = predicted(model=model, paths=(str(tmp_path),))
+    assert code == 1
+    assert f"skipped: {tmp_path / 'set.parquet'} is not a whole Parquet file" in text
+    assert "ignored" not in text
+
+
+def test_a_registered_model_is_found_by_its_alias(
+    classifier: OpenSetClassifier, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    Registry(tmp_path, "digits").add(classifier)
+    code, text = predicted(model="models:/digits@champion", paths=(f"{images}/00?.png",))
+    assert code == 0
+    assert "digits version 1" in text
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        ({"device": "cuda"}, "--device got cuda, and torch finds no GPU here"),
+        ({"workers": -1}, "--workers got -1"),
+        ({"output": Path("predictions.txt")}, r"--output got predictions\.txt; need a file in a folder that exists"),
+        ({"output": Path("gone/predictions.csv")}, "need a file in a folder that exists, ending in .parquet, .csv"),
+        ({"output": Path("/proc/predictions.csv")}, "predictions.csv, which cannot be written .*; give another"),
+        ({"contact_sheet": Path("/proc/sheet.png")}, "--contact-sheet got /proc/sheet.png, which cannot be written"),
+        ({"contact_sheet": Path("sheet.bmp")}, r"--contact-sheet got sheet\.bmp; need"),
+        ({"paths": ()}, "no image was given"),
+        ({"paths": ("gone.png",)}, r"gone\.png is not there"),
+        ({"paths": ("*.png",)}, r"\*\.png matches no image"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_written(
+    model: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: dict[str, Any], reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((ConfigError, DataError), match=reason):
+        predicted(**{"model": model, "paths": (str(images),)} | request_)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_written_into_the_folder_that_is_read_is_not_read(
+    model: str, images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path
+) -> None:
+    folder = tmp_path / "photos"
+    shutil.copytree(images, folder)
+    for _ in range(2):
+        code, text = predicted(
+            model=model,
+            paths=(str(folder),),
+            output=folder / "predictions.parquet",
+            contact_sheet=folder / "sheet.png",
+        )
+        assert code == 1
+        assert f"{COUNT} images in" in text
+        assert len(rows_of(folder / "predictions.parquet")) == COUNT + 1
+
+
+def test_names_that_are_not_utf8_are_written(model: str, pixels: np.ndarray, tmp_path: Path) -> None:
+    strange = os.fsencode(tmp_path) + b"/caf\xe9.png"
+    content = io.BytesIO()
+    Image.fromarray(pixels[0]).save(content, "PNG")
+    with open(strange, "wb") as file:
+        file.write(content.getvalue())
+    for ending in FORMATS:
+        output = tmp_path / f"out{ending}"
+        code, _ = predicted(model=model, paths=(f"{tmp_path}/*.png",), output=output)
+        assert code == 0
+        assert rows_of(output)[0]["image"].endswith("caf\\xe9.png")
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
+def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, tmp_path: Path, ending: str) -> None:
+    for number, name in enumerate([b"caf\xe9.png", b"a$^$b.png"]):
+        Image.fromarray(pixels[number]).save(tmp_path / "image.png")
+        (tmp_path / "image.png").rename(tmp_path / os.fsdecode(name))
+    (tmp_path / os.fsdecode(b"damaged\xe9.png")).write_bytes(b"no image")
+    (tmp_path / os.fsdecode(b"notes\xe9.txt")).write_bytes(b"no image")
+    terminal = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", write_through=True)
+    request = PredictRequest(model, (str(tmp_path),), contact_sheet=tmp_path / f"sheet{ending}")
+    assert predict(request, Console(file=terminal, width=200)) == 1
+    assert (tmp_path / f"sheet{ending}").stat().st_size > 1000
+    terminal.seek(0)
+    text = terminal.read()
+    assert "2 images in" in text
+    assert f"skipped: {tmp_path}/damaged\\xe9.png" in text
+    assert f"first {tmp_path}/notes\\xe9.txt" in text
+
+
+def test_an_output_that_was_there_stays_until_the_new_one_is_whole(
+    model: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "predictions.csv"
+    output.write_text("old")
+
+    def fail(*arguments: object) -> None:
+        raise DataError("a file was damaged in the middle")
+
+    monkeypatch.setattr("pipelines.inference.predictions.predict_part", fail)
+    with pytest.raises(DataError, match="in the middle"):
+        predicted(model=model, paths=(f"{images}/0*.png",), output=output)
+    assert output.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["predictions.csv"]

@@ -1,0 +1,102 @@
+"""Methods side by side: which fine-tunes they score, and one rule for all."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_tasks import small_task
+
+from proser_core.baselines import METHODS, Method
+from proser_core.baselines.tables import closed_set_scores, controls, finetunes_of_methods, method_report
+from proser_core.config import FinetuneConfig, named_finetunes
+from proser_core.errors import ConfigError
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, load_logits, save_logits
+from proser_core.recognition.scoring import PlaceholderScore, placeholder_gap
+
+OWN = FinetuneConfig(epochs=3, batch_size=32, lr=0.5, weight_decay=0.01)
+COUNTS = {"val": 6, "development": 6, "test": 12}
+
+
+def tables(seed: int, num_dummies: int = 0) -> dict[str, LogitTable]:
+    generator = np.random.default_rng(seed)
+
+    def normal(count, size):
+        return generator.standard_normal((count, size)).astype(np.float32)
+
+    return {part: LogitTable(normal(count, 2), normal(count, num_dummies)) for part, count in COUNTS.items()}
+
+
+def test_what_a_source_states_is_set_and_the_rest_is_the_recipes():
+    made = named_finetunes.paper(OWN)
+    assert made == replace(FinetuneConfig(), epochs=3, weight_decay=0.01)
+    assert named_finetunes.paper(FinetuneConfig()) == FinetuneConfig()
+    assert named_finetunes.tuned(FinetuneConfig()) == named_finetunes.OPEN_SET
+    assert named_finetunes.tuned(OWN) == replace(named_finetunes.OPEN_SET, epochs=3, weight_decay=0.01)
+
+
+def test_each_control_differs_from_its_method_in_the_objective_alone():
+    for method, control in (("PROSER", "CE control, MaxLogit"), ("PROSER, tuned", "CE control, tuned, MaxLogit")):
+        made, beside = (METHODS[name].finetune(OWN) for name in (method, control))
+        assert beside.objective == "cross_entropy"
+        same = {name: getattr(made, name) for name in ("objective", *named_finetunes.PLACEHOLDER_FIELDS)}
+        assert replace(beside, **same) == made
+
+
+def test_fine_tunes_of_methods_are_each_there_once():
+    made = finetunes_of_methods(OWN)
+    wanted = [method.finetune(OWN) for method in METHODS.values() if method.finetune]
+    assert set(made) == set(wanted)
+    assert len(made) == len(set(made))
+    twice = [METHODS["PROSER"], replace(METHODS["PROSER"], name="again")]
+    assert finetunes_of_methods(OWN, twice) == [named_finetunes.paper(OWN)]
+
+
+@pytest.mark.parametrize(
+    ("name", "score_function"),
+    [
+        ("MaxLogit", PlaceholderScore(0.0)),
+        ("PROSER", placeholder_gap),
+        ("PROSER, tuned", PlaceholderScore(0.0)),
+        ("Mixup", placeholder_gap),
+    ],
+)
+def test_every_method_is_evaluated_by_one_rule(name, score_function):
+    task, logits = small_task(), tables(1, num_dummies=2)
+    assert method_report(METHODS[name], logits, task, 0.8) == evaluate(logits, score_function, task, 0.8)
+
+
+def first_training_logit(training, targets):
+    shift = training.known[0, 0] + targets[0]
+    return lambda logits: logits.known[:, 0] - shift
+
+
+def test_a_score_that_reads_training_logits_is_fitted_to_them_and_left_out_without_them(monkeypatch):
+    method = Method("SHIFT", "no paper", first_training_logit, reads_training=True)
+    monkeypatch.setitem(METHODS, "SHIFT", method)
+    targets, without = np.array([1, 0]), tables(0)
+    logits = without | {TRAIN: LogitTable(np.full((2, 2), 3, np.float32), np.zeros((2, 0), np.float32))}
+    shifted = closed_set_scores(logits, targets)["SHIFT"]
+    np.testing.assert_allclose(shifted(logits["val"]), logits["val"].known[:, 0] - 4, rtol=1e-6)
+    assert set(closed_set_scores(without, targets)) == set(closed_set_scores(logits, targets)) - {"SHIFT", "OpenMax"}
+    with pytest.raises(ConfigError, match="SHIFT is fitted to the logits of training images"):
+        method_report(method, without, small_task(), 0.95)
+
+
+def test_controls_are_every_score_of_the_pretrained_net_then_of_the_cross_entropy_control():
+    task, pretrained, cross_entropy = small_task(), tables(0), tables(1)
+    found = controls(pretrained, cross_entropy, task, 0.8)
+    assert list(found) == ["MSP", "MaxLogit", "CE control, MSP", "CE control, MaxLogit"]
+    assert found["MaxLogit"] == evaluate(pretrained, PlaceholderScore(0.0), task, 0.8)
+    assert found["CE control, MaxLogit"] == evaluate(cross_entropy, PlaceholderScore(0.0), task, 0.8)
+    assert list(controls(pretrained, None, task, 0.8)) == ["MSP", "MaxLogit"]
+
+
+def test_logits_of_training_images_are_a_part_that_may_be_missing(tmp_path):
+    logits = tables(0)
+    save_logits(logits, tmp_path / "without.npz")
+    assert tuple(load_logits(tmp_path / "without.npz")) == PARTS
+    save_logits({TRAIN: logits["test"], **logits}, tmp_path / "with.npz")
+    loaded = load_logits(tmp_path / "with.npz")
+    assert tuple(loaded) == (*PARTS, TRAIN)
+    np.testing.assert_array_equal(loaded[TRAIN].known, logits["test"].known)

@@ -1,0 +1,219 @@
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proser_core.config import (
+    CalibrationConfig,
+    ClusterConfig,
+    DataConfig,
+    FinetuneConfig,
+    NetworkConfig,
+    PretrainConfig,
+    Recipe,
+    from_json,
+    to_json,
+)
+from proser_core.data.splits.class_split import ClassSplit
+from proser_core.errors import ConfigError
+from proser_core.naming import look_up
+from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.scoring import PlaceholderScore
+from proser_core.rng import keyed_generator, keyed_seed
+
+BAD_FIELDS = [
+    (FinetuneConfig, "finetune", "num_dummies", 0, "at least 1"),
+    (FinetuneConfig, "finetune", "num_dummies", -1, "at least 1"),
+    (FinetuneConfig, "finetune", "alpha", 0.0, "above 0"),
+    (FinetuneConfig, "finetune", "alpha", -2.0, "above 0"),
+    (FinetuneConfig, "finetune", "alpha", math.inf, "finite"),
+    (FinetuneConfig, "finetune", "beta", -0.1, "at least 0"),
+    (FinetuneConfig, "finetune", "beta", math.nan, "finite"),
+    (FinetuneConfig, "finetune", "beta", math.inf, "finite"),
+    (FinetuneConfig, "finetune", "gamma", -1.0, "at least 0"),
+    (FinetuneConfig, "finetune", "gamma", math.nan, "finite"),
+    (FinetuneConfig, "finetune", "gamma", math.inf, "finite"),
+    (FinetuneConfig, "finetune", "batch_size", 7, "even.* use 8"),
+    (FinetuneConfig, "finetune", "batch_size", 0, "at least 2"),
+    (FinetuneConfig, "finetune", "epochs", 0, "at least 1"),
+    (FinetuneConfig, "finetune", "lr", 0.0, "above 0"),
+    (FinetuneConfig, "finetune", "optimizer", "muon", "sgd with finetune.start pretrained"),
+    (PretrainConfig, "pretrain", "lr", math.nan, "finite"),
+    (PretrainConfig, "pretrain", "momentum", 1.0, "below 1"),
+    (PretrainConfig, "pretrain", "weight_decay", -1e-4, "at least 0"),
+    (CalibrationConfig, "calibration", "target_rate", 0.0, "above 0"),
+    (CalibrationConfig, "calibration", "target_rate", 1.01, "at most 1"),
+    (CalibrationConfig, "calibration", "target_rate", math.nan, "at most 1"),
+    (NetworkConfig, "network", "dropout", 1.0, "below 1"),
+    (NetworkConfig, "network", "dropout", -0.1, "at least 0"),
+    (DataConfig, "data", "image_size", 4, "at least 8 pixels"),
+    (DataConfig, "data", "num_known", 1, "2 or more, or 0 for all"),
+    (DataConfig, "data", "unknown_settings", (0, 3), "positive"),
+    (DataConfig, "data", "unknown_settings", (3, 1), "increasing"),
+    (DataConfig, "data", "unknown_settings", (3, 3), "increasing"),
+    (DataConfig, "data", "split_index", -1, "0 or more"),
+    (DataConfig, "data", "val_fraction", 0.0, "between 0 and 1"),
+    (DataConfig, "data", "val_fraction", 1.0, "between 0 and 1"),
+    (DataConfig, "data", "padding", -1, "0 or more"),
+    (DataConfig, "data", "padding", 32, "below the image size"),
+    (DataConfig, "data", "development", "held-out-0", "like held-out-2"),
+    (DataConfig, "data", "development", "held-out-x", "like held-out-2"),
+    (DataConfig, "data", "development", "held-out-²", "like held-out-2"),
+    (ClusterConfig, "cluster", "num_workers", 0, "at least 1"),
+    (ClusterConfig, "cluster", "pretrain_workers", 0, "at least 1"),
+    (ClusterConfig, "cluster", "cpus_per_worker", 0, "at least 1"),
+    (ClusterConfig, "cluster", "gpus_per_worker", -1.0, "at least 0"),
+    (ClusterConfig, "cluster", "max_concurrent", -1, "0 or more"),
+]
+
+
+@pytest.mark.parametrize(("block", "prefix", "name", "value", "need"), BAD_FIELDS)
+def test_a_bad_field_is_refused_with_what_was_got_and_what_is_needed(block, prefix, name, value, need):
+    with pytest.raises(ConfigError, match=rf"(?s)^{prefix}\.{name} .*{need}") as caught:
+        block(**{name: value})
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("block", "name"),
+    [
+        (FinetuneConfig, "objective"),
+        (FinetuneConfig, "mixup"),
+        (FinetuneConfig, "mixture_batch_norm"),
+        (FinetuneConfig, "schedule"),
+        (PretrainConfig, "schedule"),
+        (Recipe, "precision"),
+    ],
+)
+def test_a_mistyped_choice_is_refused_and_does_not_stand_for_another(block, name):
+    with pytest.raises(ConfigError):
+        block(**{name: "mistyped"})
+
+
+def test_a_batch_that_workers_cannot_halve_is_refused_with_multiples_and_worker_counts():
+    with pytest.raises(ConfigError) as caught:
+        Recipe(cluster=ClusterConfig(num_workers=3))
+    message = str(caught.value)
+    assert "finetune.batch_size 128 cannot be cut into two equal halves on each of 3 workers" in message
+    assert "multiple of 6 (126 or 132)" in message
+    assert "cluster.num_workers to 1, 2" in message
+
+
+def test_a_pretraining_batch_that_workers_cannot_share_is_refused():
+    with pytest.raises(ConfigError, match=r"pretrain.batch_size 64 .* 3 workers; use a multiple of 3 \(63 or 66\)"):
+        Recipe(cluster=ClusterConfig(pretrain_workers=3))
+
+
+def test_more_workers_than_a_batch_has_pairs_are_offered_only_a_larger_batch():
+    with pytest.raises(ConfigError, match=r"multiple of 16 \(16\), or set cluster.num_workers to 1, 2"):
+        Recipe(finetune=FinetuneConfig(batch_size=4), cluster=ClusterConfig(num_workers=8))
+
+
+@given(st.integers(1, 12), st.integers(1, 200))
+def test_a_recipe_is_accepted_exactly_when_each_worker_gets_two_equal_halves(workers, pairs):
+    make = {"finetune": FinetuneConfig(batch_size=2 * pairs), "cluster": ClusterConfig(num_workers=workers)}
+    if pairs % workers == 0:
+        assert Recipe(**make).finetune.batch_size == 2 * pairs
+    else:
+        with pytest.raises(ConfigError, match="cannot be cut"):
+            Recipe(**make)
+
+
+@pytest.mark.parametrize(("name", "value"), [("seed", -1), ("model_name", "")])
+def test_a_bad_field_of_the_recipe_itself_is_refused(name, value):
+    with pytest.raises(ConfigError, match=f"^{name} is {value!r}"):
+        Recipe(**{name: value})
+
+
+RECIPES = st.builds(
+    Recipe,
+    seed=st.integers(0, 2**62),
+    data=st.builds(
+        DataConfig,
+        num_known=st.integers(2, 50),
+        unknown_settings=st.sets(st.integers(1, 90)).map(lambda numbers: tuple(sorted(numbers))),
+        val_fraction=st.floats(0.01, 0.99),
+        development=st.sampled_from(["cifar10", "held-out-3"]),
+    ),
+    finetune=st.builds(
+        FinetuneConfig, beta=st.floats(0, 1e6), gamma=st.floats(0, 1e6), mixup=st.sampled_from(["manifold", "vanilla"])
+    ),
+)
+
+
+@given(RECIPES)
+def test_a_recipe_survives_the_way_through_a_json_file(recipe):
+    assert from_json(Recipe, json.loads(json.dumps(to_json(recipe)))) == recipe
+
+
+def test_an_unknown_field_in_json_is_refused_by_name():
+    with pytest.raises(ConfigError, match=r"no field of Recipe\.finetune is called 'betta'; did you mean 'beta'\?"):
+        from_json(Recipe, {"finetune": {"betta": 1.0}})
+
+
+def test_values_from_json_are_checked_too():
+    with pytest.raises(ConfigError, match=r"finetune.num_dummies is 0"):
+        from_json(Recipe, {"finetune": {"num_dummies": 0}})
+
+
+@pytest.mark.parametrize(
+    ("cls", "values", "message"),
+    [
+        (Recipe, {"pretrain": {"epochs": "ten"}}, r"^Recipe\.pretrain\.epochs is 'ten'; need a whole number$"),
+        (
+            Recipe,
+            {"data": {"unknown_settings": [1, "2"]}},
+            r"^Recipe\.data\.unknown_settings\[1\] is '2'; need a whole",
+        ),
+        (Recipe, {"data": 5}, r"^Recipe\.data is 5; need an object of its fields"),
+        (ClassSplit, {"known": "01", "unknown": [], "settings": []}, r"^ClassSplit\.known is '01'; need a list$"),
+        (ClassSplit, {"known": [0, 1.5], "unknown": [], "settings": []}, r"known\[1\] is 1\.5; need a whole number"),
+        (ClassSplit, {"known": [0], "unknown": [], "settings": [None]}, r"settings\[0\] is None; need .* or a string"),
+        (ClassSplit, {"known": [0, 1]}, r"^ClassSplit is incomplete: it lacks unknown, settings$"),
+        (Calibration, {"interval": [0.9]}, r"^Calibration\.interval has 1 values; need 2$"),
+        (Calibration, {"bias": True}, r"^Calibration\.bias is True; need a number$"),
+        (PlaceholderScore, {"dummy_weight": None}, r"^PlaceholderScore\.dummy_weight is None; need a number$"),
+    ],
+)
+def test_values_of_another_type_are_refused_by_field_with_what_was_got_and_is_needed(cls, values, message):
+    with pytest.raises(ConfigError, match=message):
+        from_json(cls, values)
+
+
+def test_held_out_development_classes_are_counted():
+    assert DataConfig(development="held-out-12").num_development == 12
+    assert DataConfig(development="cifar10").num_development == 0
+
+
+def test_look_up_finds_a_name_and_suggests_the_nearest_for_a_mistyped_one():
+    options = {"classifier32": 1, "resnet18": 2}
+    assert look_up("backbone", "resnet18", options) == 2
+    with pytest.raises(ConfigError, match=r"no backbone is called 'resnet81'; did you mean 'resnet18'\?") as caught:
+        look_up("backbone", "resnet81", options)
+    assert "classifier32, resnet18" in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        look_up("backbone", "zzz", options)
+    assert "did you mean" not in str(caught.value)
+
+
+KEYS = st.tuples(st.integers(0, 2**62), st.text(max_size=8), st.integers(0, 10**6), st.integers(0, 10**6))
+
+
+@given(KEYS)
+def test_draws_depend_on_their_key_alone(key):
+    first = keyed_generator(*key).random(4)
+    keyed_generator(0, "something else").random(100)
+    assert (keyed_generator(*key).random(4) == first).all()
+    assert keyed_seed(*key) == keyed_seed(*key)
+    assert 0 <= keyed_seed(*key) < 2**63
+
+
+@given(KEYS, KEYS)
+def test_different_keys_draw_differently(first, second):
+    assert (keyed_seed(*first) == keyed_seed(*second)) == (first == second)
+
+
+def test_the_draws_of_a_key_are_the_same_in_every_version():
+    assert keyed_generator(7, "order", 3).integers(0, 1000, 4).tolist() == [158, 119, 212, 511]

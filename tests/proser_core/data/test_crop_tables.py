@@ -1,0 +1,121 @@
+"""The table of padded images that all processes of a machine share."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_tasks import NORMALISATION, random_images
+
+from proser_core.config import DataConfig
+from proser_core.data.augmentation.batches import TrainingBatches
+from proser_core.data.augmentation.crop_tables import padded_versions, shared_table
+from proser_core.data.tasks import Labelled
+
+IMAGES = random_images(30, 8)
+
+HELD = """
+import sys
+import numpy as np
+from proser_core.data.augmentation.crop_tables import shared_table
+table = shared_table(np.load(sys.argv[1], mmap_mode="r"), 2, True)
+table.sum()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> np.memmap:
+    np.save(tmp_path / "train_images.npy", IMAGES)
+    return np.load(tmp_path / "train_images.npy", mmap_mode="r")
+
+
+@pytest.mark.parametrize("flip", [True, False])
+@pytest.mark.parametrize("padding", [0, 3])
+def test_it_is_what_a_process_would_make_for_itself(mapped: np.memmap, padding: int, flip: bool) -> None:
+    want = padded_versions(IMAGES, padding, flip)
+    for _ in range(2):  # written, then found
+        np.testing.assert_array_equal(shared_table(mapped, padding, flip), want)
+    np.testing.assert_array_equal(want[0, :, padding : 8 + padding, padding : 8 + padding], IMAGES)
+    if flip:
+        np.testing.assert_array_equal(want[1], want[0][:, :, ::-1])
+
+
+def test_batches_from_it_equal_those_from_memory(mapped: np.memmap) -> None:
+    def batches(images: np.ndarray) -> list[torch.Tensor]:
+        made = TrainingBatches(
+            Labelled(images, np.arange(30) % 3),
+            DataConfig(image_size=8, padding=2),
+            NORMALISATION,
+            batch_size=10,
+            seed=0,
+            purpose="finetune",
+            device=torch.device("cpu"),
+        )
+        return [batch.images for epoch in range(2) for batch in made.epoch(epoch)]
+
+    for shared, own in zip(batches(mapped), batches(IMAGES), strict=True):
+        assert torch.equal(shared, own)
+
+
+def test_it_is_hidden_whole_and_written_once(mapped: np.memmap, tmp_path: Path) -> None:
+    shared_table(mapped, 2, True)
+    table = tmp_path / ".train_images.crops-2-1.npy"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix == ".npy") == [table.name, "train_images.npy"]
+    assert all(path.name.startswith(".") for path in tmp_path.iterdir() if path.name != "train_images.npy")
+    written = table.stat().st_mtime_ns
+    shared_table(mapped, 2, True)
+    assert table.stat().st_mtime_ns == written
+
+
+def test_of_images_that_are_newer_it_is_written_again(mapped: np.memmap, tmp_path: Path) -> None:
+    shared_table(mapped, 2, True)
+    others = random_images(30, 8, seed=1)
+    np.save(tmp_path / "train_images.npy", others)
+    later = (tmp_path / ".train_images.crops-2-1.npy").stat().st_mtime_ns + 10**9
+    os.utime(tmp_path / "train_images.npy", ns=(later, later))
+    table = shared_table(np.load(tmp_path / "train_images.npy", mmap_mode="r"), 2, True)
+    np.testing.assert_array_equal(table, padded_versions(others, 2, True))
+
+
+def test_where_it_cannot_be_written_a_process_has_its_own(mapped: np.memmap, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    np.testing.assert_array_equal(shared_table(mapped, 2, True), padded_versions(IMAGES, 2, True))
+    monkeypatch.undo()
+    assert [path.name for path in Path(str(mapped.filename)).parent.glob("*.npy*")] == ["train_images.npy"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").is_file(), reason="Linux only")
+def test_several_processes_hold_its_pages_once(tmp_path: Path) -> None:
+    np.save(tmp_path / "train_images.npy", random_images(4000, 32))
+    command = [sys.executable, "-c", HELD, str(tmp_path / "train_images.npy")]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        shares = [_megabytes(process.pid, ".train_images.crops-2-1.npy") for process in processes]
+    finally:
+        for process in processes:
+            process.communicate("")
+    size = (tmp_path / ".train_images.crops-2-1.npy").stat().st_size / 2**20
+    assert shares == pytest.approx([size / 2, size / 2], rel=0.1)
+
+
+def _megabytes(pid: int, name: str) -> float:
+    """Proportional share of the pages of a mapped file that a process holds."""
+    total, inside = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        first = line.split()[0]
+        if "-" in first and not first.endswith(":"):
+            inside = line.endswith(name)
+        elif inside and first == "Pss:":
+            total += int(line.split()[1])
+    return total / 1024

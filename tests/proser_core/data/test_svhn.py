@@ -1,0 +1,93 @@
+"""SVHN's .mat files as torchvision keeps them in its root, and its Parquet files as on the Hugging Face Hub."""
+
+import hashlib
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torchvision
+from PIL import Image
+from scipy.io import savemat
+from small_tasks import random_images
+from test_parquet import encode
+
+from proser_core.data import catalogue as sources
+from proser_core.data.catalogue import SOURCES, find_layout, load_images, source_files
+from proser_core.errors import DataError
+
+PUBLISHED = np.array([10, 1, 2, 9, 10, 5], np.uint8)  # 10 is the digit 0
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """Six images in each file; torchvision is told the checksums, the registered set the counts."""
+    split_list = {part: list(about) for part, about in torchvision.datasets.SVHN.split_list.items()}
+    for part in ("train", "test"):
+        path = tmp_path / f"{part}_32x32.mat"
+        savemat(path, {"X": random_images(6, 32, seed=len(part)).transpose(1, 2, 3, 0), "y": PUBLISHED[:, None]})
+        split_list[part][2] = hashlib.md5(path.read_bytes()).hexdigest()
+    monkeypatch.setattr(torchvision.datasets.SVHN, "split_list", split_list)
+    monkeypatch.setitem(sources.SOURCES, "svhn", replace(SOURCES["svhn"], counts={"train": 6, "test": 6}))
+    return tmp_path
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_images_and_digits_are_those_of_the_file_and_ten_is_zero(root, part):
+    assert find_layout(SOURCES["svhn"], root) == "torchvision"
+    found = load_images("svhn", part, root, size=32)
+    np.testing.assert_array_equal(found.images, random_images(6, 32, seed=len(part)))
+    assert found.labels.tolist() == [0, 1, 2, 9, 0, 5]
+    assert found.class_names == tuple("0123456789")
+    some = load_images("svhn", part, root, size=32, classes=[0, 9])
+    np.testing.assert_array_equal(some.images, found.images[[0, 3, 4]])
+    assert some.labels.tolist() == [0, 9, 0]
+
+
+def test_the_hubs_parquet_is_read_and_its_zeros_are_zeros(root):
+    """Beside train and test it has `extra`, which is not a part here."""
+    features = {"image": {"_type": "Image"}, "label": {"names": list("0123456789"), "_type": "ClassLabel"}}
+    about = {"huggingface": json.dumps({"info": {"features": features}})}
+    (root / "svhn").mkdir()
+    for part in ("train", "test", "extra"):
+        column = [{"bytes": encode(Image.fromarray(image)), "path": None} for image in random_images(6, 32, len(part))]
+        table = pa.table({"image": column, "label": (PUBLISHED % 10).astype(np.int64)})
+        pq.write_table(table.replace_schema_metadata(about), root / "svhn" / f"{part}-00000-of-00001.parquet")
+    assert find_layout(SOURCES["svhn"], root) == "parquet"
+    for part in ("train", "test"):
+        found = load_images("svhn", part, root, size=32)
+        np.testing.assert_array_equal(found.images, random_images(6, 32, seed=len(part)))
+        assert found.labels.tolist() == [0, 1, 2, 9, 0, 5]
+        assert found.class_names == tuple("0123456789")
+
+
+def test_images_are_resampled_to_the_asked_size(root):
+    assert load_images("svhn", "test", root, size=16, classes=[5]).images.shape == (1, 16, 16, 3)
+
+
+def test_its_files_alone_decide_though_they_lie_in_the_root(root):
+    (root / "notes.txt").write_text("another file")
+    assert [path.name for path in source_files("svhn", root)] == ["train_32x32.mat", "test_32x32.mat"]
+
+
+def test_a_damaged_file_is_refused_by_name(root):
+    path = root / "test_32x32.mat"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DataError, match=r"train_32x32\.mat and test_32x32\.mat cannot be read as torchvision's SVHN"):
+        load_images("svhn", "test", root, size=32)
+
+
+def test_another_number_of_images_is_refused(root, monkeypatch):
+    monkeypatch.setitem(sources.SOURCES, "svhn", replace(SOURCES["svhn"], counts={"train": 73_257, "test": 26_032}))
+    with pytest.raises(DataError, match=r"has 6 train images; the data set has 73257"):
+        load_images("svhn", "train", root, size=32)
+
+
+def test_one_file_alone_is_not_the_data_set_and_both_are_named(root):
+    (root / "test_32x32.mat").unlink()
+    with pytest.raises(DataError) as caught:
+        load_images("svhn", "train", root, size=32)
+    assert "torchvision's train_32x32.mat and test_32x32.mat" in str(caught.value)
+    assert "ufldl.stanford.edu/housenumbers, 246 MB, for use that is not commercial" in str(caught.value)

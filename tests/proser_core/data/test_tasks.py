@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+from small_tasks import random_images, small_task
+
+from proser_core.config import DataConfig, Recipe
+from proser_core.data import catalogue as sources
+from proser_core.data.catalogue import Source, load_images
+from proser_core.data.image_sets import ImageSet
+from proser_core.data.preparation import _targets, make_task
+from proser_core.data.splits.class_split import ClassSplit, draw_split
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ProserError
+from proser_core.jobs.preparing import prepare_inputs
+from proser_core.recognition.metrics import evaluate_settings
+from proser_core.recognition.scoring import OpenSetScores
+
+
+def digits_config(**values) -> DataConfig:
+    defaults = {
+        "name": "digits",
+        "image_size": 8,
+        "num_known": 5,
+        "unknown_settings": (1, 3),
+        "development": "held-out-2",
+        "padding": 1,
+    }
+    return DataConfig(**(defaults | values))
+
+
+@pytest.fixture(scope="module")
+def task() -> OpenSetTask:
+    return make_task(digits_config(), None, seed=0)
+
+
+def as_set(images: np.ndarray) -> set[bytes]:
+    return {image.tobytes() for image in images}
+
+
+def test_training_and_validation_share_no_row_and_make_up_the_known_training_images(task):
+    known = load_images("digits", "train", None, size=8, classes=task.split.known)
+    assert len(task.train) + len(task.val) == len(known)
+    assert as_set(task.train.images) | as_set(task.val.images) == as_set(known.images)
+    assert set(task.train.targets.tolist()) == set(task.val.targets.tolist()) == set(range(5))
+
+
+def test_targets_are_the_positions_in_the_split_and_names_follow_them(task):
+    for name in ("train", "val"):
+        part = getattr(task, name)
+        for target, class_id in enumerate(task.split.known):
+            of_class = as_set(load_images("digits", "train", None, size=8, classes=[class_id]).images)
+            assert as_set(part.images[part.targets == target]) <= of_class
+    assert task.class_names == tuple(str(class_id) for class_id in task.split.known)
+
+
+def test_test_images_of_unknown_classes_have_the_target_unknown(task):
+    for class_id, target in zip(task.test_classes.tolist(), task.test.targets.tolist(), strict=True):
+        expected = task.split.known.index(class_id) if class_id in task.split.known else task.num_known
+        assert target == expected
+    assert set(task.test_classes.tolist()) == set(task.split.known + task.split.unknown)
+
+
+def test_unknown_classes_of_another_data_set_follow_with_ids_of_their_own(monkeypatch):
+    """Class 3 of the one set is known, class 3 of the other is not."""
+    others = ImageSet(random_images(40), np.arange(40) % 8, tuple(f"letter {number}" for number in range(8)))
+    letters = Source("letters", 8, {"train": 0, "test": 40}, read_embedded=lambda part, size: others)
+    monkeypatch.setitem(sources.SOURCES, "letters", letters)
+    config = digits_config(unknown="letters", unknown_settings=(2, 6), development="held-out-5")
+    task = make_task(config, None, seed=0)
+    assert set(task.split.known) | set(task.split.development) == set(range(10))
+    foreign = [number - 10 for number in task.split.unknown]
+    assert len(foreign) == 6
+    is_known = task.test.targets < 5
+    known = load_images("digits", "test", None, size=8, classes=task.split.known)
+    assert as_set(task.test.images[is_known]) == as_set(known.images)
+    np.testing.assert_array_equal(task.test.images[~is_known], others.images[np.isin(others.labels, foreign)])
+    assert set(task.test_classes[~is_known].tolist()) == set(task.split.unknown)
+    scores = OpenSetScores(np.zeros(len(task.test), int), (~is_known).astype(float), num_known=5, bias=-0.5)
+    metrics = evaluate_settings(scores, task.test.targets, task.test_classes, task.split)
+    assert [metrics.settings[setting].auroc for setting in (2, 6)] == [1.0, 1.0]
+    assert prepare_inputs(Recipe(data=config), None)["data"]["unknown"] == "letters"
+
+
+def test_unknown_class_zero_is_not_known():
+    split = ClassSplit(known=(4, 1), unknown=(3, 0), settings=(2,))
+    assert _targets(np.array([0, 1, 3, 4, 0]), split).tolist() == [2, 1, 2, 0, 2]
+
+
+def test_unknown_class_zero_counts_as_unknown_in_the_metrics():
+    split = ClassSplit(known=(4, 1), unknown=(0,), settings=(1,))
+    class_ids = np.array([4, 1, 0, 0])
+    scores = OpenSetScores(np.array([0, 1, 0, 0]), np.array([-2.0, -1.0, 1.0, 2.0]), num_known=2, bias=0.0)
+    metrics = evaluate_settings(scores, _targets(class_ids, split), class_ids, split)
+    assert metrics.settings[1].macro_f1 == 1.0
+    assert metrics.settings[1].auroc == 1.0
+    assert metrics.closed_set_accuracy == 1.0
+
+
+def test_some_split_of_the_digits_has_class_zero_unknown():
+    splits = [(index, draw_split(digits_config(split_index=index), 10)) for index in range(20)]
+    index, split = next((index, split) for index, split in splits if 0 in split.unknown)
+    task = make_task(digits_config(split_index=index), None, seed=0)
+    zeros = task.test_classes == 0
+    assert zeros.any()
+    assert (task.test.targets[zeros] == split.num_known).all()
+
+
+def test_development_images_are_of_held_out_classes_and_as_many_as_validation_images(task):
+    pool = load_images("digits", "train", None, size=8, classes=task.split.development)
+    assert as_set(task.development.images) <= as_set(pool.images)
+    assert len(task.development) == len(task.val)
+    assert set(task.development.targets.tolist()) == {task.num_known}
+
+
+@pytest.mark.parametrize("name", ["digits"])
+def test_development_unknowns_from_the_data_set_itself_are_refused(name):
+    with pytest.raises(ProserError, match="development"):
+        make_task(digits_config(name=name, development=name), None, seed=0)
+
+
+def test_mean_and_deviation_are_of_the_training_images(task):
+    pixels = task.train.images.reshape(-1, 3) / 255.0
+    np.testing.assert_allclose(task.mean, pixels.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(task.std, pixels.std(axis=0), rtol=1e-9)
+
+
+def test_the_same_seed_makes_the_same_task_and_another_another_validation_set(task):
+    again, other = make_task(digits_config(), None, seed=0), make_task(digits_config(), None, seed=1)
+    np.testing.assert_array_equal(again.val.images, task.val.images)
+    np.testing.assert_array_equal(again.development.images, task.development.images)
+    assert as_set(other.val.images) != as_set(task.val.images)
+    np.testing.assert_array_equal(other.test.images, task.test.images)
+
+
+@pytest.mark.parametrize("make", [small_task, lambda: make_task(digits_config(), None, seed=0)])
+def test_a_saved_task_comes_back_as_it_was(tmp_path, make):
+    task = make()
+    task.save(tmp_path / "task")
+    loaded = OpenSetTask.load(tmp_path / "task")
+    for name in ("split", "class_names", "mean", "std"):
+        assert getattr(loaded, name) == getattr(task, name)
+    for name in ("train", "val", "development", "test"):
+        before, after = getattr(task, name), getattr(loaded, name)
+        np.testing.assert_array_equal(after.images, before.images)
+        np.testing.assert_array_equal(after.targets, before.targets)
+    np.testing.assert_array_equal(loaded.test_classes, task.test_classes)
+
+
+def test_a_loaded_task_cannot_be_written_to(tmp_path):
+    small_task().save(tmp_path)
+    with pytest.raises(ValueError, match="read-only"):
+        OpenSetTask.load(tmp_path).train.images[0] = 0
+
+
+def test_more_classes_than_the_digits_have_are_refused():
+    with pytest.raises(ProserError, match=r"digits has 10 classes; the recipe needs 11"):
+        make_task(digits_config(unknown_settings=(4,)), None, seed=0)

@@ -1,0 +1,271 @@
+import copy
+import io
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from small_tasks import (
+    CPU,
+    NORMALISATION,
+    bit_equal,
+    finetune_config,
+    random_images,
+    tiny_closed_set_net,
+    tiny_net,
+    training_batches,
+)
+
+from proser_core.config import DataConfig, FinetuneConfig, PretrainConfig
+from proser_core.data.augmentation.batches import TrainingBatches
+from proser_core.data.tasks import Labelled
+from proser_core.errors import TrainingError
+from proser_core.learning.averaging import WeightAverage
+from proser_core.learning.fit import fit, lr_factor
+from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.learning.step import Arithmetic
+from proser_core.recognition.logits import compute_logits
+
+FP32 = Arithmetic(CPU, bf16=False)
+BF16 = Arithmetic(CPU, bf16=True)
+
+
+class Record:
+    """Keeps what was reported, states as a file would: written at once."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        self.metrics, self.states, self.stop_after = [], [], stop_after
+
+    def __call__(self, epoch, metrics, state) -> None:
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        buffer.seek(0)
+        self.metrics.append(metrics)
+        self.states.append(torch.load(buffer, weights_only=True))
+        if epoch == self.stop_after:
+            raise KeyboardInterrupt
+
+
+def finetune(*, seed=0, resume=None, stop_after=None, arithmetic=FP32, net_seed=0, **config):
+    objective = ProserObjective(tiny_net(dropout=0.3, seed=net_seed), finetune_config(**config), seed)
+    record = Record(stop_after)
+    try:
+        fit(objective, training_batches(seed=seed), finetune_config(**config), arithmetic,
+            seed=seed, report=record, resume=resume)  # fmt: skip
+    except KeyboardInterrupt:
+        assert stop_after is not None
+    return objective, record
+
+
+@pytest.mark.parametrize("arithmetic", [FP32, BF16])
+def test_the_same_seed_gives_the_same_metrics_to_the_last_digit(arithmetic):
+    first, record = finetune(arithmetic=arithmetic)
+    torch.manual_seed(12345)
+    again, record_again = finetune(arithmetic=arithmetic)
+    assert record.metrics == record_again.metrics
+    assert bit_equal(first.state_dict(), again.state_dict())
+    _, other = finetune(seed=1, arithmetic=arithmetic)
+    assert other.metrics != record.metrics
+
+
+@pytest.mark.parametrize("averaging", [0.0, 0.8])
+@pytest.mark.parametrize("schedule", ["constant", "one_cycle", "cosine", "cosine_restarts"])
+@pytest.mark.parametrize("stop_after", [0, 1])
+@pytest.mark.parametrize("optimizer", ["sgd", "muon"])
+def test_a_resumed_run_equals_one_that_never_stopped(optimizer, schedule, stop_after, averaging):
+    options = {"schedule": schedule, "averaging": averaging, "optimizer": optimizer, "start": "scratch"}
+    whole, record = finetune(**options)
+    _, stopped = finetune(**options, stop_after=stop_after)
+    assert len(stopped.states) == stop_after + 1
+    resumed, rest = finetune(**options, resume=stopped.states[-1], net_seed=99)
+    assert bit_equal(whole.state_dict(), resumed.state_dict())
+    assert stopped.metrics + rest.metrics == record.metrics
+
+
+def test_a_finished_run_that_is_resumed_does_nothing_more():
+    whole, record = finetune()
+    resumed, rest = finetune(resume=record.states[-1], net_seed=99)
+    assert rest.metrics == []
+    assert bit_equal(whole.state_dict(), resumed.state_dict())
+
+
+def test_a_net_that_was_scored_while_reporting_trains_on_as_if_it_was_not():
+    results = []
+    for scores in (False, True):
+        objective = ProserObjective(tiny_net(), finetune_config(), 0)
+
+        def report(epoch, metrics, state, objective=objective, scores=scores):
+            if scores:
+                compute_logits(objective.net, random_images(4), NORMALISATION, CPU)
+
+        fit(objective, training_batches(), finetune_config(), FP32, seed=0, report=report)
+        results.append(objective.state_dict())
+    assert bit_equal(*results)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "muon"])
+@pytest.mark.parametrize("kind", ["proser", "cross_entropy"])
+def test_training_learns_classes_that_differ_by_colour(kind, optimizer):
+    images = random_images(48) // 2
+    targets = np.arange(48) % 3
+    images[np.arange(48), :, :, targets] += 120
+    lr = {"sgd": 0.05, "muon": 0.02}[optimizer]
+    config = finetune_config(epochs=8, lr=lr, batch_size=16, optimizer=optimizer, start="scratch")
+    batches = TrainingBatches(
+        Labelled(images, targets), DataConfig(image_size=8, padding=1), NORMALISATION,
+        batch_size=16, seed=0, purpose="finetune", device=CPU,
+    )  # fmt: skip
+    objective = (
+        ProserObjective(tiny_net(), config, 0) if kind == "proser" else CrossEntropyObjective(tiny_closed_set_net())
+    )
+    record = Record()
+    fit(objective, batches, config, FP32, seed=0, report=record)
+    first, last = record.metrics[0], record.metrics[-1]
+    assert last["loss/closed_set"] < first["loss/closed_set"]
+    assert last["train/accuracy"] > max(0.9, first["train/accuracy"])
+
+
+def test_metrics_are_means_over_the_images_of_an_epoch():
+    objective = CrossEntropyObjective(tiny_closed_set_net())
+    twin = copy.deepcopy(objective).train()
+    record = Record()
+    config = PretrainConfig(epochs=1, batch_size=8, lr=1e-30, schedule="constant")
+    fit(objective, training_batches(), config, FP32, seed=0, report=record)
+    losses, right = [], 0
+    for batch in training_batches().epoch(0):
+        logits = twin.net(batch.images)
+        losses += torch.nn.functional.cross_entropy(logits, batch.targets, reduction="none").tolist()
+        right += int((logits.argmax(1) == batch.targets).sum())
+    assert record.metrics[0]["loss/closed_set"] == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+    assert record.metrics[0]["train/accuracy"] == pytest.approx(right / len(losses))
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_and_reports_nothing():
+    with pytest.raises(TrainingError, match=r"in epoch 0; the loss must stay finite\. Lower the learning rate"):
+        finetune(lr=1e20)
+    objective = CrossEntropyObjective(tiny_closed_set_net())
+    with torch.no_grad():
+        objective.net.classifier.bias[0] = torch.nan
+    record = Record()
+    with pytest.raises(TrainingError, match="loss/closed_set is nan in epoch 0"):
+        fit(objective, training_batches(), finetune_config(), FP32, seed=0, report=record)
+    assert record.metrics == []
+
+
+def factors(schedule: str, total: int) -> list[float]:
+    return [lr_factor(FinetuneConfig(schedule=schedule), step, total) for step in range(total)]
+
+
+def test_a_constant_schedule_stays_at_the_peak():
+    assert factors("constant", 7) == [1.0] * 7
+
+
+@pytest.mark.parametrize(("schedule", "warmup"), [("one_cycle", 30), ("cosine", 5)])
+def test_a_schedule_warms_up_linearly_and_comes_down_by_a_cosine(schedule, warmup):
+    values = factors(schedule, 100)
+    assert values[:warmup] == pytest.approx([(step + 1) / warmup for step in range(warmup)])
+    down = [0.5 * (1 + math.cos(math.pi * step / (100 - warmup))) for step in range(100 - warmup)]
+    assert values[warmup:] == pytest.approx(down)
+
+
+@given(st.sampled_from(["one_cycle", "cosine"]), st.integers(1, 500))
+def test_a_schedule_rises_to_the_peak_once_and_never_above(schedule, total):
+    values = factors(schedule, total)
+    peak = values.index(max(values))
+    assert max(values) == 1.0
+    assert min(values) > 0
+    assert values[: peak + 1] == sorted(values[: peak + 1])
+    assert values[peak:] == sorted(values[peak:], reverse=True)
+
+
+@given(st.integers(0, 4), st.integers(1, 3000))
+def test_restarts_cut_the_fall_into_equal_parts_that_end_at_a_thousandth(restarts, total):
+    config = FinetuneConfig(schedule="cosine_restarts", restarts=restarts)
+    values = [lr_factor(config, step, total) for step in range(total)]
+    warmup = max(1, round(total / 60))
+    assert values[:warmup] == pytest.approx([(step + 1) / warmup for step in range(warmup)])
+    assert max(values) == 1.0
+    fall = values[warmup:]
+    assert all(1e-3 <= value <= 1.0 for value in fall)
+    if len(fall) < 4 * (restarts + 1):
+        return
+    starts = [0, *(step for step in range(1, len(fall)) if fall[step] > fall[step - 1])]
+    assert starts == [-(-part * len(fall) // (restarts + 1)) for part in range(restarts + 1)]
+    for first, end in zip(starts, [*starts[1:], len(fall)], strict=True):
+        assert fall[first:end] == sorted(fall[first:end], reverse=True)
+        assert fall[end - 1] < 0.25
+
+
+def test_the_schedule_with_restarts_is_the_published_one():
+    """10 of 600 epochs of warm-up, two restarts, `eta_min = lr * 1e-3` (Vaze et al. 2022)."""
+    config = FinetuneConfig(schedule="cosine_restarts", restarts=2)
+    values = [lr_factor(config, step, 6000) for step in range(6000)]
+    assert values[99] == values[100] == 1.0
+    part = 5900 / 3
+    for step in (100, 1000, 2066, 2067, 3000, 5000, 5999):
+        progress = math.fmod((step - 100) / part, 1.0)
+        assert values[step] == pytest.approx(1e-3 + 0.999 * 0.5 * (1 + math.cos(math.pi * progress)), abs=1e-9)
+    assert values[-1] == pytest.approx(1e-3, abs=1e-5)
+
+
+def one_step_epochs(**config):
+    """Plain training whose epochs are one step each, so that the states show the weights after every step."""
+    config = PretrainConfig(**({"epochs": 5, "batch_size": 40, "lr": 0.1, "schedule": "constant"} | config))
+    objective = CrossEntropyObjective(tiny_closed_set_net(), config.label_smoothing)
+    first = {name: value.clone() for name, value in objective.state_dict().items()}
+    record = Record()
+    fit(objective, training_batches(batch_size=40), config, FP32, seed=0, report=record)
+    return first, [state["objective"] for state in record.states], objective.state_dict()
+
+
+def test_averaged_weights_follow_the_textbook_recursion():
+    first, live, result = one_step_epochs(averaging=0.7)
+    for name, value in result.items():
+        expected = first[name].double()
+        for state in live:
+            expected = 0.7 * expected + 0.3 * state[name].double()
+        if value.is_floating_point():
+            torch.testing.assert_close(value.double(), expected, rtol=1e-5, atol=1e-6)
+        else:
+            assert torch.equal(value, live[-1][name])
+    assert not torch.equal(result["net.classifier.weight"], live[-1]["net.classifier.weight"])
+
+
+def test_averaging_does_not_disturb_the_training_and_none_leaves_the_last_weights():
+    _, plain, result = one_step_epochs()
+    _, averaged, _ = one_step_epochs(averaging=0.7)
+    assert all(bit_equal(*pair) for pair in zip(plain, averaged, strict=True))
+    assert bit_equal(result, plain[-1])
+
+
+def test_an_average_is_of_the_values_while_it_was_updated():
+    module = torch.nn.Linear(1, 1, bias=False)
+    module.weight.data.fill_(1.0)
+    average = WeightAverage(module, 0.5)
+    for value in (3.0, 5.0):
+        module.weight.data.fill_(value)
+        average.update()
+    module.weight.data.fill_(100.0)
+    average.apply()
+    assert module.weight.item() == 0.5 * (0.5 * 1.0 + 0.5 * 3.0) + 0.5 * 5.0
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_a_step_is_the_textbook_step_of_momentum(nesterov):
+    options = {"momentum": 0.8, "weight_decay": 0.01, "nesterov": nesterov}
+    first, live, _ = one_step_epochs(**options)
+    twin = CrossEntropyObjective(tiny_closed_set_net()).train()
+    twin.load_state_dict(first)
+    velocity = {name: torch.zeros_like(value) for name, value in twin.named_parameters()}
+    for epoch, expected in enumerate(live):
+        (batch,) = training_batches(batch_size=40).epoch(epoch)
+        twin.zero_grad()
+        twin(batch.images, batch.targets, batch.global_targets, None).total.backward()
+        with torch.no_grad():
+            for name, weight in twin.named_parameters():
+                gradient = weight.grad + 0.01 * weight
+                velocity[name] = 0.8 * velocity[name] + gradient
+                weight -= 0.1 * (gradient + 0.8 * velocity[name] if nesterov else velocity[name])
+                torch.testing.assert_close(weight, expected[name], rtol=1e-4, atol=1e-5)

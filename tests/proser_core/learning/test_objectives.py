@@ -1,0 +1,285 @@
+"""ProserObjective against a twin that handles one image after another."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_tasks import SIZE, finetune_config, tiny_closed_set_net, tiny_net
+from torch import nn
+
+from proser_core.learning.losses import augmented_logits
+from proser_core.learning.mixup import MixDraw
+from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+
+
+def probability(logits: list[float], index: int) -> float:
+    return math.exp(logits[index]) / sum(math.exp(value) for value in logits)
+
+
+def textbook_terms(net, images, targets, draw, mixup, *, batch_use="half"):
+    """l1's two terms and l2 of one batch; the net is in evaluation mode, so images do not touch each other."""
+
+    def augmented(logits) -> list[float]:
+        return [*logits.known[0].tolist(), max(logits.dummies[0].tolist())]
+
+    half = len(images) // 2
+    clean = range(half) if batch_use == "half" else range(len(images))
+    to_mix = range(half, len(images)) if batch_use == "half" else range(len(images))
+    closed_set, placeholder, mixture = [], [], []
+    for i in clean:
+        row, target = augmented(net(images[i : i + 1])), int(targets[i])
+        closed_set.append(-math.log(probability(row, target)))
+        del row[target]
+        placeholder.append(-math.log(probability(row, len(row) - 1)))
+    lam = float(draw.mix_lambda)
+    for position, i in enumerate(to_mix):
+        j = to_mix[int(draw.partners[position])]
+        if targets[i] == targets[j]:
+            continue
+        x_i, x_j = images[i : i + 1], images[j : j + 1]
+        if mixup == "vanilla":
+            row = augmented(net(lam * x_i + (1 - lam) * x_j))
+        else:
+            row = augmented(net.logits(lam * net.hidden(x_i) + (1 - lam) * net.hidden(x_j)))
+        mixture.append(-math.log(probability(row, len(row) - 1)))
+    return np.mean(closed_set), np.mean(placeholder), np.mean(mixture) if mixture else 0.0
+
+
+def random_batch(batch: int, num_known: int, seed: int, *, one_class: bool = False, batch_use: str = "half"):
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randn(batch, 3, SIZE, SIZE, generator=generator)
+    targets = torch.randint(1 if one_class else num_known, (batch,), generator=generator)
+    mixed = batch // 2 if batch_use == "half" else batch
+    draw = MixDraw(torch.randperm(mixed, generator=generator), torch.rand((), generator=generator))
+    return images, targets, draw
+
+
+@settings(max_examples=60)
+@given(
+    batch=st.integers(1, 5).map(lambda half: 2 * half),
+    num_known=st.integers(2, 5),
+    num_dummies=st.integers(1, 4),
+    beta=st.sampled_from([0.0, 1.0, 0.3]),
+    gamma=st.sampled_from([0.0, 0.1, 10.0]),
+    mixup=st.sampled_from(["manifold", "vanilla"]),
+    sharing=st.sampled_from(["shared", "separate"]),
+    batch_use=st.sampled_from(["half", "all"]),
+    one_class=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+def test_the_loss_is_l1_plus_gamma_times_l2(
+    batch, num_known, num_dummies, beta, gamma, mixup, sharing, batch_use, one_class, seed
+):
+    net = tiny_net(num_known, num_dummies, seed=seed)
+    config = finetune_config(
+        batch_size=batch,
+        beta=beta,
+        gamma=gamma,
+        mixup=mixup,
+        mixture_batch_norm=sharing,
+        num_dummies=num_dummies,
+        batch_use=batch_use,
+    )
+    images, targets, draw = random_batch(batch, num_known, seed, one_class=one_class, batch_use=batch_use)
+    objective = ProserObjective(net, config, seed=0).eval()
+    with torch.no_grad():
+        terms = objective(images, targets, targets, draw)
+        closed_set, placeholder, mixture = textbook_terms(net, images, targets, draw, mixup, batch_use=batch_use)
+    assert float(terms.total) == pytest.approx(closed_set + beta * placeholder + gamma * mixture, rel=1e-4, abs=1e-5)
+    expectations = {"closed_set": closed_set, "placeholder": placeholder, "mixture": mixture}
+    if batch_use == "all" and gamma == 0:
+        del expectations["mixture"]
+        assert "loss/mixture" not in terms.sums
+    for name, expected in expectations.items():
+        total, count = terms.sums[f"loss/{name}"].tolist()
+        assert total / max(count, 1) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("mixup", ["manifold", "vanilla"])
+@pytest.mark.parametrize("batch", [2, 8])
+def test_a_half_without_a_mixed_pair_adds_nothing_and_leaves_the_gradient_finite(mixup, batch):
+    images, targets, draw = random_batch(batch, 3, 0, one_class=True)
+    results = []
+    for gamma in (0.0, 10.0):
+        objective = ProserObjective(tiny_net(), finetune_config(batch_size=batch, gamma=gamma, mixup=mixup), 0).train()
+        terms = objective(images, targets, targets, draw)
+        terms.total.backward()
+        gradients = [parameter.grad for parameter in objective.parameters()]
+        assert all(gradient.isfinite().all() for gradient in gradients)
+        assert terms.sums["loss/mixture"].tolist() == [0.0, 0.0]
+        results.append((terms.total.detach(), gradients))
+    assert torch.equal(results[0][0], results[1][0])
+    assert all(torch.equal(a, b) for a, b in zip(results[0][1], results[1][1], strict=True))
+
+
+def test_each_class_may_occur_once_in_the_smallest_batch():
+    images, _, draw = random_batch(2, 2, 0)
+    objective = ProserObjective(tiny_net(2, 1), finetune_config(batch_size=2, num_dummies=1), 0).train()
+    terms = objective(images, torch.tensor([0, 1]), torch.tensor([0, 1]), draw)
+    terms.total.backward()
+    assert terms.total.isfinite()
+
+
+def test_l2_divides_by_the_pairs_that_are_left():
+    net = tiny_net().eval()
+    images, _, _ = random_batch(8, 3, 1)
+    targets = torch.tensor([0, 1, 2, 0, 0, 0, 1, 2])
+    draw = MixDraw(torch.tensor([1, 0, 3, 2]), torch.tensor(0.3))
+    terms = ProserObjective(net, finetune_config(), 0).eval()(images, targets, targets, draw)
+    total, pairs = terms.sums["loss/mixture"].tolist()
+    assert pairs == 2
+    _, _, mixture = textbook_terms(net, images, targets, draw, "manifold")
+    assert total / pairs == pytest.approx(mixture, rel=1e-4)
+
+
+def test_gradients_reach_the_dummies_the_classifier_and_both_parts_of_the_backbone():
+    images, _, _ = random_batch(8, 3, 1)
+    targets = torch.tensor([0, 1, 2, 0, 0, 1, 2, 1])
+    draw = MixDraw(torch.tensor([1, 2, 3, 0]), torch.tensor(0.3))
+    net = tiny_net()
+    objective = ProserObjective(net, finetune_config(), 0).train()
+    objective(images, targets, targets, draw).total.backward()
+    for part in (net.backbone.pre, net.backbone.post, net.classifier, net.dummies):
+        assert any((parameter.grad != 0).any() for parameter in part.parameters())
+
+
+def running_statistics(module: nn.Module) -> list[torch.Tensor]:
+    norms = [norm for norm in module.modules() if isinstance(norm, nn.BatchNorm2d)]
+    return [value.clone() for norm in norms for value in (norm.running_mean, norm.running_var)]
+
+
+def test_separate_batch_norm_keeps_mixtures_out_of_the_running_statistics():
+    images, targets, draw = random_batch(8, 3, 2)
+    net, twin = tiny_net().train(), tiny_net().train()
+    ProserObjective(net, finetune_config(mixture_batch_norm="separate"), 0).train()(images, targets, targets, draw)
+    twin.logits(twin.hidden(images)[:4])
+    for statistic, expected in zip(running_statistics(net), running_statistics(twin), strict=True):
+        assert torch.equal(statistic, expected)
+    assert [norm.momentum for norm in net.modules() if isinstance(norm, nn.BatchNorm2d)] == [0.1, 0.1]
+
+
+def test_shared_batch_norm_lets_mixtures_into_the_running_statistics():
+    images, targets, draw = random_batch(8, 3, 2)
+    net, twin = tiny_net().train(), tiny_net().train()
+    ProserObjective(net, finetune_config(mixture_batch_norm="shared"), 0).train()(images, targets, targets, draw)
+    hidden = twin.hidden(images)
+    lam = draw.mix_lambda
+    twin.logits(torch.cat([hidden[:4], lam * hidden[4:] + (1 - lam) * hidden[4:][draw.partners]]))
+    for statistic, expected in zip(running_statistics(net), running_statistics(twin), strict=True):
+        torch.testing.assert_close(statistic, expected)
+
+
+def test_separate_batch_norm_normalises_clean_images_without_the_mixtures():
+    images, targets, draw = random_batch(8, 3, 2)
+    net = tiny_net().train()
+    augmented = augmented_logits(net.logits(net.hidden(images)[:4]))
+    expected = nn.functional.cross_entropy(augmented, targets[:4], reduction="sum")
+    separate = ProserObjective(tiny_net(), finetune_config(mixture_batch_norm="separate"), 0).train()
+    shared = ProserObjective(tiny_net(), finetune_config(mixture_batch_norm="shared"), 0).train()
+    separate_sum = separate(images, targets, targets, draw).sums["loss/closed_set"][0]
+    shared_sum = shared(images, targets, targets, draw).sums["loss/closed_set"][0]
+    torch.testing.assert_close(separate_sum, expected.detach())
+    assert not torch.isclose(shared_sum, expected)
+
+
+def test_vanilla_and_manifold_mixup_differ_in_the_mixture_only():
+    images, _, _ = random_batch(8, 3, 2)
+    targets = torch.arange(8) % 3
+    draw = MixDraw(torch.tensor([1, 2, 3, 0]), torch.tensor(0.5))
+    vanilla, manifold = (
+        ProserObjective(tiny_net(), finetune_config(mixup=mixup), 0).eval()(images, targets, targets, draw).sums
+        for mixup in ("vanilla", "manifold")
+    )
+    torch.testing.assert_close(vanilla["loss/closed_set"], manifold["loss/closed_set"])
+    assert not torch.isclose(vanilla["loss/mixture"][0], manifold["loss/mixture"][0])
+
+
+@pytest.mark.parametrize("mixup", ["manifold", "vanilla"])
+@pytest.mark.parametrize("sharing", ["shared", "separate"])
+def test_whole_batches_without_the_mixture_loss_leave_the_mixtures_out(mixup, sharing):
+    images, targets, draw = random_batch(8, 3, 2, batch_use="all")
+    net, twin = tiny_net().train(), tiny_net().train()
+    config = finetune_config(batch_use="all", gamma=0.0, mixup=mixup, mixture_batch_norm=sharing)
+    ProserObjective(net, config, 0).train()(images, targets, targets, draw).total.backward()
+    twin(images)
+    for statistic, expected in zip(running_statistics(net), running_statistics(twin), strict=True):
+        assert torch.equal(statistic, expected)
+
+
+def test_whole_batches_let_mixtures_into_shared_statistics_only():
+    images, targets, draw = random_batch(8, 3, 2, batch_use="all")
+    statistics = {}
+    for sharing in ("shared", "separate"):
+        net = tiny_net().train()
+        config = finetune_config(batch_use="all", mixture_batch_norm=sharing)
+        ProserObjective(net, config, 0).train()(images, targets, targets, draw)
+        statistics[sharing] = running_statistics(net)
+    plain = tiny_net().train()
+    plain(images)
+    assert all(map(torch.equal, statistics["separate"], running_statistics(plain)))
+    assert not all(map(torch.equal, statistics["shared"], running_statistics(plain)))
+
+
+def test_the_draw_of_a_whole_batch_is_for_every_image_of_it():
+    objective = ProserObjective(tiny_net(), finetune_config(batch_use="all"), seed=3)
+    draws = objective.draws(1, 5, 8, torch.device("cpu"))
+    assert [sorted(partners) for partners in draws.partners.tolist()] == [list(range(8))] * 5
+
+
+def test_reported_counts_are_of_the_clean_half():
+    images, targets, draw = random_batch(8, 3, 2)
+    net = tiny_net().eval()
+    sums = ProserObjective(net, finetune_config(), 0).eval()(images, targets, targets, draw).sums
+    rows = augmented_logits(net(images[:4])).tolist()
+    wins = sum(row[-1] > max(row[:-1]) for row in rows)
+    right = sum(row.index(max(row)) == target for row, target in zip(rows, targets.tolist(), strict=False))
+    assert sums["train/dummy_win_rate"].tolist() == [wins, 4]
+    assert sums["train/accuracy"].tolist() == [right, 4]
+
+
+def test_bf16_forward_gives_a_finite_float32_loss():
+    images, targets, draw = random_batch(8, 3, 2)
+    objective = ProserObjective(tiny_net(), finetune_config(), 0).train()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        terms = objective(images, targets, targets, draw)
+    assert terms.total.dtype == torch.float32
+    assert terms.total.isfinite()
+    terms.total.backward()
+    assert all(parameter.grad.isfinite().all() for parameter in objective.parameters())
+
+
+def test_the_draw_is_for_the_second_half_of_the_global_batch():
+    objective = ProserObjective(tiny_net(), finetune_config(), seed=3)
+    draws, again = (objective.draws(1, 6, 8, torch.device("cpu")) for _ in range(2))
+    assert [sorted(partners) for partners in draws.partners.tolist()] == [[0, 1, 2, 3]] * 6
+    assert torch.equal(draws.partners, again.partners)
+    assert torch.equal(draws.mix_lambda, again.mix_lambda)
+    assert len(set(draws.mix_lambda.tolist())) == 6
+
+
+def test_cross_entropy_objective_averages_over_the_images():
+    images, targets, _ = random_batch(6, 3, 2)
+    net = tiny_closed_set_net().eval()
+    terms = CrossEntropyObjective(net).eval()(images, targets, targets, None)
+    rows = [net(images[i : i + 1])[0].tolist() for i in range(6)]
+    losses = [-math.log(probability(row, int(target))) for row, target in zip(rows, targets, strict=True)]
+    right = sum(row.index(max(row)) == target for row, target in zip(rows, targets.tolist(), strict=True))
+    assert float(terms.total.detach()) == pytest.approx(np.mean(losses), rel=1e-4)
+    assert terms.sums["train/accuracy"].tolist() == [right, 6]
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 6), st.integers(2, 5), st.floats(0, 0.99), st.integers(0, 10**6))
+def test_smoothing_gives_a_share_of_the_target_to_all_classes_alike(batch, num_known, smoothing, seed):
+    images, targets, _ = random_batch(2 * batch, num_known, seed)
+    net = tiny_closed_set_net(num_known, seed=seed).eval()
+    terms = CrossEntropyObjective(net, smoothing).eval()(images, targets, targets, None)
+    losses = []
+    for i, target in enumerate(targets.tolist()):
+        row = net(images[i : i + 1])[0].tolist()
+        wanted = [smoothing / num_known + (1 - smoothing) * (k == target) for k in range(num_known)]
+        losses.append(-sum(share * math.log(probability(row, k)) for k, share in enumerate(wanted)))
+    assert float(terms.total.detach()) == pytest.approx(np.mean(losses), rel=1e-4)

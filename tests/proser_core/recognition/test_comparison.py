@@ -1,0 +1,124 @@
+"""A candidate against a champion on the same images: twins of the metrics, and what decides."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+from small_tasks import random_images, small_task
+
+from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.comparison import Comparison, compare
+from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.scoring import placeholder_gap
+from proser_core.recognition.validation_scores import METRICS, ValidationScores, fingerprint
+
+KNOWN, CLASSES = 300, 4
+
+
+def scored(skill: float, seed: int = 0, noise: int = 1) -> ValidationScores:
+    """300 known and 200 unknown images; with more skill, known ones have smaller scores and are named correctly."""
+    images = np.random.default_rng(seed)
+    targets = np.concatenate([images.integers(CLASSES, size=KNOWN), np.full(200, CLASSES)])
+    difficulty = images.normal(size=len(targets))
+    own = np.random.default_rng(noise)
+    scores = skill * (targets == CLASSES) - difficulty - 0.1 * own.normal(size=len(targets))
+    right = difficulty + 0.1 * own.normal(size=len(targets)) < skill
+    predictions = np.where(right, targets % CLASSES, (targets + 1) % CLASSES)
+    return ValidationScores(scores, predictions, targets, CLASSES, "these images")
+
+
+def against(candidate: ValidationScores, champion: ValidationScores, tolerance: float = 0.02) -> Comparison:
+    ours, theirs = (calibrate(each.scores[each.is_known]) for each in (candidate, champion))
+    return compare(candidate, ours, champion, theirs.bias, tolerance=tolerance)
+
+
+def test_its_metrics_are_those_of_scikit_learn() -> None:
+    held, bias = scored(1.0), -0.3
+    predictions = np.where(held.scores <= -bias, held.known_predictions, CLASSES)
+    known = held.targets < CLASSES
+    assert held.metrics(bias) == pytest.approx(
+        {
+            "macro_f1": f1_score(held.targets, predictions, average="macro"),
+            "auroc": roc_auc_score(~known, held.scores),
+            "closed_set_accuracy": accuracy_score(held.targets[known], held.known_predictions[known]),
+        }
+    )
+    assert held.known_rate(bias) == np.mean(held.scores[known] <= -bias)
+
+
+def test_a_classifier_is_as_good_as_itself() -> None:
+    held = scored(1.0)
+    comparison = against(held, held, tolerance=0.0)
+    for each in comparison.differences.values():
+        assert (each.low, each.difference, each.high) == (0, 0, 0)
+    assert comparison.objections == []
+
+
+def test_a_better_one_has_no_objection_and_the_other_way_round_every_metric_objects() -> None:
+    better, worse = scored(2.0, noise=1), scored(0.8, noise=2)
+    assert against(better, worse).objections == []
+    objections = against(worse, better).objections
+    assert [objection.split(":")[0] for objection in objections] == list(METRICS.values())
+    assert "2 may be lost" in objections[0]
+
+
+def test_the_interval_holds_the_difference_and_shrinks_with_what_both_share() -> None:
+    candidate, champion = scored(1.1, noise=1), scored(1.0, noise=2)
+    paired = against(candidate, champion).differences["auroc"]
+    assert paired.low < paired.difference < paired.high
+    alone = _resampled_aurocs(candidate)
+    assert paired.high - paired.low < np.subtract(*np.percentile(alone, [97.5, 2.5]))
+
+
+def _resampled_aurocs(held: ValidationScores) -> list[float]:
+    generator = np.random.default_rng(3)
+    return [held.select(generator.integers(len(held.targets), size=500)).metrics(0.0)["auroc"] for _ in range(300)]
+
+
+def test_a_known_rate_below_the_target_objects() -> None:
+    held = scored(1.0)
+    calibration = calibrate(held.scores[held.is_known], 0.95)
+    strict = dataclasses.replace(calibration, bias=-float(np.median(held.scores[held.is_known])))
+    comparison = compare(held, strict, held, strict.bias, tolerance=0.02)
+    (objection,) = comparison.objections
+    assert objection.startswith("known rate: 50.0 %")
+    assert objection.endswith("the target is 95 %")
+
+
+def test_scores_of_other_images_are_not_compared() -> None:
+    other = dataclasses.replace(scored(1.0), fingerprint="other images")
+    with pytest.raises(ValueError, match="same images"):
+        against(other, scored(1.0))
+
+
+def test_it_is_made_of_a_tasks_logits_and_survives_saving(tmp_path: Path) -> None:
+    task, generator = small_task(), np.random.default_rng(0)
+    logits = {
+        name: LogitTable(*generator.normal(size=(2, len(getattr(task, name)), 2)).astype(np.float32))
+        for name in ("val", "development", "test")
+    }
+    held = ValidationScores.of(logits, placeholder_gap, task)
+    assert held.is_known.tolist() == [True] * 6 + [False] * 6
+    np.testing.assert_array_equal(held.scores[6:], placeholder_gap(logits["development"]))
+    held.save(tmp_path / "scores.npz")
+    loaded = ValidationScores.load(tmp_path / "scores.npz")
+    for name in ("scores", "known_predictions", "targets"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(held, name))
+    assert (loaded.num_known, loaded.fingerprint) == (2, held.fingerprint)
+
+
+def test_the_fingerprint_follows_images_targets_and_the_order_of_classes() -> None:
+    task = small_task()
+    changed = random_images(6, seed=2)
+    changed[3, 0, 0, 0] ^= 1
+    others = [
+        dataclasses.replace(task, class_names=("cat", "dog")),
+        dataclasses.replace(task, val=dataclasses.replace(task.val, images=changed)),
+        dataclasses.replace(task, val=dataclasses.replace(task.val, targets=1 - task.val.targets)),
+        dataclasses.replace(task, development=task.val),
+    ]
+    assert fingerprint(small_task()) == fingerprint(task)
+    assert fingerprint(dataclasses.replace(task, test=task.train)) == fingerprint(task)
+    assert len({fingerprint(each) for each in (task, *others)}) == 5

@@ -1,0 +1,262 @@
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from small_tasks import CPU, NORMALISATION, SIZE, make_classifier, random_images, tiny_backbone, tiny_net
+
+from proser_core import OpenSetClassifier
+from proser_core.errors import CheckpointError, DataError
+from proser_core.networks.nets import BACKBONES
+from proser_core.networks.weights import save_weights
+from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.logits import compute_logits
+from proser_core.recognition.open_set_classifier import CARD, WEIGHTS
+from proser_core.recognition.scoring import placeholder_gap
+
+IMAGES = random_images(50, seed=5)
+FORMAT_3 = Path(__file__).parent / "golden" / "classifier_format_3"
+"""Written by the code of that format: a tiny network, its validation scores, and what it predicted."""
+
+
+@pytest.fixture(scope="module")
+def classifier() -> OpenSetClassifier:
+    return make_classifier()
+
+
+@pytest.fixture
+def folder(classifier, tmp_path):
+    classifier.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def change_card(folder, change) -> None:
+    card = json.loads((folder / CARD).read_text())
+    change(card)
+    (folder / CARD).write_text(json.dumps(card))
+
+
+def test_a_loaded_classifier_predicts_what_the_saved_one_did(classifier, folder):
+    loaded = OpenSetClassifier.load(folder)
+    before, after = classifier.predict(IMAGES), loaded.predict(IMAGES)
+    assert before.labels == after.labels
+    np.testing.assert_array_equal(before.indices, after.indices)
+    np.testing.assert_array_equal(before.unknown_scores, after.unknown_scores)
+    np.testing.assert_array_equal(before.probabilities, after.probabilities)
+    for name in ("network", "image_size", "split", "class_names", "normalisation", "calibration", "recipe"):
+        assert getattr(loaded, name) == getattr(classifier, name)
+
+
+def test_a_prediction_is_the_largest_entry_of_the_shifted_logits(classifier):
+    logits = compute_logits(classifier.net, IMAGES, NORMALISATION, CPU)
+    predictions = classifier.predict(IMAGES)
+    names = [*classifier.class_names, "unknown"]
+    assert set(predictions.indices.tolist()) >= {3}
+    assert len(set(predictions.indices.tolist())) > 1
+    for i, (known, dummies) in enumerate(zip(logits.known.tolist(), logits.dummies.tolist(), strict=True)):
+        row = [*known, max(dummies) + classifier.calibration.bias]
+        if abs(row[-1] - max(known)) > 1e-4:
+            assert predictions.indices[i] == row.index(max(row))
+        assert predictions.labels[i] == names[predictions.indices[i]]
+        assert predictions.unknown_scores[i] == pytest.approx(row[-1] - max(known), abs=1e-4)
+        powers = np.exp(np.array(row) - max(row))
+        np.testing.assert_allclose(predictions.probabilities[i], powers / powers.sum(), rtol=1e-4)
+
+
+def test_a_tie_at_the_bias_goes_to_the_known_class(classifier):
+    logits = compute_logits(classifier.net, IMAGES, NORMALISATION, CPU)
+    gaps = placeholder_gap(logits)
+    for row in range(5):
+        for bias, is_known in ((-gaps[row], True), (np.nextafter(-gaps[row], np.float32(np.inf)), False)):
+            calibration = dataclasses.replace(classifier.calibration, bias=float(bias))
+            predictions = dataclasses.replace(classifier, calibration=calibration).predict(IMAGES)
+            assert (predictions.indices[row] < 3) == is_known
+            assert (predictions.unknown_scores[row] <= 0) == is_known
+            assert (predictions.labels[row] != "unknown") == is_known
+
+
+def test_a_tie_survives_saving(classifier, tmp_path):
+    gap = placeholder_gap(compute_logits(classifier.net, IMAGES, NORMALISATION, CPU))[7]
+    calibration = dataclasses.replace(classifier.calibration, bias=-float(gap))
+    dataclasses.replace(classifier, calibration=calibration).save(tmp_path)
+    assert OpenSetClassifier.load(tmp_path).predict(IMAGES).unknown_scores[7] == 0
+    assert OpenSetClassifier.load(tmp_path).predict(IMAGES).indices[7] < 3
+
+
+def test_the_score_of_an_image_does_not_depend_on_its_batch(classifier):
+    together = classifier.predict(IMAGES).unknown_scores
+    for rows in ([0], [49], [3, 3, 3], list(range(20, 45)), list(range(49, -1, -1))):
+        np.testing.assert_allclose(classifier.predict(IMAGES[rows]).unknown_scores, together[rows], atol=1e-4)
+
+
+def test_predicting_leaves_the_classifier_as_it_was(classifier):
+    first = classifier.predict(IMAGES).unknown_scores
+    classifier.predict(random_images(30, seed=77))
+    np.testing.assert_array_equal(classifier.predict(IMAGES).unknown_scores, first)
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (5, 20), (8, 9)])
+def test_images_of_another_size_are_resampled(classifier, shape):
+    images = np.random.default_rng(0).integers(0, 256, (6, *shape, 3), dtype=np.uint8)
+    resized = [Image.fromarray(image).resize((SIZE, SIZE), Image.Resampling.BICUBIC) for image in images]
+    expected = classifier.predict(np.stack([np.asarray(image) for image in resized]))
+    np.testing.assert_array_equal(classifier.predict(images).unknown_scores, expected.unknown_scores)
+
+
+@pytest.mark.parametrize("shape", [(SIZE, SIZE), (SIZE, SIZE, 1), (13, 13), (13, 13, 1)])
+def test_grey_images_are_taken_as_rgb(classifier, shape):
+    grey = np.random.default_rng(0).integers(0, 256, (4, *shape), dtype=np.uint8)
+    rgb = np.repeat(grey.reshape(4, *shape[:2], 1), 3, axis=3)
+    np.testing.assert_array_equal(classifier.predict(grey).unknown_scores, classifier.predict(rgb).unknown_scores)
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        IMAGES.astype(np.float32) / 255,
+        IMAGES.astype(np.int64),
+        IMAGES.transpose(0, 3, 1, 2),
+        IMAGES[..., :2],
+        IMAGES[0, 0],
+        IMAGES[None],
+        IMAGES[:0],
+        IMAGES[:, :0],
+    ],
+    ids=["float32", "int64", "channels first", "two channels", "two axes", "five axes", "none", "no height"],
+)
+def test_images_of_another_type_or_shape_are_refused_with_what_was_got(classifier, images):
+    with pytest.raises(DataError, match=rf"got images of {images.dtype}\[.*need at least one, as uint8\[N, height"):
+        classifier.predict(images)
+
+
+def test_a_single_colour_image_is_not_taken_for_a_batch_of_grey_ones(classifier):
+    with pytest.raises(DataError, match="uint8"):
+        classifier.predict(IMAGES[0])
+
+
+def test_changed_weights_are_refused_by_name(classifier, folder):
+    other = make_classifier()
+    other.net.dummies.bias.data += 1
+    save_weights(other.net, folder / WEIGHTS)
+    with pytest.raises(CheckpointError, match=rf"{WEIGHTS} was changed after it was saved"):
+        OpenSetClassifier.load(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["calibration", "sha256", "card_sha256", "network", "num_dummies", "image_size", "split", "class_names",
+             "normalisation", "recipe"],
+)  # fmt: skip
+def test_a_card_that_lacks_a_part_is_refused_by_name(folder, name):
+    change_card(folder, lambda card: card.pop(name))
+    with pytest.raises(CheckpointError, match=f"{CARD} lacks {name}"):
+        OpenSetClassifier.load(folder)
+
+
+@pytest.mark.parametrize("name", ["bias", "target_rate", "interval"])
+def test_a_calibration_that_lacks_a_value_is_refused_by_name(folder, name):
+    change_card(folder, lambda card: card["calibration"].pop(name))
+    with pytest.raises(CheckpointError, match=name):
+        OpenSetClassifier.load(folder)
+
+
+@pytest.mark.parametrize("bias", [None, float("nan"), "high"])
+def test_a_bias_that_is_not_a_finite_number_is_refused(folder, bias):
+    change_card(folder, lambda card: card["calibration"].update(bias=bias))
+    with pytest.raises(CheckpointError, match="bias"):
+        OpenSetClassifier.load(folder)
+
+
+def test_an_empty_calibration_is_refused(folder):
+    change_card(folder, lambda card: card.update(calibration=None))
+    with pytest.raises(CheckpointError, match="calibration"):
+        OpenSetClassifier.load(folder)
+
+
+def test_shortened_class_names_are_refused(folder):
+    change_card(folder, lambda card: card["class_names"].pop())
+    with pytest.raises(CheckpointError, match=r"names 2 classes; its network knows 3"):
+        OpenSetClassifier.load(folder)
+
+
+@pytest.mark.parametrize("change", [
+    lambda card: card["calibration"].update(bias=card["calibration"]["bias"] + 1),
+    lambda card: card["class_names"].reverse(),
+    lambda card: card["normalisation"][0].reverse(),
+    lambda card: card["recipe"].update(seed=7),
+], ids=["bias", "class names", "normalisation", "recipe"])  # fmt: skip
+def test_a_card_that_was_changed_in_a_plausible_way_is_refused(folder, change):
+    change_card(folder, change)
+    with pytest.raises(CheckpointError, match=f"{CARD} was changed after it was saved"):
+        OpenSetClassifier.load(folder)
+
+
+def test_an_older_format_says_what_to_do(folder):
+    change_card(folder, lambda card: card.update(format=2))
+    with pytest.raises(CheckpointError, match="The same `proser run` again, with its storage, writes it in this"):
+        OpenSetClassifier.load(folder)
+
+
+@pytest.mark.parametrize("number", [0, 2, None, "3"])
+def test_another_format_is_refused_with_both_numbers(folder, number):
+    change_card(folder, lambda card: card.update(format=number))
+    with pytest.raises(CheckpointError, match=rf"has format {number!r}; this version reads formats 3 and 4"):
+        OpenSetClassifier.load(folder)
+
+
+def test_another_number_of_dummies_than_the_weights_have_is_refused(folder):
+    change_card(folder, lambda card: card.update(num_dummies=3))
+    with pytest.raises(CheckpointError, match=r"dummies.weight has shape \(2, 128\), the network \(3, 128\)"):
+        OpenSetClassifier.load(folder)
+
+
+@pytest.mark.parametrize("name", [CARD, WEIGHTS])
+def test_a_missing_file_is_refused_by_name(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(CheckpointError, match=f"{name} is missing"):
+        OpenSetClassifier.load(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[]", b"3"])
+def test_a_card_that_is_no_json_object_is_refused(folder, content):
+    (folder / CARD).write_bytes(content)
+    with pytest.raises(CheckpointError, match=CARD):
+        OpenSetClassifier.load(folder)
+
+
+def test_a_classifier_is_loaded_from_a_path_in_text_too(folder):
+    assert OpenSetClassifier.load(str(folder)).class_names == ("ant", "bee", "cow")
+
+
+def test_a_model_folder_holds_nothing_that_is_pickled(folder):
+    assert sorted(path.name for path in folder.iterdir()) == [CARD, WEIGHTS]
+
+
+def test_weights_of_another_network_with_their_own_checksum_are_refused(classifier, tmp_path):
+    dataclasses.replace(classifier, net=tiny_net(3, 2)).save(tmp_path)
+    with pytest.raises(CheckpointError, match="does not fit the network"):
+        OpenSetClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize("names", [("ant", "bee", "ant"), ("ant", "unknown", "cow")])
+def test_class_names_that_mean_two_things_are_refused(classifier, names):
+    with pytest.raises(DataError, match="would mean two things"):
+        dataclasses.replace(classifier, class_names=names)
+
+
+def test_a_classifier_of_format_3_which_had_margins_predicts_the_same(monkeypatch, tmp_path):
+    monkeypatch.setitem(BACKBONES, "tiny", lambda config, image_size: tiny_backbone())
+    old = OpenSetClassifier.load(FORMAT_3)
+    old.save(tmp_path)
+    for classifier in (old, OpenSetClassifier.load(tmp_path)):
+        with np.load(FORMAT_3 / "predictions.npz") as then:
+            now = classifier.predict(then["images"])
+            np.testing.assert_allclose(now.unknown_scores, then["unknown_scores"], atol=1e-6)
+            np.testing.assert_array_equal(now.indices, then["indices"])
+            np.testing.assert_allclose(now.probabilities, then["probabilities"], atol=1e-6)
+        for scores in (classifier.validation_scores, classifier.proxy.validation_scores):
+            metrics = {f"dev/{name}": value for name, value in scores.metrics(classifier.calibration.bias).items()}
+            assert metrics == {name: classifier.results[name] for name in metrics}
+            known = scores.scores[scores.is_known]
+            assert calibrate(known, classifier.calibration.target_rate) == classifier.calibration

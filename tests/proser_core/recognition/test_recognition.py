@@ -1,0 +1,220 @@
+"""Scores, cached logits, and one report from calibration to metrics."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score, roc_auc_score
+from small_tasks import CPU, NORMALISATION, random_images, small_task, tiny_closed_set_net, tiny_net
+from torch import nn
+
+from proser_core.baselines.max_logit import max_logit
+from proser_core.baselines.msp import max_softmax_surprisal
+from proser_core.recognition.calibration import Calibration, calibrate
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logits import PARTS, LogitTable, compute_logits, load_logits, save_logits
+from proser_core.recognition.scoring import (
+    PlaceholderScore,
+    log_unknown_probability,
+    placeholder_gap,
+    score,
+    unknown_probabilities,
+)
+
+
+def table(count: int, num_known: int = 2, num_dummies: int = 3, seed: int = 0) -> LogitTable:
+    generator = np.random.default_rng(seed)
+    return LogitTable(
+        generator.standard_normal((count, num_known)).astype(np.float32),
+        generator.standard_normal((count, num_dummies)).astype(np.float32),
+    )
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.5, 1.0, 1.7]), st.floats(0.01, 1.0), st.booleans())
+def test_bias_decisions_and_scores_are_those_of_the_papers_difference_to_the_last_bit(seed, weight, rate, ties):
+    logits = table(60, seed=seed)
+    if ties:
+        logits = LogitTable(np.round(logits.known) + 0, np.round(logits.dummies) + 0)  # -0 is 0
+    difference = logits.known.max(axis=1) - (np.float32(weight) * logits.dummies.max(axis=1) if weight else 0)
+    calibration = calibrate(PlaceholderScore(weight)(logits), rate)
+    bias = float(np.sort(difference)[::-1][math.ceil(rate * 60 - 1e-9) - 1])
+    assert repr(calibration.bias) == repr(bias)
+    assert calibration.known_rate == np.mean(difference >= bias)
+    scores = score(logits, PlaceholderScore(weight), calibration)
+    np.testing.assert_array_equal(scores.unknown_scores, bias - difference, strict=True)
+    np.testing.assert_array_equal(
+        scores.predictions, np.where(difference >= bias, logits.known.argmax(axis=1), logits.known.shape[1])
+    )
+    np.testing.assert_array_equal(scores.unknown_scores <= 0, scores.accepted)
+
+
+def test_probabilities_are_the_softmax_of_the_shifted_logits():
+    plain = table(10)
+    logits = LogitTable(np.round(plain.known * 64) / 64, np.round(plain.dummies * 64) / 64)  # exact in float32
+    for i, row in enumerate(unknown_probabilities(logits, placeholder_gap, 0.5)):
+        powers = [math.exp(v) for v in [*logits.known[i].tolist(), max(logits.dummies[i].tolist()) + 0.5]]
+        np.testing.assert_allclose(row, np.array(powers) / sum(powers), rtol=1e-9)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+def test_the_score_is_the_best_dummy_by_its_weight_less_the_best_known_logit(weight):
+    logits = table(20)
+    rows = zip(logits.known.tolist(), logits.dummies.tolist(), strict=True)
+    expected = [weight * max(dummies) - max(known) for known, dummies in rows]
+    scores = PlaceholderScore(weight)(logits)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_dummy_weight_of_zero_is_the_maximum_logit_and_needs_no_dummies():
+    logits = table(20)
+    np.testing.assert_array_equal(PlaceholderScore(0.0)(logits), max_logit(logits))
+    without = LogitTable(logits.known, np.zeros((20, 0), np.float32))
+    np.testing.assert_array_equal(PlaceholderScore(0.0)(without), -logits.known.max(axis=1))
+
+
+SCORES = [*map(PlaceholderScore, (0.0, 0.5, 1.0, 2.0)), max_softmax_surprisal, max_logit]
+
+
+@given(
+    st.sampled_from(SCORES),
+    st.integers(0, 10**6),
+    st.sampled_from([0.01, 1.0, 30.0]),
+    st.one_of(st.floats(-50, 50), st.none()),
+)
+def test_the_most_probable_entry_is_the_decision(score_function, seed, scale, bias):
+    plain = table(30, num_known=4, seed=seed)
+    logits = LogitTable(plain.known * np.float32(scale), plain.dummies * np.float32(scale))
+    scores = score_function(logits)
+    bias = -float(scores[0]) if bias is None else bias  # an image on the border is known
+    calibration = Calibration(bias=bias, target_rate=0.95, known_rate=0.95, num_images=1, interval=(0.0, 1.0))
+    decisions = score(logits, score_function, calibration).predictions
+    most_probable = unknown_probabilities(logits, score_function, bias).argmax(axis=1)
+    clear = (np.abs(scores + bias) > 1e-6 * (1 + abs(bias))) | (scores == -bias)
+    assert (most_probable == decisions)[clear].all()
+    assert clear.mean() > 0.9 or scale > 1  # large logits leave no more than 1 to the softmax
+
+
+def test_probabilities_of_huge_logits_are_finite():
+    logits = LogitTable(np.array([[1e4, -1e4]], np.float32), np.array([[-1e4]], np.float32))
+    assert unknown_probabilities(logits, placeholder_gap, 0.0).tolist() == [[1.0, 0.0, 0.0]]
+
+
+def test_the_second_score_is_the_log_probability_of_unknown():
+    logits = table(10)
+    np.testing.assert_allclose(
+        log_unknown_probability(logits), np.log(unknown_probabilities(logits, placeholder_gap, 0.0)[:, -1]), rtol=1e-6
+    )
+
+
+def test_msp_is_minus_the_logarithm_of_the_largest_softmax_probability():
+    logits = table(30, num_known=5)
+    powers = np.exp(logits.known.astype(np.float64))
+    expected = -np.log((powers / powers.sum(axis=1, keepdims=True)).max(axis=1))
+    np.testing.assert_allclose(max_softmax_surprisal(logits), expected, rtol=1e-9)
+
+
+def test_msp_tells_apart_probabilities_that_round_to_one():
+    logits = LogitTable(np.array([[60.0, 0.0], [50.0, 0.0]], np.float32), np.empty((2, 0), np.float32))
+    first, second = max_softmax_surprisal(logits)
+    assert first < second
+
+
+def test_max_logit_is_minus_the_largest_known_logit():
+    logits = table(30)
+    assert max_logit(logits).tolist() == [-max(row) for row in logits.known.tolist()]
+
+
+def test_logits_are_those_of_the_net_in_evaluation_mode_in_the_order_of_the_images():
+    net = tiny_net(dropout=0.5).train()
+    images = random_images(70)
+    logits = compute_logits(net, images, NORMALISATION, CPU)
+    assert (logits.known.dtype, logits.known.shape, logits.dummies.shape) == (np.float32, (70, 3), (70, 2))
+    alone = compute_logits(tiny_net(dropout=0.5), images[66:67], NORMALISATION, CPU)
+    np.testing.assert_allclose(logits.known[66:67], alone.known, atol=1e-5)
+    np.testing.assert_allclose(logits.dummies[66:67], alone.dummies, atol=1e-5)
+
+
+class Weighted(nn.Module):
+    """Its buffer takes another memory layout to be scored, as all do that go to a GPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weights", torch.ones(1, 3, 2, 2))
+
+    def forward(self, images):
+        return images.mean(dim=(2, 3)) * self.weights.mean()
+
+
+def test_a_net_that_was_moved_to_be_scored_can_be_loaded_into():
+    net, images = Weighted(), random_images(5)
+    before = compute_logits(net, images, NORMALISATION, CPU).known
+    net.load_state_dict({"weights": torch.full((1, 3, 2, 2), 2.0)})
+    np.testing.assert_array_equal(compute_logits(net, images, NORMALISATION, CPU).known, 2 * before)
+
+
+def test_a_closed_set_net_has_no_dummy_logits():
+    logits = compute_logits(tiny_closed_set_net(4), random_images(5), NORMALISATION, CPU)
+    assert (logits.known.shape, logits.dummies.shape, len(logits)) == ((5, 4), (5, 0), 5)
+
+
+def test_cached_logits_come_back_bit_equal(tmp_path):
+    tables = {part: table(5 + i, seed=i) for i, part in enumerate(PARTS)}
+    save_logits(tables, tmp_path / "logits.npz")
+    loaded = load_logits(tmp_path / "logits.npz")
+    assert set(loaded) == set(tables)
+    for part in PARTS:
+        np.testing.assert_array_equal(loaded[part].known, tables[part].known)
+        np.testing.assert_array_equal(loaded[part].dummies, tables[part].dummies)
+
+
+@pytest.mark.parametrize("score_function", [placeholder_gap, max_softmax_surprisal, max_logit])
+def test_a_report_calibrates_on_validation_images_only(score_function):
+    task = small_task()
+    logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
+    report = evaluate(logits, score_function, task, target_rate=0.8)
+    val = score_function(logits["val"])
+    threshold = sorted(val)[4]
+    assert report.calibration.bias == -threshold
+    assert report.calibration.known_rate == 5 / 6
+    other = evaluate(logits | {"test": table(12, seed=8), "development": table(6, seed=9)}, score_function, task, 0.8)
+    assert other.calibration == report.calibration
+
+    development = score_function(logits["development"])
+    guesses = logits["val"].known.argmax(1)
+    others = logits["development"].known.argmax(1)
+    predictions = np.concatenate(
+        [np.where(val <= threshold, guesses, 2), np.where(development <= threshold, others, 2)]
+    )
+    targets = np.concatenate([task.val.targets, np.full(6, 2)])
+    assert report.development.macro_f1 == pytest.approx(
+        f1_score(targets, predictions, labels=range(3), average="macro", zero_division=0)
+    )
+    assert report.development.auroc == pytest.approx(roc_auc_score(targets == 2, np.concatenate([val, development])))
+    assert report.development.closed_set_accuracy == np.mean(guesses == task.val.targets)
+
+
+def test_development_metrics_do_not_look_at_the_test_images():
+    task = small_task()
+    logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
+    first = evaluate(logits, placeholder_gap, task, 0.8)
+    second = evaluate(logits | {"test": table(12, seed=4)}, placeholder_gap, task, 0.8)
+    assert first.development == second.development
+    assert first.test != second.test
+
+
+def test_a_flat_report_names_its_metrics_by_part():
+    task = small_task()
+    logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
+    report = evaluate(logits, placeholder_gap, task, 0.8)
+    flat = report.flat()
+    assert flat["calibration/bias"] == report.calibration.bias
+    assert flat["val/known_rate"] == 5 / 6
+    assert flat["dev/macro_f1"] == report.development.macro_f1
+    assert flat["test/unknown_2/auroc"] == report.test.settings[2].auroc
+    assert flat["test/unknown_2/openness"] == pytest.approx(1 - math.sqrt(1 / 2))
+    assert report.to_json()["calibration"] == dataclasses.asdict(report.calibration)
