@@ -10,7 +10,7 @@ from benchmarks.released import ReleasedStep
 from benchmarks.settings import Settings
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig, OptimizerConfig
 from proser_core.data.augmentation.batches import BatchDraw, BatchSlice, TrainingBatches, half_slices
-from proser_core.data.catalogue import load_images
+from proser_core.data.data_sets import open_data_set
 from proser_core.data.tasks import Labelled
 from proser_core.jobs.probe import NORMALISATION
 from proser_core.learning.averaging import WeightAverage
@@ -36,7 +36,7 @@ def images(settings: Settings, count: int) -> tuple[Labelled, str]:
         generator = np.random.default_rng(0)
         pixels = generator.integers(0, 256, (count, size, size, 3), dtype=np.uint8)
         return Labelled(pixels, generator.integers(0, NUM_KNOWN, count)), "random uint8 images"
-    loaded = load_images("cifar100", "train", settings.data_dir, size=size, classes=range(NUM_KNOWN))
+    loaded = open_data_set("cifar100", settings.data_dir).load("train", size=size, classes=range(NUM_KNOWN))
     rows = np.random.default_rng(0).permutation(len(loaded.labels))[:count]
     return Labelled(loaded.images[rows], loaded.labels[rows]), "CIFAR100 training images of 15 classes"
 

@@ -25,7 +25,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.streaming import RayImages
 from proser_core.config import ClusterConfig
 from proser_core.data.image_sets import ImageSource
-from proser_core.data.readers import image_folders
+from proser_core.data.readers.image_folders import FolderLayout
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import Labelled
 
@@ -72,7 +72,7 @@ def _write(place: Path, settings: Settings, count: int) -> None:
         if not path.exists():
             image = Image.fromarray(pixels[number % len(pixels)])
             image.resize((ON_DISK, ON_DISK), Image.Resampling.BICUBIC).save(path, quality=90)
-    found = image_folders.index(place, "train", size=SIZE)
+    found = FolderLayout().index(place, "train", size=SIZE)
     assert isinstance(found.images, StoredImages)
     found.images.save(place, "train")
     decoded = np.lib.format.open_memmap(place / "images.npy", "w+", np.uint8, (count, SIZE, SIZE, 3))

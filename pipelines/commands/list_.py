@@ -11,8 +11,9 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console
 from pipelines.recipes import PRETRAINING, RECIPES, headline
 from pipelines.reproduction.protocols import headlines
-from proser_core.data.catalogue import SOURCES, find_layout, needs
-from proser_core.data.outliers.outlier_sets import OUTLIERS, find_outliers
+from proser_core.data.catalogue import SOURCES
+from proser_core.data.data_sets import open_data_set
+from proser_core.data.outliers.outlier_sets import OUTLIERS, open_outlier_set
 from proser_core.data.splits.families import FAMILIES, Family
 from tune_spaces import describe, space_names
 
@@ -36,10 +37,6 @@ def print_listing(data_dir: Path | None, console: Console) -> None:
     from proser_core.baselines import METHODS  # it loads torch
 
     where = f"in {data_dir}" if data_dir else "no --data-dir given"
-    found = {
-        name: find_layout(source, data_dir) or _missing(needs(source), source.origin)
-        for name, source in SOURCES.items()
-    }
     sections = {
         "Recipes": {name: headline(make) for name, make in RECIPES.items()},
         "Pretraining schedules (--pretraining NAME)": {name: headline(make) for name, make in PRETRAINING.items()},
@@ -49,7 +46,7 @@ def print_listing(data_dir: Path | None, console: Console) -> None:
         "Published class splits (--data.split-family NAME or --split-family NAME)": {
             name: _family(family) for name, family in FAMILIES.items()
         },
-        f"Data sets ({where})": found,
+        f"Data sets ({where})": {name: _data_set(name, data_dir) for name in SOURCES},
         f"Outlier sets (--data.outliers NAME ...; {where})": {name: _outliers(name, data_dir) for name in OUTLIERS},
     }
     for title, rows in sections.items():
@@ -67,10 +64,17 @@ def _family(family: Family) -> str:
 
 
 def _missing(needed: str, origin: str) -> str:
-    """What to put where, for data that was not found."""
+    """Of what is missing, the exact folders, and where to download them."""
     return f"not found; need {needed}" + (f". Download it from {origin}" if origin else "")
 
 
+def _data_set(name: str, data_dir: Path | None) -> str:
+    data = open_data_set(name, data_dir)
+    return data.layout.name if data.layout else _missing(data.source.needs, data.source.origin)
+
+
 def _outliers(name: str, data_dir: Path | None) -> str:
-    place, about = find_outliers(name, data_dir), OUTLIERS[name]
-    return _missing(about.needs, about.origin) if place is None else place.note or place.layout
+    outliers = open_outlier_set(name, data_dir)
+    if outliers.place is None:
+        return _missing(outliers.source.needs, outliers.source.origin)
+    return outliers.note or outliers.place.layout

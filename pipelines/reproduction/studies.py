@@ -9,7 +9,7 @@ from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import Result
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe
-from proser_core.data.outliers.outlier_sets import missing_outliers, outlier_notes
+from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.errors import first_line
 from proser_core.jobs.preparing import missing_images
 
@@ -28,7 +28,7 @@ class ResolvedStudy:
 def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
     """A study with the outlier sets that the data directory holds now."""
     study = STUDIES[name]
-    absent = {each: missing_outliers(each, request.data_dir) for each in study.data.outliers}
+    absent = {each: open_outlier_set(each, request.data_dir).missing for each in study.data.outliers}
     there = [each for each, reason in absent.items() if not reason]
     recipes = []
     family = request.family_of(study)

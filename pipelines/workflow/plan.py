@@ -13,7 +13,7 @@ from pipelines.storage.mirror import folder_setting, sync
 from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe, to_json
-from proser_core.data.catalogue import count_classes, count_images, has_own_validation
+from proser_core.data.data_sets import open_data_set
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ClusterError, ConfigError
 from proser_core.jobs.preparing import prepare_key
@@ -95,14 +95,14 @@ def _finished(folder: Path, store: Store) -> Artefact | None:
 def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
     """Images by role, as if classes had equally many."""
     data = recipe.data
-    classes = count_classes(data.name, data_dir)
-    train = count_images(data.name, "train", data_dir) * data.num_known // classes
-    if has_own_validation(data.name, data_dir):
-        val = count_images(data.name, "val", data_dir) * data.num_known // classes
+    known = open_data_set(data.name, data_dir)
+    train = known.num_images("train") * data.num_known // known.num_classes
+    if known.has_own_validation:
+        val = known.num_images("val") * data.num_known // known.num_classes
     else:
         val = round(data.val_fraction * train)
         train -= val
-    test = sum(count_images(each, "test", data_dir) for each in (data.name, data.unknown) if each)
+    test = sum(open_data_set(each, data_dir).num_images("test") for each in (data.name, data.unknown) if each)
     return {
         "train": train,
         "val": val,

@@ -14,7 +14,7 @@ from pipelines.workflow.refit import choose_and_refit
 from pipelines.workflow.run_stages import REGISTERED, check_run, finish_run, open_run_of
 from pipelines.workflow.session import check_places, driver_of, open_session, say_defects, with_absolute_path
 from proser_core.config import Recipe
-from proser_core.data.catalogue import count_classes
+from proser_core.data.data_sets import open_data_set
 from proser_core.errors import ConfigError
 
 
@@ -43,7 +43,8 @@ def run(
                     "--pretrained got a checkpoint, and data.num_known is 0: the proxy has other classes than it. "
                     "Give data.num_known and what is unknown, or weights of a backbone with network.weights_file"
                 )
-            return choose_and_refit(recipe, count_classes(recipe.data.name, data_dir), data_dir, session, started)
+            num_classes = open_data_set(recipe.data.name, data_dir).num_classes
+            return choose_and_refit(recipe, num_classes, data_dir, session, started)
         inputs = check_run(recipe, data_dir, session, pretrained_file)
         return finish_run(inputs, session.follow(open_run_of(recipe, inputs)), started)
 

@@ -1,20 +1,20 @@
 """Images on disk to an `OpenSetTask`: class split, validation draw, development unknowns."""
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from proser_core.class_names import check_class_names
 from proser_core.config import DataConfig
-from proser_core.data.catalogue import count_classes, has_own_validation, index_images, load_images
+from proser_core.data.data_sets import DataSet, open_data_set
 from proser_core.data.image_sets import ImageSet, ImageSource
-from proser_core.data.outliers.outlier_sets import check_outliers, load_outliers, outlier_notes
+from proser_core.data.outliers.outlier_sets import check_outliers, open_outlier_set, outlier_notes
+from proser_core.data.readers.layout import Part
 from proser_core.data.splits.class_split import ClassSplit, draw_split
 from proser_core.data.stored import StoredImages
-from proser_core.data.tasks import Labelled, OpenSetTask
+from proser_core.data.tasks import Channels, Labelled, OpenSetTask
 from proser_core.errors import DataError
 from proser_core.rng import keyed_generator
 
@@ -22,34 +22,35 @@ DECODED_AT_ONCE = 256  # images
 
 
 def make_task(
-    config: DataConfig, data_dir: Path | None, seed: int, unpacked: Mapping[str, Path] | None = None
+    config: DataConfig, data_dir: Path | None = None, seed: int = 0, unpacked: Mapping[str, Path] | None = None
 ) -> OpenSetTask:
     """Read the images and give each its role.
 
     Validation is stratified and drawn with `seed`, unless the data set brings its own; there are as many
-    development unknowns as validation images. With `unpacked` (see `index_images`) the images stay encoded on
-    disk; each is decoded here once, so that none fails later. Raises DataError where images or classes are missing.
+    development unknowns as validation images. With `unpacked`, which has folders of `DataSet.index` by data set, the
+    images stay encoded on disk; each is decoded here once, so that none fails later. Raises DataError where images or
+    classes are missing.
     """
+    images = _Images(config, open_data_sets(config, data_dir), data_dir, unpacked)
     split = split_of(config, data_dir)
-    read = partial(load_images, data_dir=data_dir, size=config.image_size, download=config.download)
-    if unpacked is not None:
-        read = partial(index_images, data_dir=data_dir, size=config.image_size, unpacked=unpacked)
-    known = read(config.name, "train", classes=split.known)
-    tested = _test_images(config, split, read, data_dir)
+    known = images.read(config.name, "train", split.known)
     names = tuple(known.class_names[class_id] for class_id in split.known)
     check_class_names(names)
-    if has_own_validation(config.name, data_dir):
-        train, val = known, read(config.name, "val", classes=split.known)
+    tested = images.tested(split)
+    if images.data_sets[config.name].has_own_validation:
+        train, val = known, images.read(config.name, "val", split.known)
     else:
         val_rows = stratified_rows(_targets(known.labels, split), names, config.val_fraction, seed)
         train, val = known.select(~val_rows), known.select(val_rows)
-    development = known.select(np.zeros(0, np.int64)).images
-    if config.has_development:
-        development = _development_images(config, split, read, seed, count=len(val))
+    development = (
+        images.development(split, seed, count=len(val))
+        if config.has_development
+        else known.images[np.zeros(0, np.int64)]
+    )
     mean, std = _channel_statistics(train.images)
-    for images in (val.images, development, tested.images):
-        if not isinstance(images, np.ndarray):
-            for _ in _chunks(images):
+    for each in (val.images, development, tested.images):
+        if not isinstance(each, np.ndarray):
+            for _ in _chunks(each):
                 pass
     return OpenSetTask(
         split=split,
@@ -65,39 +66,75 @@ def make_task(
     )
 
 
+def open_data_sets(config: DataConfig, data_dir: Path | None) -> dict[str, DataSet]:
+    """The data sets of a recipe by name: that of the known classes first, then those of unknown ones.
+
+    Raises ConfigError for an unknown name.
+    """
+    others = [config.unknown] if config.unknown else []
+    if config.has_development and not config.num_development:
+        others.append(config.development)
+    return {name: open_data_set(name, data_dir, download=config.download) for name in (config.name, *others)}
+
+
 def split_of(config: DataConfig, data_dir: Path | None) -> ClassSplit:
     """The class split of a recipe's data.
 
-    Raises DataError for a data set that is not found, or too small, ConfigError for an outlier set that does not fit.
+    Raises DataError for a data set that is missing or too small, ConfigError for an outlier set that does not fit.
     """
     check_outliers(config)
-    foreign = count_classes(config.unknown, data_dir) if config.unknown else 0
-    return draw_split(config, count_classes(config.name, data_dir), foreign)
+    data_sets = open_data_sets(config, data_dir)
+    foreign = data_sets[config.unknown].num_classes if config.unknown else 0
+    return draw_split(config, data_sets[config.name].num_classes, foreign)
 
 
-def _test_images(
-    config: DataConfig, split: ClassSplit, read: Callable[..., ImageSet], data_dir: Path | None
-) -> ImageSet:
-    """Of known and unknown classes; those of another data set, or of outlier sets, follow, with labels from the number
-    of classes on."""
-    if not (config.unknown or config.outliers):
-        return read(config.name, "test", classes=split.known + split.unknown)
-    known = read(config.name, "test", classes=split.known)
-    num_classes = len(known.class_names)
-    if config.outliers:
-        options: dict[str, Any] = {"size": config.image_size, "count": len(known)}
-        sets = [load_outliers(name, data_dir, **options) for name in config.outliers]
-        labels = np.repeat(np.arange(len(sets)), len(known))
-        foreign = ImageSet(np.concatenate(sets), labels, config.outliers)
-    else:
-        foreign = read(config.unknown, "test", classes=[number - num_classes for number in split.unknown])
-    assert isinstance(known.images, np.ndarray)  # the recipe refuses to stream two data sets
-    assert isinstance(foreign.images, np.ndarray)
-    return ImageSet(
-        images=np.concatenate([known.images, foreign.images]),
-        labels=np.concatenate([known.labels, num_classes + foreign.labels]),
-        class_names=known.class_names + foreign.class_names,
-    )
+@dataclass(frozen=True)
+class _Images:
+    """The images of a recipe's data sets, decoded, or encoded on disk where there is `unpacked`."""
+
+    config: DataConfig
+    data_sets: dict[str, DataSet]
+    data_dir: Path | None
+    unpacked: Mapping[str, Path] | None
+
+    def read(self, name: str, part: Part, classes: Collection[int] | None = None) -> ImageSet:
+        """The images of a data set's part."""
+        data, size = self.data_sets[name], self.config.image_size
+        if self.unpacked is None:
+            return data.load(part, size=size, classes=classes)
+        return data.index(part, size=size, classes=classes, unpacked=self.unpacked.get(name))
+
+    def tested(self, split: ClassSplit) -> ImageSet:
+        """Of known and unknown classes; those of another data set, or of outlier sets, follow, with labels from the
+        number of classes on."""
+        config = self.config
+        if not (config.unknown or config.outliers):
+            return self.read(config.name, "test", split.known + split.unknown)
+        known = self.read(config.name, "test", split.known)
+        num_classes = len(known.class_names)
+        if config.outliers:
+            foreign = self._outliers(count=len(known))
+        else:
+            foreign = self.read(config.unknown, "test", [number - num_classes for number in split.unknown])
+        assert isinstance(known.images, np.ndarray)  # the recipe refuses to stream two data sets
+        assert isinstance(foreign.images, np.ndarray)
+        return ImageSet(
+            images=np.concatenate([known.images, foreign.images]),
+            labels=np.concatenate([known.labels, num_classes + foreign.labels]),
+            class_names=known.class_names + foreign.class_names,
+        )
+
+    def _outliers(self, count: int) -> ImageSet:
+        names = self.config.outliers
+        sets = [open_outlier_set(name, self.data_dir).load(size=self.config.image_size, count=count) for name in names]
+        return ImageSet(np.concatenate(sets), np.repeat(np.arange(len(sets)), count), names)
+
+    def development(self, split: ClassSplit, seed: int, count: int) -> np.ndarray | StoredImages:
+        """`count` images (or all, where there are fewer) of classes that are in no test setting."""
+        name = self.config.name if split.development else self.config.development
+        pool = self.read(name, "train", split.development or None)
+        rows = keyed_generator(seed, "development").permutation(len(pool))[:count]
+        return pool.images[np.sort(rows)]
 
 
 def stratified_rows(targets: np.ndarray, names: tuple[str, ...], fraction: float, seed: int) -> np.ndarray:
@@ -125,21 +162,7 @@ def _targets(class_ids: np.ndarray, split: ClassSplit) -> np.ndarray:
     return lookup[class_ids]
 
 
-def _development_images(
-    config: DataConfig, split: ClassSplit, read: Callable[..., ImageSet], seed: int, count: int
-) -> np.ndarray | StoredImages:
-    """`count` images (or all, where there are fewer) of classes that are in no test setting."""
-    if split.development:
-        pool = read(config.name, "train", classes=split.development)
-    else:
-        pool = read(config.development, "train")
-    rows = keyed_generator(seed, "development").permutation(len(pool))[:count]
-    return pool.images[np.sort(rows)]
-
-
-def _channel_statistics(
-    images: np.ndarray | ImageSource,
-) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+def _channel_statistics(images: np.ndarray | ImageSource) -> tuple[Channels, Channels]:
     counts, levels = np.zeros((3, 256), np.int64), np.arange(256) / 255.0
     for chunk in _chunks(images):
         for channel in range(3):

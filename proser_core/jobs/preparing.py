@@ -1,8 +1,4 @@
-"""Preparation: images on disk to an `OpenSetTask` that every worker maps into memory.
-
-Readers of data sets are imported where they are needed, so that a task that was prepared on another
-machine is used without them.
-"""
+"""Tasks as artefacts: what decides one, and where it is found again. Also checks of a recipe against its images."""
 
 import functools
 from collections.abc import Iterable
@@ -10,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.data.data_sets import DataSet
+from proser_core.data.outliers.outlier_sets import open_outlier_set
+from proser_core.data.preparation import make_task, open_data_sets, split_of
+from proser_core.data.readers import parquet
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ConfigError
 from proser_core.jobs.spec import CLASS_SPLIT, PREPARE
-from proser_core.naming import look_up
 from proser_core.store.code_version import code_version
 from proser_core.store.files import write_json
 from proser_core.store.store import Artefact, Built, Store
@@ -28,42 +27,33 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
 
     Raises DataError where a data set is not found, ConfigError for one that cannot be streamed as it lies.
     """
-    from proser_core.data.catalogue import check_streamed, fingerprints
-    from proser_core.data.outliers.outlier_sets import outlier_fingerprints
-
     files = []
-    for name in _data_sets(recipe):
+    for data in open_data_sets(recipe.data, data_dir).values():
         if recipe.data.streaming:
-            check_streamed(name, data_dir)
-        files += fingerprints(name, data_dir, download=recipe.data.download)
+            data.check_streamed()
+        files += data.fingerprints()
     for name in recipe.data.outliers:
-        files += outlier_fingerprints(name, data_dir)
+        files += open_outlier_set(name, data_dir).fingerprints()
     return {"data": data_fields(recipe), "files": files, "seed": recipe.seed}
 
 
-def prepare_key(data_inputs: dict[str, Any]) -> dict[str, Any]:
-    """What decides a task: fields and files of `prepare_inputs`, and the code that reads them."""
-    return {**data_inputs, "code": code_version(PREPARING)}
+def prepare_key(data_inputs: dict[str, Any], code: str = "") -> dict[str, Any]:
+    """What decides a task: fields and files of `prepare_inputs`, and the version of the code that reads them."""
+    return {**data_inputs, "code": code or code_version(PREPARING)}
 
 
-def prepare_task(recipe: Recipe, data_inputs: dict[str, Any], data_dir: Path | None, store: Store) -> Artefact:
+def prepare_task(
+    recipe: Recipe, data_inputs: dict[str, Any], data_dir: Path | None, store: Store, code: str = ""
+) -> Artefact:
     """The task of a recipe's class split, found or made now; `data_inputs` are its `prepare_inputs`."""
-    return store.run(PREPARE, prepare_key(data_inputs), lambda folder: prepare(recipe, data_dir, folder, store))
+    key = prepare_key(data_inputs, code)
+    return store.run(PREPARE, key, lambda folder: save_task(recipe, data_dir, folder, store))
 
 
 def missing_images(recipe: Recipe, data_dir: Path | None) -> str:
-    """Why a data set of the task cannot be read, and what to do; empty where all are there or can be fetched. Outlier
-    sets are not asked for."""
-    from proser_core.data.catalogue import missing
-
-    told = (missing(name, data_dir, download=recipe.data.download) for name in _data_sets(recipe))
-    return next(filter(None, told), "")
-
-
-def _data_sets(recipe: Recipe) -> list[str]:
-    data = recipe.data
-    own = data.num_development or not data.has_development
-    return [data.name, *([data.unknown] if data.unknown else []), *([] if own else [data.development])]
+    """`DataSet.missing` of the first data set of the task that is missing, or an empty string. Outlier sets are not
+    looked for."""
+    return next(filter(None, (data.missing for data in open_data_sets(recipe.data, data_dir).values())), "")
 
 
 def data_fields(recipe: Recipe) -> dict[str, Any]:
@@ -71,42 +61,29 @@ def data_fields(recipe: Recipe) -> dict[str, Any]:
     return {name: value for name, value in to_json(recipe.data).items() if name not in AUGMENTATION_ONLY}
 
 
-def prepare(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | None = None) -> Built:
-    """Write the task's arrays, and its class split for people, with what they must know of its outlier sets.
+def save_task(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | None = None) -> Built:
+    """Make the task and write it; also its class split for people, with the notes on its outlier sets.
 
     To stream Parquet files, their images are unpacked into `store`, once for all tasks of a data set.
     """
-    from proser_core.data.preparation import make_task
-
     unpacked = _unpacked(recipe, data_dir, store) if recipe.data.streaming else None
-    places = None if unpacked is None else {name: artefact.path for name, artefact in unpacked.items()}
-    task = make_task(recipe.data, data_dir, recipe.seed, places)
+    task = make_task(recipe.data, data_dir, recipe.seed, unpacked)
     task.save(folder)
     notes = {"notes": task.notes} if task.notes else {}
     write_json(folder / CLASS_SPLIT, describe_split(task.class_names, to_json(task.split)) | notes)
-    return Built(linked=tuple((places or {}).values()))
+    return Built(linked=tuple((unpacked or {}).values()))
 
 
-def _unpacked(recipe: Recipe, data_dir: Path | None, store: Store | None) -> dict[str, Artefact]:
-    """The encoded images of each data set that comes in Parquet files."""
-    from proser_core.data.catalogue import fingerprints, unpacked_files
-    from proser_core.data.readers import parquet
-
-    found = {}
-    for name in _data_sets(recipe):
-        if unpacked_files(name, data_dir):
-            assert store is not None, "streaming Parquet files needs a storage to unpack them into"
-            inputs = {"files": fingerprints(name, data_dir), "code": code_version(parquet.__name__)}
-            unpack = functools.partial(_unpack, name, data_dir)
-            found[name] = store.run(ENCODED, inputs, unpack)
-    return found
+def _unpacked(recipe: Recipe, data_dir: Path | None, store: Store | None) -> dict[str, Path]:
+    """Folders with the encoded images of each data set that comes in Parquet files."""
+    packed = {name: data for name, data in open_data_sets(recipe.data, data_dir).items() if data.packed_files()}
+    assert store is not None or not packed, "streaming Parquet files needs a storage to unpack them into"
+    return {name: _unpack(data, store).path for name, data in packed.items() if store is not None}
 
 
-def _unpack(name: str, data_dir: Path | None, folder: Path) -> None:
-    from proser_core.data.catalogue import unpacked_files
-    from proser_core.data.readers.parquet import unpack
-
-    unpack(unpacked_files(name, data_dir), folder)
+def _unpack(data: DataSet, store: Store) -> Artefact:
+    inputs = {"files": data.fingerprints(), "code": code_version(parquet.__name__)}
+    return store.run(ENCODED, inputs, functools.partial(parquet.unpack, data.packed_files()))
 
 
 def refuse_streaming(recipe: Recipe) -> None:
@@ -119,12 +96,7 @@ def refuse_streaming(recipe: Recipe) -> None:
 
 
 def check_split(recipe: Recipe, data_dir: Path | None) -> None:
-    """Raises ConfigError for a data set that is none, DataError where it has too few classes."""
-    from proser_core.data.catalogue import SOURCES
-    from proser_core.data.preparation import split_of
-
-    for name in _data_sets(recipe):
-        look_up("data set", name, SOURCES)
+    """Raises ConfigError for an unknown data set, DataError for one with too few classes."""
     split_of(recipe.data, data_dir)
 
 

@@ -20,8 +20,8 @@ from proser_core.jobs.preparing import (
     check_batches,
     check_prepared_for,
     check_split,
-    prepare,
     prepare_inputs,
+    prepare_task,
     refuse_streaming,
 )
 from proser_core.jobs.progress import EpochProgress
@@ -106,8 +106,8 @@ def _prepared(job: JobFile, store: Store) -> Artefact:
             )
         return adopt(job.task, spec.PREPARE, store)
     check_split(job.recipe, job.data_dir)
-    inputs = {**prepare_inputs(job.recipe, job.data_dir), "code": job.code.prepare}
-    return store.run(spec.PREPARE, inputs, lambda folder: prepare(job.recipe, job.data_dir, folder))
+    inputs = prepare_inputs(job.recipe, job.data_dir)
+    return prepare_task(job.recipe, inputs, job.data_dir, store, job.code.prepare)
 
 
 def _pretrained(

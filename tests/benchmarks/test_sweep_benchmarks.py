@@ -14,7 +14,7 @@ from benchmarks.simulated import simulated
 from benchmarks.sweeps import Sweep, SweepFolder, mapped, memory
 from pipelines.recipes import digits
 from proser_core.config import to_json
-from proser_core.jobs.preparing import prepare
+from proser_core.jobs.preparing import save_task
 from proser_core.jobs.spec import LOGITS, Job, read_epochs
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.logits import load_logits
@@ -45,7 +45,7 @@ def test_each_grid_has_as_many_points_as_it_says(tmp_path: Path) -> None:
 
 def test_a_simulated_training_leaves_what_a_real_one_does_without_taking_a_step(tmp_path: Path) -> None:
     recipe = digits()
-    prepare(recipe, None, tmp_path / "task")
+    save_task(recipe, None, tmp_path / "task")
     kinds = {REAL: 0, SIMULATED: 2}
     for name in kinds:
         job = Job("finetune", to_json(recipe), str(tmp_path / "task"), str(tmp_path / name))

@@ -17,7 +17,7 @@ import tune_spaces
 from proser_core.config import to_json
 from proser_core.digests import sha256_of
 from proser_core.jobs import spec
-from proser_core.jobs.preparing import prepare
+from proser_core.jobs.preparing import save_task
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact, seal
 
@@ -85,9 +85,9 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPat
 
 @pytest.fixture(scope="session")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
-    """The tiny recipe's task, as the prepare stage leaves it."""
+    """The tiny recipe's task, as the save_task stage leaves it."""
     folder = tmp_path_factory.mktemp("task")
-    prepare(tiny_recipe(), None, folder)
+    save_task(tiny_recipe(), None, folder)
     return seal(folder, {})
 
 

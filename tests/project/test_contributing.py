@@ -13,6 +13,7 @@ from pipelines.workflow.training import points_of
 from proser_core.baselines.tables import fit_score
 from proser_core.config import DataConfig, NetworkConfig, Recipe
 from proser_core.data.catalogue import Source
+from proser_core.data.readers.parquet import ParquetLayout
 from proser_core.networks import backbone, nets
 from proser_core.networks.classifier32 import ConvBlock
 from proser_core.recognition.logits import LogitTable
@@ -39,7 +40,9 @@ def test_the_example_of_a_search_space_has_four_points_of_recipes(tmp_path: Path
 
 
 def test_the_example_of_a_data_set_is_a_source_and_its_recipe_is_valid() -> None:
-    made = example('SOURCES["fashion-mnist"]', Source=Source, SOURCES={})["SOURCES"]["fashion-mnist"]
+    made = example('SOURCES["fashion-mnist"]', Source=Source, ParquetLayout=ParquetLayout, SOURCES={})["SOURCES"][
+        "fashion-mnist"
+    ]
     scope = example("def fashion_mnist", Recipe=Recipe, DataConfig=DataConfig, RECIPES=dict(RECIPES))
     data = scope["RECIPES"]["fashion-mnist"]().data
     assert data.name == made.name == "fashion-mnist"

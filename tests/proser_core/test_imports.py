@@ -115,13 +115,13 @@ def test_the_runner_works_where_nothing_of_the_workflow_is_installed(tmp_path):
 
 
 def test_parquet_without_its_reader_is_refused_with_what_to_do(tmp_path, monkeypatch):
-    from proser_core.data.readers import parquet
+    from proser_core.data.readers.parquet import ParquetLayout
     from proser_core.errors import DataError
 
     (tmp_path / "train-0.parquet").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(DataError, match="read by pyarrow, which cannot be imported here"):
-        parquet.read(tmp_path, "train", "label", size=8)
+        ParquetLayout("").read(tmp_path, "train", size=8)
 
 
 def test_reading_a_recipe_does_not_load_torch():

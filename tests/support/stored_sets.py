@@ -11,8 +11,11 @@ from PIL import Image
 
 from proser_core.data.catalogue import Source
 from proser_core.data.readers import digits
+from proser_core.data.readers.parquet import ParquetLayout
 
-PARQUET = Source("digits_parquet", 10, {"train": digits.NUM_TRAIN, "test": digits.NUM_TEST})
+PARQUET = Source(
+    "digits_parquet", 10, {"train": digits.NUM_TRAIN, "test": digits.NUM_TEST}, (ParquetLayout("digits_parquet"),)
+)
 
 
 def write_folder(root: Path, size: int) -> Path:

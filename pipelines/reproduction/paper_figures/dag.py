@@ -9,8 +9,8 @@ from pipelines.reproduction.paper_figures.stage import draw_figures
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
 from pipelines.workflow.training import TrainedSplit
-from proser_core.data.catalogue import SOURCES, find_layout, fingerprints
-from proser_core.data.outliers.outlier_sets import find_outliers, outlier_fingerprints
+from proser_core.data.data_sets import open_data_set
+from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.jobs.spec import TRIALS
 from proser_core.store.store import Artefact, Store
 
@@ -22,8 +22,8 @@ def found_outliers(outliers: OutlierNames, data_dir: Path | None, session: Train
     """The sets whose images are in the data directory; none of a data set that is missing, which is said."""
     found = {}
     for known, names in outliers.items():
-        there = tuple(name for name in names if find_outliers(name, data_dir) is not None)
-        if find_layout(SOURCES[known], data_dir) and there:
+        there = tuple(name for name in names if not open_outlier_set(name, data_dir).missing)
+        if there and not open_data_set(known, data_dir).missing:
             found[known] = there
         missing = [name for name in names if name not in found.get(known, ())]
         if missing:
@@ -33,9 +33,9 @@ def found_outliers(outliers: OutlierNames, data_dir: Path | None, session: Train
 
 def image_files(found_outliers: OutlierNames, data_dir: Path | None) -> list[Any]:
     """Files that examples are drawn from."""
-    files: list[Any] = [fingerprints(known, data_dir) for known in found_outliers]
+    files: list[Any] = [open_data_set(known, data_dir).fingerprints() for known in found_outliers]
     names = [name for names in found_outliers.values() for name in names]
-    return files + [outlier_fingerprints(name, data_dir) for name in names]
+    return files + [open_outlier_set(name, data_dir).fingerprints() for name in names]
 
 
 @stage("figures")

@@ -20,8 +20,8 @@ from pipelines.reproduction.paper_figures.training_times import GENERATIVE, trai
 from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainedSplit, finetunes_of, points_of
 from proser_core.config import MixupPlace, Recipe, to_json
-from proser_core.data.catalogue import load_images
-from proser_core.data.outliers.outlier_sets import load_outliers, outlier_notes
+from proser_core.data.data_sets import open_data_set
+from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
@@ -119,9 +119,9 @@ def schedule(recipe: Recipe) -> str:
 
 def example_sets(known: str, others: Sequence[str], data_dir: Path | None) -> dict[str, np.ndarray]:
     """Test images of a data set, and a few of each outlier set, by title."""
-    first = load_images(known, "test", data_dir, size=EXAMPLE_SIZE).images
+    first = open_data_set(known, data_dir).load("test", size=EXAMPLE_SIZE).images
     assert isinstance(first, np.ndarray)
-    loaded = {name: load_outliers(name, data_dir, size=EXAMPLE_SIZE, count=COLUMNS) for name in others}
+    loaded = {name: open_outlier_set(name, data_dir).load(size=EXAMPLE_SIZE, count=COLUMNS) for name in others}
     remade = outlier_notes(others, data_dir)
     names = {name: TITLES.get(name, name) + (",\nre-created" if name in remade else "") for name in (known, *others)}
     return {names[name]: images for name, images in {known: first, **loaded}.items()}

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from proser_core.data.catalogue import SOURCES, find_layout, fingerprints, load_images
+from proser_core.data.data_sets import DataSet, open_data_set
 from proser_core.data.decoding import decode_square, to_rgb_square
 from proser_core.data.readers import parquet
+from proser_core.data.readers.fingerprints import fingerprints_of
 from proser_core.data.readers.places import (
     Encoded,
     Place,
     decoded,
     fingerprints_below,
-    fingerprints_of,
     in_files,
     in_rows,
 )
@@ -56,11 +56,12 @@ def find_noise(_: Path | None) -> Place:
 
 def find_mnist_noise(data_dir: Path | None) -> Place | None:
     """MNIST's test images over the paper's Noise: white ink, which covers as much as it is bright."""
-    mnist = SOURCES["mnist"]
-    if not find_layout(mnist, data_dir):
-        return None
-    count = mnist.counts["test"]
-    return Place("generated", partial(_mnist_noise, data_dir), lambda: fingerprints("mnist", data_dir), count)
+    mnist = open_data_set("mnist", data_dir)
+    return (
+        Place("generated", partial(_mnist_noise, mnist), mnist.fingerprints, mnist.num_images("test"))
+        if mnist.is_found
+        else None
+    )
 
 
 def _noise(rows: np.ndarray) -> np.ndarray:
@@ -70,8 +71,8 @@ def _noise(rows: np.ndarray) -> np.ndarray:
     return np.stack(drawn) if drawn else np.zeros((0, *shape), np.uint8)
 
 
-def _mnist_noise(data_dir: Path | None, rows: np.ndarray, size: int) -> np.ndarray:
-    digits = load_images("mnist", "test", data_dir, size=MNIST_SIZE).images
+def _mnist_noise(mnist: DataSet, rows: np.ndarray, size: int) -> np.ndarray:
+    digits = mnist.load("test", size=MNIST_SIZE).images
     assert isinstance(digits, np.ndarray)
     ink = digits[rows, :, :, 0] / 255
     over = 255 * ink + (1 - ink) * _noise(rows)

@@ -19,14 +19,13 @@ from PIL import Image
 
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.decoding import open_image, to_rgb_square
+from proser_core.data.readers.fingerprints import Fingerprints, fingerprints_of
 from proser_core.data.readers.parquet import find_shards
 from proser_core.data.readers.places import (
     Find,
-    Fingerprints,
     Place,
     decoded,
     fingerprints_below,
-    fingerprints_of,
     in_files,
     in_rows,
 )

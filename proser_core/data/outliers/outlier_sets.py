@@ -11,18 +11,19 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.config import DataConfig
-from proser_core.data.catalogue import SOURCES, needs
+from proser_core.data.catalogue import SOURCES
 from proser_core.data.outliers import grey as grey_outliers
 from proser_core.data.outliers import odin
-from proser_core.data.readers.places import Find, Fingerprints, Place
+from proser_core.data.readers.fingerprints import Fingerprints
+from proser_core.data.readers.places import Find, Place
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
 from proser_core.rng import keyed_generator
 
 
 @dataclass(frozen=True)
-class OutlierSet:
-    """Where a set is looked for, in words and in code, and where it is to be had, with size and licence.
+class OutlierSource:
+    """Where a set is looked for, in words and in code, and where to get it, with size and licence.
 
     `classes_of` is the data set that shares its classes.
     """
@@ -37,11 +38,11 @@ class OutlierSet:
 OUTLIERS = {
     each.name: each
     for each in (
-        OutlierSet("omniglot", grey_outliers.OMNIGLOT, grey_outliers.find_omniglot, grey_outliers.OMNIGLOT_ORIGIN),
-        OutlierSet("mnist-noise", needs(SOURCES["mnist"]), grey_outliers.find_mnist_noise, SOURCES["mnist"].origin),
-        OutlierSet("noise", "nothing", grey_outliers.find_noise),
+        OutlierSource("omniglot", grey_outliers.OMNIGLOT, grey_outliers.find_omniglot, grey_outliers.OMNIGLOT_ORIGIN),
+        OutlierSource("mnist-noise", SOURCES["mnist"].needs, grey_outliers.find_mnist_noise, SOURCES["mnist"].origin),
+        OutlierSource("noise", "nothing", grey_outliers.find_noise),
         *(
-            OutlierSet(
+            OutlierSource(
                 f"{name}-{way}",
                 odin.needs(folder, odin.RAW[name]),
                 odin.finder(f"{name}-{way}", folder, way, odin.RAW[name]),
@@ -59,65 +60,75 @@ OUTLIERS = {
 }
 
 
+def open_outlier_set(name: str, data_dir: Path | None) -> "OutlierSet":
+    """The outlier set `name` where it lies in `data_dir`. Nothing is read yet, and `missing` says whether it is there.
+
+    Raises ConfigError for an unknown name.
+    """
+    source = look_up("outlier set", name, OUTLIERS)
+    return OutlierSet(source, data_dir, source.find(data_dir))
+
+
+@dataclass(frozen=True)
+class OutlierSet:
+    """An outlier set in a data directory; `place` is None where it is missing, and DataError says so."""
+
+    source: OutlierSource
+    data_dir: Path | None
+    place: Place | None
+
+    @property
+    def missing(self) -> str:
+        """Why it cannot be read, and what to do; empty where it is there."""
+        if self.place is not None:
+            return ""
+        where = "no data directory was given" if self.data_dir is None else f"{self.data_dir} does not hold it"
+        origin = f" Download it from {self.source.origin}." if self.source.origin else ""
+        return (
+            f"the outlier set {self.source.name} was not found: {where}; need {self.source.needs} in it.{origin} Give "
+            "its directory (--data-dir, or data_dir in JOB.json); no option downloads outlier sets"
+        )
+
+    @property
+    def note(self) -> str:
+        """What a reader of results must know of the set as it lies there; of most nothing."""
+        return self._found().note
+
+    def fingerprints(self) -> Fingerprints:
+        """What tells changed files from unchanged ones; nothing of a generated set."""
+        return self._found().fingerprints()
+
+    def load(self, *, size: int, count: int) -> np.ndarray:
+        """uint8[count, size, size, 3], the same images each time. Raises DataError where it has fewer."""
+        place = self._found()
+        if place.count is None:
+            return place.read(np.arange(count), size)
+        if count > place.count:
+            raise DataError(
+                f"{self.source.name} has {place.count:,} images and there are {count:,} known test images; as many are "
+                "needed. Choose another outlier set"
+            )
+        rows = keyed_generator(0, f"outliers {self.source.name}").permutation(place.count)[:count]
+        return place.read(np.sort(rows), size)
+
+    def _found(self) -> Place:
+        if self.place is None:
+            raise DataError(self.missing)
+        return self.place
+
+
+def outlier_notes(names: Sequence[str], data_dir: Path | None) -> dict[str, str]:
+    """`OutlierSet.note` of those of the sets that have one, by name."""
+    notes = {name: open_outlier_set(name, data_dir).note for name in names}
+    return {name: note for name, note in notes.items() if note}
+
+
 def check_outliers(config: DataConfig) -> None:
-    """Raises ConfigError for a set that is none, and for one of the classes that are known or choose."""
+    """Raises ConfigError for an unknown set, and for one whose classes are known or choose hyperparameters."""
     for name in config.outliers:
         shared = look_up("outlier set", name, OUTLIERS).classes_of
         if shared and shared in (config.name, config.development):
             role = "known" if shared == config.name else "the development unknowns"
             raise ConfigError(
-                f"data.outliers has {name}, whose classes are those of {shared}, and these are {role}; leave one out"
+                f"data.outliers has {name}, whose classes are those of {shared}, and these are {role}; omit one of them"
             )
-
-
-def find_outliers(name: str, data_dir: Path | None) -> Place | None:
-    """Where a set lies below `data_dir`, or None."""
-    return look_up("outlier set", name, OUTLIERS).find(data_dir)
-
-
-def outlier_fingerprints(name: str, data_dir: Path | None) -> Fingerprints:
-    """As `sources.fingerprints`; nothing of a generated set. Raises DataError where the set is not found."""
-    return _place(name, data_dir).fingerprints()
-
-
-def outlier_notes(names: Sequence[str], data_dir: Path | None) -> dict[str, str]:
-    """What whoever reads a result must know of the sets as they lie there, by name; of most of them nothing."""
-    notes = {name: _place(name, data_dir).note for name in names}
-    return {name: note for name, note in notes.items() if note}
-
-
-def load_outliers(name: str, data_dir: Path | None, *, size: int, count: int) -> np.ndarray:
-    """uint8[count, size, size, 3]: as many images as there are known test images.
-
-    Raises DataError where the set is not found, damaged, or has fewer.
-    """
-    place = _place(name, data_dir)
-    if place.count is None:
-        return place.read(np.arange(count), size)
-    if count > place.count:
-        raise DataError(
-            f"{name} has {place.count:,} images and there are {count:,} known test images; as many are needed. Choose "
-            "another outlier set"
-        )
-    rows = keyed_generator(0, f"outliers {name}").permutation(place.count)[:count]
-    return place.read(np.sort(rows), size)
-
-
-def missing_outliers(name: str, data_dir: Path | None) -> str:
-    """Why a set cannot be read, and what to do; empty where it is there."""
-    if find_outliers(name, data_dir) is not None:
-        return ""
-    about = OUTLIERS[name]
-    where = "no data directory was given" if data_dir is None else f"{data_dir} does not hold it"
-    origin = f" It is to be had at {about.origin}." if about.origin else ""
-    return (
-        f"the outlier set {name} was not found: {where}; need {about.needs} in it.{origin} Give its directory "
-        "(--data-dir, or data_dir in JOB.json); no option downloads outlier sets"
-    )
-
-
-def _place(name: str, data_dir: Path | None) -> Place:
-    place = find_outliers(name, data_dir)
-    if place is None:
-        raise DataError(missing_outliers(name, data_dir))
-    return place

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.data.image_sets import ImageSet
+from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, files_fingerprint
+from proser_core.data.readers.layout import Part
 from proser_core.data.stored import PLACE, WHOLE_FILE, StoredImages
 from proser_core.errors import DataError
 
@@ -23,11 +25,10 @@ TEST_SHARE = 5  # one of so many images is kept for the test where there is no t
 LEAST = 3  # images of a class from which training, validation and test each get one
 LOOKED_AT = 1000  # files of a folder that are looked at before it is said to hold no image
 ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-Image = tuple[str, int, int]  # absolute path, bytes, time of change
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _Folders:
     """The classes by number, and the folder of each part; without train/ the root itself is that of the training."""
 
     root: Path
@@ -35,7 +36,7 @@ class _Layout:
     parts: dict[str, Path]
 
     @classmethod
-    def of(cls, root: Path) -> "_Layout":
+    def of(cls, root: Path) -> "_Folders":
         """Raises DataError for folders that could mean two things, and parts with different classes."""
         folders = {name: _subfolders(root / name) for name in PARTS}
         if not folders["train"]:
@@ -62,7 +63,7 @@ class _Layout:
                 )
         return cls(root, tuple(folders["train"]), {part: root / part for part in PARTS if folders[part]})
 
-    def images(self, part: str, name: str) -> list[Image]:
+    def images(self, part: str, name: str) -> list[FileStatus]:
         """Those of a class in a part, in the order of their paths. Raises DataError where there are too few."""
         if part != "train" and part in self.parts:
             return _images(self.parts[part] / name)
@@ -78,63 +79,80 @@ class _Layout:
         tested = set(sorted(images, key=self._digest)[: max(1, len(images) // TEST_SHARE)])
         return [image for image in images if (image in tested) == (part == "test")]
 
-    def _digest(self, image: Image) -> str:
+    def _digest(self, image: FileStatus) -> str:
         """By which test images are drawn: it depends on the path below the root alone, so that a draw hardly changes
         when images are added."""
         return hashlib.sha256(os.path.relpath(image[0], self.root).encode(errors="surrogateescape")).hexdigest()
 
 
-def is_present(root: Path) -> bool:
-    """Whether the root has folders with images in them."""
-    return any(_holds_image(root / name) for name in _subfolders(root))
+class FolderLayout:
+    """A folder of images per class, whatever the classes are."""
 
+    name = "folder"
+    needs = "a folder of images for each class (CLASS/*), or train/CLASS/* and test/CLASS/*"
 
-def has_part(root: Path, part: str) -> bool:
-    """Whether the root keeps the images of a part in a folder of their own."""
-    layout = _Layout.of(root)
-    return layout.parts.get(part) == root / part
+    def is_present(self, root: Path) -> bool:
+        """Whether the root has folders with images in them."""
+        return any(_holds_image(root / name) for name in _subfolders(root))
 
+    def has_part(self, root: Path, part: str) -> bool:
+        """Whether the root keeps the images of a part in a folder of their own."""
+        return _Folders.of(root).parts.get(part) == root / part
 
-def class_names(root: Path) -> tuple[str, ...]:
-    """The classes by number. Raises DataError where the parts have different ones, or folders could mean two things."""
-    return _Layout.of(root).class_names
+    def class_names(self, root: Path) -> tuple[str, ...]:
+        """The classes by number. Raises DataError for parts with different classes and for ambiguous folders."""
+        return _Folders.of(root).class_names
 
+    def fingerprints(self, root: Path) -> Fingerprints:
+        """One of each class in each part."""
+        folders = _Folders.of(root)
+        parts = [part for part in PARTS if part != "val" or part in folders.parts]
+        return [
+            files_fingerprint(f"{part}/{name}", folders.images(part, name), root)
+            for part in parts
+            for name in folders.class_names
+        ]
 
-def index(root: Path, part: str, *, size: int, classes: Collection[int] | None = None) -> ImageSet:
-    """The images of `classes` (default: all), still encoded. Raises DataError for a class without one."""
-    files, lengths, labels, layout = [], [], [], _Layout.of(root)
-    for label, name in enumerate(layout.class_names):
-        if classes is None or label in classes:
-            for path, length, _ in layout.images(part, name):
-                files.append(os.fsencode(path))
-                lengths.append(length)
-                labels.append(label)
-    places = np.zeros(len(files), PLACE)
-    places["file"], places["row"], places["length"] = np.arange(len(files)), WHOLE_FILE, lengths
-    return ImageSet(
-        StoredImages(np.array(files, np.bytes_), places, size), np.array(labels, np.int64), layout.class_names
-    )
+    def read(
+        self,
+        root: Path,
+        part: Part,
+        *,
+        size: int,
+        classes: Collection[int] | None = None,
+        count: int | None = None,
+    ) -> ImageSet:
+        """As `index`, decoded. Raises DataError, with the file, for an image that cannot be decoded."""
+        stored = self.index(root, part, size=size, classes=classes)
+        assert isinstance(stored.images, StoredImages)
+        return ImageSet(stored.images.read(np.arange(len(stored))), stored.labels, stored.class_names)
 
+    def index(
+        self,
+        root: Path,
+        part: Part,
+        *,
+        size: int,
+        classes: Collection[int] | None = None,
+        count: int | None = None,
+        unpacked: Path | None = None,
+    ) -> ImageSet:
+        """The images of `classes` (default: all), still encoded. Raises DataError for a class without one."""
+        files, lengths, labels, folders = [], [], [], _Folders.of(root)
+        for label, name in enumerate(folders.class_names):
+            if classes is None or label in classes:
+                for path, length, _ in folders.images(part, name):
+                    files.append(os.fsencode(path))
+                    lengths.append(length)
+                    labels.append(label)
+        places = np.zeros(len(files), PLACE)
+        places["file"], places["row"], places["length"] = np.arange(len(files)), WHOLE_FILE, lengths
+        stored = StoredImages(np.array(files, np.bytes_), places, size)
+        return ImageSet(stored, np.array(labels, np.int64), folders.class_names)
 
-def read(root: Path, part: str, *, size: int, classes: Collection[int] | None = None) -> ImageSet:
-    """The same images, decoded. Raises DataError, with the file, for one that cannot be decoded."""
-    stored = index(root, part, size=size, classes=classes)
-    assert isinstance(stored.images, StoredImages)
-    return ImageSet(stored.images.read(np.arange(len(stored))), stored.labels, stored.class_names)
-
-
-def fingerprints(root: Path) -> list[tuple[str, int, str]]:
-    """Name, bytes, and a digest of names, sizes and times of change of the images, for each part of each class."""
-    found, layout = [], _Layout.of(root)
-    for part in PARTS:
-        if part == "val" and part not in layout.parts:
-            continue
-        for name in layout.class_names:
-            images, digest = layout.images(part, name), hashlib.sha256()
-            for path, length, changed in images:
-                digest.update(f"{os.path.relpath(path, root)}\0{length}\0{changed}\0".encode(errors="surrogateescape"))
-            found.append((f"{part}/{name}", sum(length for _, length, _ in images), digest.hexdigest()))
-    return found
+    def packed_files(self, root: Path) -> list[Path]:
+        """None: each image has a file of its own."""
+        return []
 
 
 def _subfolders(folder: Path) -> list[str]:
@@ -152,7 +170,7 @@ def _holds_image(folder: Path) -> bool:
         return False
 
 
-def _images(folder: Path) -> list[Image]:
+def _images(folder: Path) -> list[FileStatus]:
     """All images below a folder. Raises DataError where there is none, or one cannot be looked at."""
     images = []
     for each in files_below(os.path.abspath(folder)):

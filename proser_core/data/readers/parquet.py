@@ -9,7 +9,8 @@ any order, `unpack` therefore writes them one after another, still encoded, and 
 
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from proser_core.data.decoding import decode_square
 from proser_core.data.image_sets import ImageSet
+from proser_core.data.readers.fingerprints import Fingerprints, fingerprints_of
 from proser_core.data.stored import PLACE, StoredImages
 from proser_core.errors import DamagedFileError, DataError, first_line
 
@@ -28,36 +30,105 @@ def find_shards(folder: Path, part: str) -> list[Path]:
     return sorted(folder.glob(f"{part}*.parquet"))
 
 
-def read(
-    folder: Path,
-    part: str,
-    label_column: str,
-    *,
-    size: int,
-    classes: Collection[int] | None = None,
-    count: int | None = None,
-) -> ImageSet:
-    """Decode the images of `classes` (default: all), leaving the others undecoded.
+@dataclass(frozen=True)
+class ParquetLayout:
+    """Parquet files in a folder of their own; `hub_parts` maps our names of parts to the Hub's, where they differ."""
 
-    Raises DataError for missing or damaged files, an undecodable image (named, with its row),
-    and where the rows are not `count` in number.
-    """
-    shards, names, image_column = _layout(folder, part, label_column)
-    rows_seen, images, labels = 0, [], []
-    for shard in shards:
-        _check_columns(shard, image_column, label_column)
-        table = _table(shard, [image_column, label_column])
-        shard_labels = _labels(table, label_column, shard)
-        rows_seen += len(shard_labels)
-        wanted = _wanted(shard_labels, classes)
-        encoded = _contents(table[image_column].combine_chunks())
-        images += [
-            decode_square(encoded[int(row)].as_py(), size, f"{shard}, row {row}") for row in np.flatnonzero(wanted)
-        ]
-        labels.append(shard_labels[wanted])
-    _check_count(rows_seen, count, folder, part, shards)
-    stacked = np.stack(images) if images else np.zeros((0, size, size, 3), np.uint8)
-    return ImageSet(stacked, np.concatenate(labels).astype(np.int64), names)
+    folder: str
+    label_column: str = "label"
+    hub_parts: Mapping[str, str] = field(default_factory=dict)
+    name: str = "parquet"
+
+    @property
+    def needs(self) -> str:
+        """For people."""
+        return " and ".join(f"{self.folder}/{self._hub_part(part)}-*.parquet" for part in ("train", "test"))
+
+    def is_present(self, root: Path) -> bool:
+        """Whether there is a file of the training images."""
+        return bool(find_shards(root / self.folder, "train"))
+
+    def packed_files(self, root: Path) -> list[Path]:
+        """The files that `unpack` takes apart."""
+        return find_shards(root / self.folder, "")
+
+    def fingerprints(self, root: Path) -> Fingerprints:
+        """Of each file."""
+        return fingerprints_of(self.packed_files(root))
+
+    def read(
+        self,
+        root: Path,
+        part: str,
+        *,
+        size: int,
+        classes: Collection[int] | None = None,
+        count: int | None = None,
+    ) -> ImageSet:
+        """Decode the images of `classes` (default: all), leaving the others undecoded.
+
+        Raises DataError for missing or damaged files, an undecodable image (named, with its row),
+        and where the rows are not `count` in number.
+        """
+        shards, names, image_column = self._open(root, part)
+        rows_seen, images, labels = 0, [], []
+        for shard in shards:
+            _check_columns(shard, image_column, self.label_column)
+            table = _table(shard, [image_column, self.label_column])
+            shard_labels = _labels(table, self.label_column, shard)
+            rows_seen += len(shard_labels)
+            wanted = _wanted(shard_labels, classes)
+            encoded = _contents(table[image_column].combine_chunks())
+            images += [
+                decode_square(encoded[int(row)].as_py(), size, f"{shard}, row {row}") for row in np.flatnonzero(wanted)
+            ]
+            labels.append(shard_labels[wanted])
+        _check_count(rows_seen, count, part, shards)
+        stacked = np.stack(images) if images else np.zeros((0, size, size, 3), np.uint8)
+        return ImageSet(stacked, np.concatenate(labels).astype(np.int64), names)
+
+    def index(
+        self,
+        root: Path,
+        part: str,
+        *,
+        size: int,
+        classes: Collection[int] | None = None,
+        count: int | None = None,
+        unpacked: Path | None = None,
+    ) -> ImageSet:
+        """As `read`, with the images left encoded where `unpack` has put them, in the folder `unpacked`."""
+        assert unpacked is not None, "images in Parquet files are unpacked before they are indexed"
+        shards, names, _ = self._open(root, part)
+        rows_seen, places, labels = 0, [], []
+        for number, shard in enumerate(shards):
+            _check_columns(shard, self.label_column)
+            shard_labels = _labels(_table(shard, [self.label_column]), self.label_column, shard)
+            offsets = np.load(_offsets(shard, unpacked))
+            rows_seen += len(shard_labels)
+            rows = np.flatnonzero(_wanted(shard_labels, classes))
+            found = np.empty(len(rows), PLACE)
+            found["file"], found["row"] = number, rows
+            found["offset"], found["length"] = offsets[rows], offsets[rows + 1] - offsets[rows]
+            places.append(found)
+            labels.append(shard_labels[rows])
+        _check_count(rows_seen, count, part, shards)
+        files = np.array([os.fsencode(_unpacked(shard, unpacked)) for shard in shards], np.bytes_)
+        stored = StoredImages(files, np.concatenate(places), size)
+        return ImageSet(stored, np.concatenate(labels).astype(np.int64), names)
+
+    def _open(self, root: Path, part: str) -> tuple[list[Path], tuple[str, ...], str]:
+        """Shards of a part, names of its classes, and its image column."""
+        shards = find_shards(root / self.folder, self._hub_part(part))
+        if not shards:
+            folder, wanted = root / self.folder, self._hub_part(part)
+            raise DataError(f"{folder} holds no {wanted}*.parquet; give the directory above it as the data directory")
+        schema = _schema(shards[0])
+        names = _class_names(schema, self.label_column, shards[0])
+        return shards, names, _image_column(schema, shards[0])
+
+    def _hub_part(self, part: str) -> str:
+        return self.hub_parts.get(part, part)
 
 
 def unpack(shards: list[Path], folder: Path) -> None:
@@ -73,36 +144,6 @@ def unpack(shards: list[Path], folder: Path) -> None:
             np.save(_offsets(shard, folder), np.cumsum(lengths, dtype=np.int64))
     except OSError as error:
         raise DataError(f"the images cannot be written to {folder} ({error}); give a storage with more room") from error
-
-
-def index(
-    folder: Path,
-    part: str,
-    label_column: str,
-    *,
-    unpacked: Path,
-    size: int,
-    classes: Collection[int] | None = None,
-    count: int | None = None,
-) -> ImageSet:
-    """As `read`, with the images left encoded where `unpack` has put them."""
-    shards, names, _ = _layout(folder, part, label_column)
-    rows_seen, places, labels = 0, [], []
-    for number, shard in enumerate(shards):
-        _check_columns(shard, label_column)
-        shard_labels = _labels(_table(shard, [label_column]), label_column, shard)
-        offsets = np.load(_offsets(shard, unpacked))
-        rows_seen += len(shard_labels)
-        rows = np.flatnonzero(_wanted(shard_labels, classes))
-        found = np.empty(len(rows), PLACE)
-        found["file"], found["row"] = number, rows
-        found["offset"], found["length"] = offsets[rows], offsets[rows + 1] - offsets[rows]
-        places.append(found)
-        labels.append(shard_labels[rows])
-    _check_count(rows_seen, count, folder, part, shards)
-    files = np.array([os.fsencode(_unpacked(shard, unpacked)) for shard in shards], np.bytes_)
-    stored = StoredImages(files, np.concatenate(places), size)
-    return ImageSet(stored, np.concatenate(labels).astype(np.int64), names)
 
 
 def _unpacked(shard: Path, folder: Path) -> Path:
@@ -141,24 +182,14 @@ def count_rows(shard: Path) -> int:
     return int(_arrow().parquet.read_metadata(shard).num_rows)
 
 
-def _layout(folder: Path, part: str, label_column: str) -> tuple[list[Path], tuple[str, ...], str]:
-    """Shards of a part, names of its classes, and its image column."""
-    shards = find_shards(folder, part)
-    if not shards:
-        raise DataError(f"{folder} holds no {part}*.parquet; give the directory above it as the data directory")
-    schema = _schema(shards[0])
-    names = _class_names(schema, label_column, shards[0])
-    return shards, names, _image_column(schema, shards[0])
-
-
 def _wanted(labels: np.ndarray, classes: Collection[int] | None) -> np.ndarray:
     return np.ones(len(labels), bool) if classes is None else np.isin(labels, list(classes))
 
 
-def _check_count(rows: int, count: int | None, folder: Path, part: str, shards: list[Path]) -> None:
+def _check_count(rows: int, count: int | None, part: str, shards: list[Path]) -> None:
     if count is not None and rows != count:
         raise DataError(
-            f"{folder} has {rows} {part} images in {len(shards)} files; the data set has {count}. "
+            f"{shards[0].parent} has {rows} {part} images in {len(shards)} files; the data set has {count}. "
             "A file is missing or doubled: fetch the folder again"
         )
 

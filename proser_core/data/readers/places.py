@@ -1,6 +1,5 @@
 """`Place`: images that were found on disk, or are to be generated, before any is decoded."""
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.data.readers import parquet
+from proser_core.data.readers.fingerprints import Fingerprints, files_fingerprint, status_of
 from proser_core.data.readers.image_folders import ENDINGS, files_below
 from proser_core.errors import DataError
 
-Fingerprints = list[tuple[str, int, int | str]]
 Decode = Callable[[int], np.ndarray]
 
 
@@ -82,34 +81,6 @@ def image_paths(folder: Path) -> list[str]:
     return [entry.path for entry in found if entry.name.lower().endswith(ENDINGS)]
 
 
-def fingerprints_of(files: Sequence[Path]) -> Fingerprints:
-    """Name, bytes and time of change of each file."""
-    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-
-
 def fingerprints_below(folder: Path) -> Fingerprints:
     """One of all images below a folder."""
-    return [files_fingerprint(folder.name, image_paths(folder), folder)]
-
-
-def files_fingerprint(name: str, paths: Sequence[str], root: Path) -> tuple[str, int, str]:
-    """`name`, bytes of all files, and a digest of their names below `root`, sizes and times of change."""
-    digest, total = hashlib.sha256(), 0
-    for path in paths:
-        about = os.stat(path)
-        total += about.st_size
-        text = f"{os.path.relpath(path, root)}\0{about.st_size}\0{about.st_mtime_ns}\0"
-        digest.update(text.encode(errors="surrogateescape"))
-    return name, total, digest.hexdigest()
-
-
-def folders_fingerprint(folder: Path) -> tuple[str, int, str]:
-    """Its name, the number of files at any depth, and a digest of what each folder below it is called, how many files
-    it has, and when one was added or removed last. A file that was changed in place is not noticed."""
-    digest, total = hashlib.sha256(), 0
-    for place, below, files in os.walk(folder):
-        below.sort()
-        total += len(files)
-        text = f"{os.path.relpath(place, folder)}\0{len(files)}\0{os.stat(place).st_mtime_ns}\0"
-        digest.update(text.encode(errors="surrogateescape"))
-    return folder.name, total, digest.hexdigest()
+    return [files_fingerprint(folder.name, map(status_of, image_paths(folder)), folder)]

@@ -16,65 +16,63 @@ import numpy as np
 
 from proser_core.data.decoding import decode_square
 from proser_core.data.image_sets import ImageSet
-from proser_core.data.readers.places import (
-    Fingerprints,
-    decoded,
-    file_content,
-    files_fingerprint,
-    folders_fingerprint,
-    image_paths,
-)
+from proser_core.data.readers.fingerprints import Fingerprints, files_fingerprint, folders_fingerprint, status_of
+from proser_core.data.readers.places import decoded, file_content, image_paths
 from proser_core.errors import DataError
 
 FOLDER = "tiny-imagenet-200"
 ANNOTATIONS = "val/val_annotations.txt"
 PARTS = ("train", "val")
-NEEDS = f"{FOLDER}/ with wnids.txt, words.txt, train/WNID/images/ and {ANNOTATIONS}"
 
 
-def is_present(root: Path) -> bool:
-    """Whether the root holds the unpacked data set."""
-    return (root / FOLDER / "train").is_dir()
+class TinyImageNetLayout:
+    """The published folder."""
+
+    name = "published"
+    needs = f"{FOLDER}/ with wnids.txt, words.txt, train/WNID/images/ and {ANNOTATIONS}"
+
+    def is_present(self, root: Path) -> bool:
+        """Whether the root holds the unpacked data set."""
+        return (root / FOLDER / "train").is_dir()
+
+    def fingerprints(self, root: Path) -> Fingerprints:
+        """Of the files with labels and names, and of the folders of images: 110,000 files take seconds to look at."""
+        folder = root / FOLDER
+        texts = [str(folder / name) for name in ("wnids.txt", "words.txt", ANNOTATIONS) if (folder / name).is_file()]
+        labels = files_fingerprint("labels", map(status_of, texts), folder)
+        return [labels, *(folders_fingerprint(folder / part) for part in PARTS)]
+
+    def read(
+        self,
+        root: Path,
+        part: str,
+        *,
+        size: int,
+        classes: Collection[int] | None = None,
+        count: int | None = None,
+    ) -> ImageSet:
+        """Decode the images of `classes` (default: all) with all cores, leaving the others undecoded.
+
+        Raises DataError for a missing file, an undecodable image, a label that is none, and where a class does not
+        have its share of `count` images.
+        """
+        folder = root / FOLDER
+        wnids = _wnids(folder)
+        wanted = range(len(wnids)) if classes is None else sorted(classes)
+        paths = _train_paths(folder, wnids, wanted) if part == "train" else _val_paths(folder, wnids, wanted)
+        for number in wanted:
+            if count is not None and len(paths[number]) * len(wnids) != count:
+                raise DataError(
+                    f"{folder} has {len(paths[number])} {part} images of {wnids[number]}; the data set has "
+                    f"{count // len(wnids)} of each class. Unpack it again"
+                )
+        files = [path for number in wanted for path in paths[number]]
+        labels = np.repeat(np.array(wanted, np.int64), [len(paths[number]) for number in wanted])
+        return ImageSet(_decoded_files(files, size), labels, _names(folder, wnids))
 
 
-def read(
-    root: Path,
-    part: str,
-    *,
-    size: int,
-    classes: Collection[int] | None = None,
-    count: int | None = None,
-) -> ImageSet:
-    """Decode the images of `classes` (default: all) with all cores, leaving the others undecoded.
-
-    Raises DataError for a missing file, an undecodable image, a label that is none, and where a class does not have
-    its share of `count` images.
-    """
-    folder = root / FOLDER
-    wnids = _wnids(folder)
-    wanted = range(len(wnids)) if classes is None else sorted(classes)
-    paths = _train_paths(folder, wnids, wanted) if part == "train" else _val_paths(folder, wnids, wanted)
-    for number in wanted:
-        if count is not None and len(paths[number]) * len(wnids) != count:
-            raise DataError(
-                f"{folder} has {len(paths[number])} {part} images of {wnids[number]}; the data set has "
-                f"{count // len(wnids)} of each class. Unpack it again"
-            )
-    files = [path for number in wanted for path in paths[number]]
-    labels = np.repeat(np.array(wanted, np.int64), [len(paths[number]) for number in wanted])
-    return ImageSet(decoded_files(files, size), labels, _names(folder, wnids))
-
-
-def decoded_files(paths: list[str], size: int) -> np.ndarray:
-    """uint8[n, size, size, 3] of image files. Raises DataError, with the file, for one that cannot be decoded."""
+def _decoded_files(paths: list[str], size: int) -> np.ndarray:
     return decoded(lambda row: decode_square(file_content(paths[row]), size, paths[row]), len(paths), size)
-
-
-def fingerprints(root: Path) -> Fingerprints:
-    """Of the files that tell labels and names, and of the folders of images: 110,000 files take seconds to look at."""
-    folder = root / FOLDER
-    texts = [str(folder / name) for name in ("wnids.txt", "words.txt", ANNOTATIONS) if (folder / name).is_file()]
-    return [files_fingerprint("labels", texts, folder), *(folders_fingerprint(folder / part) for part in PARTS)]
 
 
 def _wnids(folder: Path) -> list[str]:

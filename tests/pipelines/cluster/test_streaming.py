@@ -23,7 +23,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import DataError
 from proser_core.jobs import spec
-from proser_core.jobs.preparing import prepare, prepare_inputs, prepare_task
+from proser_core.jobs.preparing import prepare_inputs, prepare_task, save_task
 from proser_core.jobs.worker import run_job
 from proser_core.store.store import Artefact, Store, seal
 
@@ -70,7 +70,7 @@ def tasks(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tupl
             recipe = recipe_of(name, streamed)
             inputs = prepare_inputs(recipe, data_dir)
             made[name, streamed] = store.run(
-                spec.PREPARE, inputs, lambda folder, recipe=recipe: prepare(recipe, data_dir, folder, store)
+                spec.PREPARE, inputs, lambda folder, recipe=recipe: save_task(recipe, data_dir, folder, store)
             )
     return made
 
@@ -201,7 +201,7 @@ def own_folder(tmp_path: Path) -> Iterator[Callable[[], StoredImages]]:
     root = write_folder(tmp_path / "own", SIZE)
     folder = tmp_path / "task"
     folder.mkdir()
-    prepare(recipe_of("folder", True), root, folder)
+    save_task(recipe_of("folder", True), root, folder)
     artefact = seal(folder, {})
     return lambda: stored_of(artefact)
 

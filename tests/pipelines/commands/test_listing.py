@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from pipelines.commands.list_ import print_listing
-from proser_core.data.catalogue import SOURCES, needs
+from proser_core.data.catalogue import SOURCES
 from proser_core.data.outliers.outlier_sets import OUTLIERS
 from proser_core.data.splits.families import FAMILIES, Against, Family
 
@@ -24,10 +24,10 @@ def as_one_line(text: str) -> str:
 
 def test_whatever_is_missing_has_its_exact_folders_and_where_to_get_them(tmp_path: Path) -> None:
     told = as_one_line(printed(tmp_path))
-    missing = [source for source in SOURCES.values() if not source.is_embedded() and not source.is_own]
+    missing = [source for source in SOURCES.values() if source.origin]
     assert len(missing) >= 5
     for source in missing:
-        assert f"{source.name} not found; need {needs(source)}. Download it from {source.origin}" in told
+        assert f"{source.name} not found; need {source.needs}. Download it from {source.origin}" in told
     for name in ("omniglot", "mnist-noise", "imagenet-crop", "imagenet-resize", "lsun-crop", "lsun-resize"):
         assert f"{name} not found; need {OUTLIERS[name].needs}. Download it from {OUTLIERS[name].origin}" in told
 

@@ -28,7 +28,7 @@ from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
-from proser_core.jobs.preparing import prepare
+from proser_core.jobs.preparing import save_task
 from proser_core.jobs.trials import pretrain_job
 from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
@@ -78,7 +78,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
         pretrain=replace(tiny.pretrain, epochs=1),
         finetune=replace(tiny.finetune, epochs=1),
     )
-    prepare(recipe, None, root / "task")
+    save_task(recipe, None, root / "task")
     task = seal(root / "task", {})
     run_job(pretrain_job(recipe, task, root / "pretrained", False), lambda _: None)
     pretrained = Artefact(root / "pretrained", "weights")

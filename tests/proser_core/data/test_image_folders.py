@@ -10,10 +10,10 @@ from small_tasks import random_images
 from test_tasks import digits_config
 
 from proser_core.config import DataConfig
-from proser_core.data.catalogue import SOURCES, count_classes, find_layout, fingerprints, load_images, source_files
+from proser_core.data.data_sets import open_data_set
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.preparation import make_task
-from proser_core.data.readers import image_folders
+from proser_core.data.readers.image_folders import FolderLayout
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
@@ -43,7 +43,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("part", IN_ORDER)
 def test_classes_are_in_the_order_of_their_names_and_images_in_the_order_of_theirs(root, part):
-    found = load_images("folder", part, root, size=8)
+    found = open_data_set("folder", root).load(part, size=8)
     assert found.class_names == ("ant", "bee", "cow")
     np.testing.assert_array_equal(found.images, random_images(len(FILES))[IN_ORDER[part]])
     assert found.labels.tolist() == sorted(found.labels.tolist())
@@ -52,46 +52,49 @@ def test_classes_are_in_the_order_of_their_names_and_images_in_the_order_of_thei
 
 def test_only_the_asked_classes_are_read_and_the_others_are_not_even_decoded(root):
     (root / "train/bee/broken.png").write_bytes(b"of a class that nobody asks for")
-    found = load_images("folder", "train", root, size=8, classes=[2, 0])
+    found = open_data_set("folder", root).load("train", size=8, classes=[2, 0])
     assert found.labels.tolist() == [0, 0, 2]
     np.testing.assert_array_equal(found.images, random_images(len(FILES))[[2, 1, 0]])
-    assert load_images("folder", "train", root, size=8, classes=[]).images.shape == (0, 8, 8, 3)
+    assert open_data_set("folder", root).load("train", size=8, classes=[]).images.shape == (0, 8, 8, 3)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P"])
 def test_images_of_any_size_and_kind_become_rgb_squares(root, mode):
     image = Image.fromarray(random_images(1, 24)[0]).crop((0, 0, 24, 13)).convert(mode)
     image.save(root / "train/cow/1.png")
-    found = load_images("folder", "train", root, size=8, classes=[2])
+    found = open_data_set("folder", root).load("train", size=8, classes=[2])
     np.testing.assert_array_equal(found.images[0], to_rgb_square(image, 8))
 
 
 def test_what_is_hidden_or_no_image_is_left_out(root):
-    before = load_images("folder", "train", root, size=8)
+    before = open_data_set("folder", root).load("train", size=8)
     for name in ("train/ant/.a.png", "train/ant/notes.txt", "train/.cache/x.png", "test/.cache/x.png"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_bytes(b"none")
-    np.testing.assert_array_equal(load_images("folder", "train", root, size=8).images, before.images)
-    assert count_classes("folder", root) == 3
+    np.testing.assert_array_equal(open_data_set("folder", root).load("train", size=8).images, before.images)
+    assert open_data_set("folder", root).num_classes == 3
 
 
 def test_an_image_that_cannot_be_decoded_is_named(root):
     (root / "train/bee/broken.jpg").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"train/bee/broken\.jpg: the image cannot be decoded"):
-        load_images("folder", "train", root, size=8)
+        open_data_set("folder", root).load("train", size=8)
 
 
 def test_an_image_whose_pixels_have_no_known_range_is_named(root):
     Image.fromarray(np.full((24, 24), 0.5, np.float32)).save(root / "train/bee/raw.tif")
     with pytest.raises(DataError, match=r"train/bee/raw\.tif: the image has floating-point numbers as pixels"):
-        load_images("folder", "train", root, size=8)
+        open_data_set("folder", root).load("train", size=8)
 
 
 def test_a_class_without_an_image_is_named(root):
     (root / "train/owl").mkdir()
     (root / "train/owl/notes.txt").touch()
     (root / "test/owl").mkdir()
-    for read in (lambda: load_images("folder", "train", root, size=8), lambda: fingerprints("folder", root)):
+    for read in (
+        lambda: open_data_set("folder", root).load("train", size=8),
+        lambda: open_data_set("folder", root).fingerprints(),
+    ):
         with pytest.raises(DataError, match=r"train/owl holds no image \(\.bmp, .*add some"):
             read()
 
@@ -100,7 +103,7 @@ def test_a_class_without_an_image_is_named(root):
 def test_a_class_of_one_part_alone_is_named(root, has, lacks):
     (root / has / "owl").mkdir()
     with pytest.raises(DataError, match=rf"has {has}/owl and no {lacks}/owl"):
-        count_classes("folder", root)
+        _ = open_data_set("folder", root).num_classes
 
 
 @pytest.mark.parametrize("state", ["no data directory was given", "does not exist", "is empty", "does not hold it"])
@@ -110,20 +113,21 @@ def test_a_directory_without_class_folders_is_refused_with_what_is_needed(tmp_pa
     places = {"no data directory was given": None, "does not exist": "none", "is empty": "empty"}
     place = places.get(state, "other")
     root = tmp_path / place if place else None
-    for read in (count_classes, fingerprints, source_files):
+    data = open_data_set("folder", root)
+    for read in (lambda: data.num_classes, data.fingerprints, lambda: data.load("train", size=8)):
         with pytest.raises(DataError, match=rf"folder was not found: .*{state}.*; need a folder of images for each"):
-            read("folder", root)
+            read()
 
 
 def test_a_folder_is_found_where_it_has_classes(root, tmp_path):
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables/train-00000.parquet").touch()
-    assert find_layout(SOURCES["folder"], root) == "folder"
-    assert find_layout(SOURCES["folder"], root / "train") == "folder"
-    assert find_layout(SOURCES["folder"], tmp_path / "tables") == ""
+    assert open_data_set("folder", root).layout.name == "folder"
+    assert open_data_set("folder", root / "train").layout.name == "folder"
+    assert open_data_set("folder", tmp_path / "tables").layout is None
     (tmp_path / "other/tables").mkdir(parents=True)
     (tmp_path / "other/tables/train-00000.parquet").touch()
-    assert find_layout(SOURCES["folder"], tmp_path / "other") == ""
+    assert open_data_set("folder", tmp_path / "other").layout is None
 
 
 class TestWithoutATestFolder:
@@ -138,14 +142,14 @@ class TestWithoutATestFolder:
         return tmp_path / "flat"
 
     def test_a_fifth_of_each_class_is_kept_for_the_test_and_nothing_is_in_both_parts(self, flat):
-        parts = [load_images("folder", part, flat, size=8) for part in ("train", "test")]
+        parts = [open_data_set("folder", flat).load(part, size=8) for part in ("train", "test")]
         assert [np.bincount(part.labels).tolist() for part in parts] == [[24, 8], [6, 2]]
         together = np.concatenate([part.images for part in parts])
         np.testing.assert_array_equal(np.unique(together, axis=0), np.unique(random_images(40), axis=0))
 
     def test_further_images_hardly_change_which_are_kept(self, flat):
         def tested() -> set[bytes]:
-            return {image.tobytes() for image in load_images("folder", "test", flat, size=8).images}
+            return {image.tobytes() for image in open_data_set("folder", flat).load("test", size=8).images}
 
         before = tested()
         folder = next(flat.rglob("ant"))
@@ -159,7 +163,7 @@ class TestWithoutATestFolder:
         for path in sorted(next(flat.rglob("bee")).iterdir())[2:]:
             path.unlink()
         with pytest.raises(DataError, match=r"bee holds 2 image\(s\); a class needs 3 or more"):
-            load_images("folder", "test", flat, size=8)
+            open_data_set("folder", flat).load("test", size=8)
 
 
 @pytest.mark.parametrize(
@@ -178,33 +182,33 @@ def test_folders_that_could_mean_two_things_are_refused(tmp_path, folders, reaso
         (tmp_path / name).mkdir(parents=True)
         Image.fromarray(random_images(1)[0]).save(tmp_path / name / "1.png")
     with pytest.raises(DataError, match=reason):
-        count_classes("folder", tmp_path)
+        _ = open_data_set("folder", tmp_path).num_classes
 
 
 def test_a_folder_without_images_beside_train_is_left_alone(root):
     (root / "notes").mkdir()
     (root / "notes/read me.txt").touch()
-    assert count_classes("folder", root) == 3
+    assert open_data_set("folder", root).num_classes == 3
 
 
 def test_a_class_of_trains_is_a_class(tmp_path):
     for name in ("Train", "bus"):
         (tmp_path / name).mkdir()
         Image.fromarray(random_images(1)[0]).save(tmp_path / name / "1.png")
-    assert image_folders.class_names(tmp_path) == ("Train", "bus")
+    assert FolderLayout().class_names(tmp_path) == ("Train", "bus")
 
 
 def test_a_link_in_a_circle_is_named(root):
     (root / "train/ant/loop").symlink_to("loop")
     with pytest.raises(DataError, match=r"ant/loop cannot be read \(Too many levels"):
-        load_images("folder", "train", root, size=8)
-    assert find_layout(SOURCES["folder"], root) == "folder"
+        open_data_set("folder", root).load("train", size=8)
+    assert open_data_set("folder", root).layout.name == "folder"
 
 
 def test_a_link_to_nothing_is_named(root):
     (root / "train/ant/gone.png").symlink_to(root / "nowhere.png")
     with pytest.raises(DataError, match=r"ant/gone\.png cannot be read \(No such file"):
-        load_images("folder", "train", root, size=8)
+        open_data_set("folder", root).load("train", size=8)
 
 
 def test_validation_images_of_their_own_are_taken_as_they_are(root):
@@ -216,18 +220,20 @@ def test_validation_images_of_their_own_are_taken_as_they_are(root):
     np.testing.assert_array_equal(task.val.images, random_images(3, seed=2))
     assert (task.class_names, task.val.targets.tolist()) == (("ant", "bee", "cow"), [0, 1, 2])
     assert [len(part) for part in (task.train, task.development, task.test)] == [5, 0, 3]
-    assert "val/bee" in [name for name, _, _ in fingerprints("folder", root)]
+    assert "val/bee" in [name for name, _, _ in open_data_set("folder", root).fingerprints()]
 
 
 def test_a_changed_added_or_renamed_image_changes_the_fingerprint_of_its_class_alone(root):
     def changed(before: list) -> list[str]:
-        return [old[0] for old, new in zip(before, fingerprints("folder", root), strict=True) if old != new]
+        return [
+            old[0] for old, new in zip(before, open_data_set("folder", root).fingerprints(), strict=True) if old != new
+        ]
 
-    first = fingerprints("folder", root)
+    first = open_data_set("folder", root).fingerprints()
     assert [name for name, _, _ in first] == [f"{part}/{name}" for part in IN_ORDER for name in ("ant", "bee", "cow")]
     os.utime(root / "train/ant/b.png", ns=(1, 1))
     assert changed(first) == ["train/ant"]
-    second = fingerprints("folder", root)
+    second = open_data_set("folder", root).fingerprints()
     (root / "train/bee/deep/down/c.png").rename(root / "train/bee/deep/c.png")
     assert changed(second) == ["train/bee"]
     Image.fromarray(random_images(1)[0]).save(root / "test/cow/2.png")
@@ -235,7 +241,7 @@ def test_a_changed_added_or_renamed_image_changes_the_fingerprint_of_its_class_a
 
 
 def test_places_come_back_from_disk_as_they_were_without_the_images(root, tmp_path):
-    stored = image_folders.index(root, "train", size=8).images
+    stored = FolderLayout().index(root, "train", size=8).images
     stored.save(tmp_path, "some")
     again = StoredImages.load(tmp_path, "some", 8)
     rows = np.array([4, 0, 0, 2])

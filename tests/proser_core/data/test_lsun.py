@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from proser_core.data.outliers import odin
-from proser_core.data.outliers.outlier_sets import find_outliers, load_outliers, outlier_fingerprints, outlier_notes
+from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.errors import DataError
 
 SETS = ("lsun-crop", "lsun-resize")
@@ -38,18 +38,18 @@ def shows(whole, crop):
 
 
 def test_each_crop_is_a_part_of_its_image_and_the_same_each_time(root):
-    crops = load_outliers("lsun-crop", root, size=32, count=6)
+    crops = open_outlier_set("lsun-crop", root).load(size=32, count=6)
     wholes = raw_images(root)
     assert [[shows(whole, crop) for crop in crops].count(True) for whole in wholes] == [1] * 6
-    np.testing.assert_array_equal(crops, load_outliers("lsun-crop", root, size=32, count=6))
-    some = load_outliers("lsun-crop", root, size=32, count=4)
+    np.testing.assert_array_equal(crops, open_outlier_set("lsun-crop", root).load(size=32, count=6))
+    some = open_outlier_set("lsun-crop", root).load(size=32, count=4)
     assert {crop.tobytes() for crop in some} < {crop.tobytes() for crop in crops}
 
 
 def test_resized_are_all_of_each_image_at_32_pixels(root):
     wholes = raw_images(root)
     expected = {Image.fromarray(whole).resize((32, 32), Image.Resampling.BICUBIC).tobytes() for whole in wholes}
-    images = load_outliers("lsun-resize", root, size=32, count=6)
+    images = open_outlier_set("lsun-resize", root).load(size=32, count=6)
     assert {image.tobytes() for image in images} == expected
 
 
@@ -59,13 +59,13 @@ def test_they_are_called_re_created_unless_odins_own_folder_is_there(root):
         "re-created, not ODIN's own images: a random crop of 32 pixels from each of lsun-test"
     )
     assert notes["lsun-resize"].endswith("those of lsun-test, resampled to 32 pixels with antialiasing")
-    assert outlier_fingerprints("lsun-crop", root)[0][0] == "lsun-test"
+    assert open_outlier_set("lsun-crop", root).fingerprints()[0][0] == "lsun-test"
     for folder in ("LSUN", "LSUN_resize"):
         (root / folder).mkdir()
-    places = [find_outliers(name, root) for name in SETS]
+    places = [open_outlier_set(name, root).place for name in SETS]
     assert [place and place.layout for place in places] == ["ODIN's folder"] * 2
     assert outlier_notes(SETS, root) == {}
-    assert outlier_fingerprints("lsun-crop", root)[0][0] == "LSUN"
+    assert open_outlier_set("lsun-crop", root).fingerprints()[0][0] == "LSUN"
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -81,21 +81,21 @@ def test_an_image_that_cannot_be_decoded_is_named(root, name, content, reason):
     path = root / "lsun-test" / "5.PNG"
     path.write_bytes(path.read_bytes()[:200] if content is None else content)
     with pytest.raises(DataError, match=rf"lsun-test/5\.PNG: the image cannot be decoded \(.*({reason})"):
-        load_outliers(name, root, size=32, count=6)
+        open_outlier_set(name, root).load(size=32, count=6)
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_an_image_smaller_than_a_crop_is_named(root, name):
     Image.new("RGB", (31, 80)).save(root / "lsun-test" / "5.PNG")
     with pytest.raises(DataError, match=r"lsun-test/5\.PNG has 31 x 80 pixels; need 32 or more"):
-        load_outliers(name, root, size=32, count=6)
+        open_outlier_set(name, root).load(size=32, count=6)
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_another_number_of_raw_images_is_refused(root, name):
     (root / "lsun-test" / "5.PNG").unlink()
     with pytest.raises(DataError, match=r"lsun-test holds 5 images; need 6\. Unpack or export them again"):
-        load_outliers(name, root, size=32, count=5)
+        open_outlier_set(name, root).load(size=32, count=5)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_another_number_of_raw_images_is_refused(root, name):
 )
 def test_where_both_folders_are_missing_it_says_where_to_get_them(tmp_path, name, folder, size):
     with pytest.raises(DataError) as caught:
-        load_outliers(name, tmp_path, size=32, count=6)
+        open_outlier_set(name, tmp_path).load(size=32, count=6)
     message = str(caught.value)
     assert (
         f"need ODIN's {folder} with 10,000 images, loose or in *.parquet, or lsun-test/ with as many raw ones in it"

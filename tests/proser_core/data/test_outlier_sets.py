@@ -12,8 +12,9 @@ from proser_core.data import catalogue as sources
 from proser_core.data.catalogue import Source
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.outliers import grey as grey_outliers
-from proser_core.data.outliers.outlier_sets import OUTLIERS, find_outliers, load_outliers, outlier_fingerprints
+from proser_core.data.outliers.outlier_sets import OUTLIERS, open_outlier_set
 from proser_core.data.preparation import make_task, split_of
+from proser_core.data.readers.layout import Embedded
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.preparing import prepare_inputs
 from proser_core.recognition.metrics import evaluate_settings
@@ -53,7 +54,7 @@ def small_mnist(monkeypatch):
     pixels[:10, 4:24, 6:10] = 255
     pixels[10:, 4:24, 18:22] = 255
     digits = ImageSet(pixels, np.repeat([0, 1], 10), ("left", "right"))
-    made = Source("mnist", 2, {"train": 20, "test": 20}, read_embedded=lambda part, size: digits)
+    made = Source("mnist", 2, {"train": 20, "test": 20}, layouts=(Embedded(lambda part, size: digits),))
     monkeypatch.setitem(sources.SOURCES, "mnist", made)
     return pixels
 
@@ -61,18 +62,18 @@ def small_mnist(monkeypatch):
 @pytest.mark.parametrize("layout", ["parquet", "torchvision"])
 def test_omniglot_is_white_on_black_like_mnist_and_drawn_the_same_each_time(tmp_path, few_drawings, layout):
     root = write_omniglot(tmp_path, layout)
-    place = find_outliers("omniglot", root)
+    place = open_outlier_set("omniglot", root).place
     assert place is not None
     assert place.layout == layout
-    images = load_outliers("omniglot", root, size=32, count=8)
+    images = open_outlier_set("omniglot", root).load(size=32, count=8)
     assert images.shape == (8, 32, 32, 3)
     assert images.mean() < 60
     assert (images[:, 0, 0] == 0).all()
     assert (images.max(axis=(1, 2, 3)) > 180).all()
     assert (images[..., 0] == images[..., 2]).all()
     assert len({image.tobytes() for image in images}) == 8
-    np.testing.assert_array_equal(images, load_outliers("omniglot", root, size=32, count=8))
-    everything = load_outliers("omniglot", root, size=32, count=NUM_DRAWINGS)
+    np.testing.assert_array_equal(images, open_outlier_set("omniglot", root).load(size=32, count=8))
+    everything = open_outlier_set("omniglot", root).load(size=32, count=NUM_DRAWINGS)
     assert {image.tobytes() for image in images} < {image.tobytes() for image in everything}
 
 
@@ -80,54 +81,54 @@ def test_omniglot_is_white_on_black_like_mnist_and_drawn_the_same_each_time(tmp_
 def test_an_omniglot_that_lacks_an_image_is_refused(tmp_path, few_drawings, layout):
     root = write_omniglot(tmp_path, layout, count=NUM_DRAWINGS - 1)
     with pytest.raises(DataError, match="has 11 images; the evaluation part of Omniglot has 12"):
-        load_outliers("omniglot", root, size=8, count=4)
+        open_outlier_set("omniglot", root).load(size=8, count=4)
 
 
 def test_a_changed_drawing_changes_the_fingerprint(tmp_path, few_drawings):
     root = write_omniglot(tmp_path, "torchvision")
-    before = outlier_fingerprints("omniglot", root)
+    before = open_outlier_set("omniglot", root).fingerprints()
     Image.new("1", (105, 105), 1).save(next(root.rglob("*.png")))
-    assert outlier_fingerprints("omniglot", root) != before
+    assert open_outlier_set("omniglot", root).fingerprints() != before
 
 
 def test_noise_is_grey_even_and_the_same_each_time():
-    images = load_outliers("noise", None, size=28, count=50)
-    np.testing.assert_array_equal(images, load_outliers("noise", None, size=28, count=50))
+    images = open_outlier_set("noise", None).load(size=28, count=50)
+    np.testing.assert_array_equal(images, open_outlier_set("noise", None).load(size=28, count=50))
     assert (images[..., 0] == images[..., 1]).all()
     shares = np.bincount(images[..., 0].ravel() // 64) / images[..., 0].size
     np.testing.assert_allclose(shares, 0.25, atol=0.01)
     assert abs(np.corrcoef(images[:, :, :-1, 0].ravel(), images[:, :, 1:, 0].ravel())[0, 1]) < 0.02
     assert abs(np.corrcoef(images[0, ..., 0].ravel(), images[1, ..., 0].ravel())[0, 1]) < 0.15
-    np.testing.assert_array_equal(images[:7], load_outliers("noise", None, size=28, count=7))
+    np.testing.assert_array_equal(images[:7], open_outlier_set("noise", None).load(size=28, count=7))
 
 
 def test_noise_is_made_at_the_size_of_mnist_and_resampled_as_mnist_is():
-    small, large = (load_outliers("noise", None, size=size, count=1)[0] for size in (28, 32))
+    small, large = (open_outlier_set("noise", None).load(size=size, count=1)[0] for size in (28, 32))
     expected = Image.fromarray(small).resize((32, 32), Image.Resampling.BICUBIC)
     np.testing.assert_array_equal(large, np.asarray(expected))
 
 
 def test_digits_over_noise_keep_their_ink_and_have_the_noise_elsewhere(small_mnist):
-    images = load_outliers("mnist-noise", None, size=28, count=20)
-    noise = load_outliers("noise", None, size=28, count=20)
+    images = open_outlier_set("mnist-noise", None).load(size=28, count=20)
+    noise = open_outlier_set("noise", None).load(size=28, count=20)
     np.testing.assert_array_equal(images, np.where(small_mnist == 255, 255, noise))
-    some = load_outliers("mnist-noise", None, size=28, count=5)
+    some = open_outlier_set("mnist-noise", None).load(size=28, count=5)
     assert {image.tobytes() for image in some} < {image.tobytes() for image in images}
     with pytest.raises(DataError, match="mnist-noise has 20 images and there are 21 known test images"):
-        load_outliers("mnist-noise", None, size=28, count=21)
+        open_outlier_set("mnist-noise", None).load(size=28, count=21)
 
 
 @pytest.mark.parametrize("name", [name for name in OUTLIERS if name != "noise"])
 @pytest.mark.parametrize("directory", [None, "empty"])
 def test_a_missing_outlier_set_says_what_is_needed_where(tmp_path, name, directory):
     data_dir = tmp_path if directory else None
-    assert find_outliers(name, data_dir) is None
+    assert open_outlier_set(name, data_dir).place is None
     state = "no data directory was given" if data_dir is None else f"{data_dir} does not hold it"
     with pytest.raises(DataError) as caught:
-        load_outliers(name, data_dir, size=8, count=4)
+        open_outlier_set(name, data_dir).load(size=8, count=4)
     message = str(caught.value)
     assert f"the outlier set {name} was not found: {state}; need {OUTLIERS[name].needs} in it" in message
-    assert re.search(r"It is to be had at \S+\.(com|co)/.* MB.*(licence|CC)", message)
+    assert re.search(r"Download it from \S+\.(com|co)/.* MB.*(licence|CC)", message)
     assert "no option downloads outlier sets" in message
 
 
@@ -138,7 +139,7 @@ def outlier_config(**changes) -> DataConfig:
 
 def test_a_task_has_as_many_outliers_of_each_set_as_known_test_images(monkeypatch, small_mnist):
     large = ImageSet(np.tile(small_mnist, (40, 1, 1, 1)), np.tile(np.repeat([0, 1], 10), 40), ("left", "right"))
-    made = Source("mnist", 2, {"train": 800, "test": 800}, read_embedded=lambda part, size: large)
+    made = Source("mnist", 2, {"train": 800, "test": 800}, layouts=(Embedded(lambda part, size: large),))
     monkeypatch.setitem(sources.SOURCES, "mnist", made)
     task = make_task(outlier_config(), None, seed=0)
     known = int((task.test.targets < 10).sum())
@@ -147,7 +148,7 @@ def test_a_task_has_as_many_outliers_of_each_set_as_known_test_images(monkeypatc
     assert (task.test.targets[task.test_classes >= 10] == 10).all()
     for class_id, name in ((10, "mnist-noise"), (11, "noise")):
         assert task.split.unknown_in(name) == (class_id,)
-        expected = load_outliers(name, None, size=8, count=known)
+        expected = open_outlier_set(name, None).load(size=8, count=known)
         np.testing.assert_array_equal(task.test.images[task.test_classes == class_id], expected)
     again = make_task(outlier_config(), None, seed=1)
     np.testing.assert_array_equal(again.test.images, task.test.images)

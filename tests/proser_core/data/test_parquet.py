@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from small_tasks import random_images
 
-from proser_core.data.readers import parquet
+from proser_core.data.readers.parquet import ParquetLayout, find_shards, unpack
 from proser_core.errors import DataError
 
 NAMES = ["ant", "bee", "cow"]
@@ -39,8 +39,11 @@ def write(path, encoded, labels, *, names=NAMES, column="img", label_type=None, 
     return path
 
 
+LAYOUT = ParquetLayout("", label_column="fine_label")
+
+
 def read(folder, part="train", **more):
-    return parquet.read(folder, part, "fine_label", **({"size": 8} | more))
+    return LAYOUT.read(folder, part, **({"size": 8} | more))
 
 
 @pytest.mark.parametrize("column", ["img", "image"])
@@ -158,7 +161,7 @@ def test_an_image_that_claims_an_absurd_size_is_named_with_its_row(tmp_path):
 def test_a_missing_label_column_is_refused_with_the_columns_that_are_there(tmp_path):
     write(tmp_path / "train.parquet", [encode(Image.fromarray(random_images(1)[0]))], [0])
     with pytest.raises(DataError, match=r"no column 'label'; it has img, fine_label, coarse_label"):
-        parquet.read(tmp_path, "train", "label", size=8)
+        ParquetLayout("").read(tmp_path, "train", size=8)
 
 
 @pytest.mark.parametrize("names", [None, []])
@@ -204,8 +207,8 @@ def index(folder, part="train", unpacked=None, **more):
     """The images of a part as places in what was unpacked just now."""
     unpacked = unpacked or folder / "unpacked"
     unpacked.mkdir(exist_ok=True)
-    parquet.unpack(parquet.find_shards(folder, ""), unpacked)
-    return parquet.index(folder, part, "fine_label", **({"size": 8, "unpacked": unpacked} | more))
+    unpack(find_shards(folder, ""), unpacked)
+    return LAYOUT.index(folder, part, **({"size": 8, "unpacked": unpacked} | more))
 
 
 @pytest.mark.parametrize("classes", [None, (0, 2), (1,), ()])

@@ -11,10 +11,11 @@ import torchvision
 from PIL import Image
 from small_tasks import random_images
 
-from proser_core.data.catalogue import SOURCES, load_images, source_files
+from proser_core.data.catalogue import SOURCES
+from proser_core.data.data_sets import open_data_set
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.image_sets import ImageSet
-from proser_core.data.readers import torchvision_roots
+from proser_core.data.readers.torchvision_roots import TorchvisionLayout
 from proser_core.errors import ConfigError, DataError
 
 LABELS = {"CIFAR10": ("labels", "label_names", 10), "CIFAR100": ("fine_labels", "fine_label_names", 100)}
@@ -49,11 +50,11 @@ def write_cifar(root, class_name, monkeypatch, per_file=4):
 @pytest.mark.parametrize("part", ["train", "test"])
 def test_torchvisions_folders_are_read_with_names_and_classes(tmp_path, monkeypatch, class_name, part):
     images, labels = write_cifar(tmp_path, class_name, monkeypatch)
-    image_set = torchvision_roots.read(class_name, tmp_path, part, size=32, count=len(labels[part]))
+    image_set = TorchvisionLayout(class_name).read(tmp_path, part, size=32, count=len(labels[part]))
     np.testing.assert_array_equal(image_set.images, images[part])
     assert image_set.labels.tolist() == labels[part]
     assert image_set.class_names[3] == "class 3"
-    some = torchvision_roots.read(class_name, tmp_path, part, size=32, classes=[0, 9])
+    some = TorchvisionLayout(class_name).read(tmp_path, part, size=32, classes=[0, 9])
     wanted = np.isin(labels[part], [0, 9])
     np.testing.assert_array_equal(some.images, images[part][wanted])
     assert some.labels.tolist() == np.array(labels[part])[wanted].tolist()
@@ -71,16 +72,16 @@ def test_torchvisions_grey_digits_become_rgb(tmp_path, size):
         (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, 12, 28, 28) + pixels.tobytes())
         (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, 12) + labels.tobytes())
     for part in ("train", "test"):
-        found = torchvision_roots.read("MNIST", tmp_path, part, size=size, classes=[1, 2, 9])
+        found = TorchvisionLayout("MNIST").read(tmp_path, part, size=size, classes=[1, 2, 9])
         assert found.labels.tolist() == [1, 2, 9, 1]
         want = [to_rgb_square(Image.fromarray(pixels[row]), size) for row in (1, 2, 9, 11)]
         np.testing.assert_array_equal(found.images, np.stack(want))
-    assert torchvision_roots.read("MNIST", tmp_path, "test", size=28, classes=[]).images.shape == (0, 28, 28, 3)
+    assert TorchvisionLayout("MNIST").read(tmp_path, "test", size=28, classes=[]).images.shape == (0, 28, 28, 3)
 
 
 def test_torchvisions_images_are_resampled_to_the_asked_size(tmp_path, monkeypatch):
     images, _ = write_cifar(tmp_path, "CIFAR10", monkeypatch)
-    image_set = torchvision_roots.read("CIFAR10", tmp_path, "test", size=16)
+    image_set = TorchvisionLayout("CIFAR10").read(tmp_path, "test", size=16)
     expected = Image.fromarray(images["test"][1]).resize((16, 16), Image.Resampling.BICUBIC)
     np.testing.assert_array_equal(image_set.images[1], np.asarray(expected))
 
@@ -88,7 +89,7 @@ def test_torchvisions_images_are_resampled_to_the_asked_size(tmp_path, monkeypat
 def test_a_torchvision_folder_with_another_number_of_images_is_refused(tmp_path, monkeypatch):
     write_cifar(tmp_path, "CIFAR10", monkeypatch)
     with pytest.raises(DataError, match="has 20 train images; the data set has 50000"):
-        load_images("cifar10", "train", tmp_path, size=32)
+        open_data_set("cifar10", tmp_path).load("train", size=32)
 
 
 @pytest.mark.parametrize("damage", ["missing", "changed"])
@@ -97,14 +98,14 @@ def test_a_damaged_torchvision_folder_is_refused_by_name(tmp_path, monkeypatch, 
     path = tmp_path / "cifar-10-batches-py" / "data_batch_3"
     path.unlink() if damage == "missing" else path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(DataError, match=r"cifar-10-batches-py cannot be read as torchvision's CIFAR10.*--download of"):
-        load_images("cifar10", "train", tmp_path, size=32)
+        open_data_set("cifar10", tmp_path).load("train", size=32)
 
 
 def test_a_folder_of_other_files_under_torchvisions_name_is_refused(tmp_path):
     (tmp_path / "cifar-100-python").mkdir()
     (tmp_path / "cifar-100-python" / "train").write_bytes(b"something else")
     with pytest.raises(DataError, match="cannot be read as torchvision's CIFAR100"):
-        load_images("cifar100", "train", tmp_path, size=32)
+        open_data_set("cifar100", tmp_path).load("train", size=32)
 
 
 @pytest.mark.parametrize("asked", ["images", "files"])
@@ -123,37 +124,41 @@ def test_missing_images_are_reported_with_what_is_needed_where(tmp_path, directo
     data_dir = tmp_path / directory if directory else None
     need = r"need cifar100/train-\*\.parquet"
     with pytest.raises(DataError, match=rf"cifar100 was not found: .*{state}; {need}") as caught:
-        load_images("cifar100", "train", data_dir, size=32) if asked == "images" else source_files("cifar100", data_dir)
+        open_data_set("cifar100", data_dir).load("train", size=32) if asked == "images" else open_data_set(
+            "cifar100", data_dir
+        ).fingerprints()
     assert "cifar-100-python" in str(caught.value)
     assert "--data-dir" in str(caught.value)
     assert "(--data.download, or --download of proser reproduce)" in str(caught.value)
 
 
-def test_every_data_set_that_is_to_be_had_has_its_place_its_size_and_its_licence_told():
+def test_a_missing_data_set_has_its_place_its_size_and_its_licence_named():
     for source in SOURCES.values():
-        if not source.is_embedded() and not source.is_own:
-            with pytest.raises(DataError, match=r"to be had at \S+\.\S+, \d+ MB, .*(licence|CC|commercial)"):
-                load_images(source.name, "test", None, size=8)
+        if source.counts and source.needs:
+            with pytest.raises(DataError, match=r"Download it from \S+\.\S+, \d+ MB, .*(licence|CC|commercial)"):
+                open_data_set(source.name, None).load("test", size=8)
 
 
 def test_a_mistyped_data_set_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match=r"did you mean 'cifar100'\?"):
-        load_images("cifar1000", "train", None, size=32)
+        open_data_set("cifar1000", None).load("train", size=32)
 
 
-def test_source_files_are_those_that_are_read(tmp_path, monkeypatch):
+def test_fingerprints_are_of_the_files_that_are_read(tmp_path, monkeypatch):
+    def files(name, *place, **options):
+        return [name for name, _, _ in open_data_set(name, *place, **options).fingerprints()]
+
     write_cifar(tmp_path / "torchvision", "CIFAR10", monkeypatch)
-    assert len(source_files("cifar10", tmp_path / "torchvision")) == 7
+    assert len(files("cifar10", tmp_path / "torchvision")) == 7
     (tmp_path / "hub" / "cifar10").mkdir(parents=True)
     for name in ("train-0.parquet", "test-0.parquet"):
         (tmp_path / "hub" / "cifar10" / name).touch()
-    assert [path.name for path in source_files("cifar10", tmp_path / "hub")] == ["test-0.parquet", "train-0.parquet"]
-    assert source_files("digits", None) == []
-    assert source_files("cifar10", None, download=True) == []
+    assert files("cifar10", tmp_path / "hub") == ["test-0.parquet", "train-0.parquet"]
+    assert files("digits", None) == files("cifar10", None, download=True) == []
 
 
 def test_digits_need_no_data_directory_and_hold_a_third_of_every_class_for_the_test():
-    parts = {part: load_images("digits", part, None, size=8) for part in ("train", "test")}
+    parts = {part: open_data_set("digits", None).load(part, size=8) for part in ("train", "test")}
     assert {part: len(images) for part, images in parts.items()} == SOURCES["digits"].counts
     sizes = {part: Counter(images.labels.tolist()) for part, images in parts.items()}
     for label in range(10):
@@ -165,7 +170,7 @@ def test_digits_need_no_data_directory_and_hold_a_third_of_every_class_for_the_t
 def test_digits_of_both_parts_are_scikit_learns_images_each_once():
     from sklearn.datasets import load_digits
 
-    read = [load_images("digits", part, None, size=8) for part in ("train", "test")]
+    read = [open_data_set("digits", None).load(part, size=8) for part in ("train", "test")]
     seen = Counter(
         (label, image[:, :, 0].tobytes())
         for part in read
@@ -178,8 +183,8 @@ def test_digits_of_both_parts_are_scikit_learns_images_each_once():
 
 
 def test_digits_of_some_classes_are_those_rows_of_all():
-    everything = load_images("digits", "test", None, size=8)
-    some = load_images("digits", "test", None, size=8, classes=[0, 7])
+    everything = open_data_set("digits", None).load("test", size=8)
+    some = open_data_set("digits", None).load("test", size=8, classes=[0, 7])
     np.testing.assert_array_equal(some.images, everything.images[np.isin(everything.labels, [0, 7])])
     assert set(some.labels.tolist()) == {0, 7}
 

@@ -15,7 +15,8 @@ from small_tasks import random_images
 from test_parquet import encode
 
 from proser_core.data import catalogue as sources
-from proser_core.data.catalogue import SOURCES, find_layout, load_images, source_files
+from proser_core.data.catalogue import SOURCES
+from proser_core.data.data_sets import open_data_set
 from proser_core.errors import DataError
 
 PUBLISHED = np.array([10, 1, 2, 9, 10, 5], np.uint8)  # 10 is the digit 0
@@ -36,12 +37,12 @@ def root(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("part", ["train", "test"])
 def test_images_and_digits_are_those_of_the_file_and_ten_is_zero(root, part):
-    assert find_layout(SOURCES["svhn"], root) == "torchvision"
-    found = load_images("svhn", part, root, size=32)
+    assert open_data_set("svhn", root).layout.name == "torchvision"
+    found = open_data_set("svhn", root).load(part, size=32)
     np.testing.assert_array_equal(found.images, random_images(6, 32, seed=len(part)))
     assert found.labels.tolist() == [0, 1, 2, 9, 0, 5]
     assert found.class_names == tuple("0123456789")
-    some = load_images("svhn", part, root, size=32, classes=[0, 9])
+    some = open_data_set("svhn", root).load(part, size=32, classes=[0, 9])
     np.testing.assert_array_equal(some.images, found.images[[0, 3, 4]])
     assert some.labels.tolist() == [0, 9, 0]
 
@@ -55,39 +56,39 @@ def test_the_hubs_parquet_is_read_and_its_zeros_are_zeros(root):
         column = [{"bytes": encode(Image.fromarray(image)), "path": None} for image in random_images(6, 32, len(part))]
         table = pa.table({"image": column, "label": (PUBLISHED % 10).astype(np.int64)})
         pq.write_table(table.replace_schema_metadata(about), root / "svhn" / f"{part}-00000-of-00001.parquet")
-    assert find_layout(SOURCES["svhn"], root) == "parquet"
+    assert open_data_set("svhn", root).layout.name == "parquet"
     for part in ("train", "test"):
-        found = load_images("svhn", part, root, size=32)
+        found = open_data_set("svhn", root).load(part, size=32)
         np.testing.assert_array_equal(found.images, random_images(6, 32, seed=len(part)))
         assert found.labels.tolist() == [0, 1, 2, 9, 0, 5]
         assert found.class_names == tuple("0123456789")
 
 
 def test_images_are_resampled_to_the_asked_size(root):
-    assert load_images("svhn", "test", root, size=16, classes=[5]).images.shape == (1, 16, 16, 3)
+    assert open_data_set("svhn", root).load("test", size=16, classes=[5]).images.shape == (1, 16, 16, 3)
 
 
 def test_its_files_alone_decide_though_they_lie_in_the_root(root):
     (root / "notes.txt").write_text("another file")
-    assert [path.name for path in source_files("svhn", root)] == ["train_32x32.mat", "test_32x32.mat"]
+    assert [name for name, _, _ in open_data_set("svhn", root).fingerprints()] == ["train_32x32.mat", "test_32x32.mat"]
 
 
 def test_a_damaged_file_is_refused_by_name(root):
     path = root / "test_32x32.mat"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(DataError, match=r"train_32x32\.mat and test_32x32\.mat cannot be read as torchvision's SVHN"):
-        load_images("svhn", "test", root, size=32)
+        open_data_set("svhn", root).load("test", size=32)
 
 
 def test_another_number_of_images_is_refused(root, monkeypatch):
     monkeypatch.setitem(sources.SOURCES, "svhn", replace(SOURCES["svhn"], counts={"train": 73_257, "test": 26_032}))
     with pytest.raises(DataError, match=r"has 6 train images; the data set has 73257"):
-        load_images("svhn", "train", root, size=32)
+        open_data_set("svhn", root).load("train", size=32)
 
 
 def test_one_file_alone_is_not_the_data_set_and_both_are_named(root):
     (root / "test_32x32.mat").unlink()
     with pytest.raises(DataError) as caught:
-        load_images("svhn", "train", root, size=32)
+        open_data_set("svhn", root).load("train", size=32)
     assert "torchvision's train_32x32.mat and test_32x32.mat" in str(caught.value)
-    assert "ufldl.stanford.edu/housenumbers, 246 MB, for use that is not commercial" in str(caught.value)
+    assert "ufldl.stanford.edu/housenumbers, 246 MB, non-commercial use only" in str(caught.value)

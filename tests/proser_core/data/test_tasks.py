@@ -4,9 +4,11 @@ from small_tasks import random_images, small_task
 
 from proser_core.config import DataConfig, Recipe
 from proser_core.data import catalogue as sources
-from proser_core.data.catalogue import Source, load_images
+from proser_core.data.catalogue import Source
+from proser_core.data.data_sets import open_data_set
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.preparation import _targets, make_task
+from proser_core.data.readers.layout import Embedded
 from proser_core.data.splits.class_split import ClassSplit, draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
@@ -37,7 +39,7 @@ def as_set(images: np.ndarray) -> set[bytes]:
 
 
 def test_training_and_validation_share_no_row_and_make_up_the_known_training_images(task):
-    known = load_images("digits", "train", None, size=8, classes=task.split.known)
+    known = open_data_set("digits", None).load("train", size=8, classes=task.split.known)
     assert len(task.train) + len(task.val) == len(known)
     assert as_set(task.train.images) | as_set(task.val.images) == as_set(known.images)
     assert set(task.train.targets.tolist()) == set(task.val.targets.tolist()) == set(range(5))
@@ -47,7 +49,7 @@ def test_targets_are_the_positions_in_the_split_and_names_follow_them(task):
     for name in ("train", "val"):
         part = getattr(task, name)
         for target, class_id in enumerate(task.split.known):
-            of_class = as_set(load_images("digits", "train", None, size=8, classes=[class_id]).images)
+            of_class = as_set(open_data_set("digits", None).load("train", size=8, classes=[class_id]).images)
             assert as_set(part.images[part.targets == target]) <= of_class
     assert task.class_names == tuple(str(class_id) for class_id in task.split.known)
 
@@ -62,7 +64,7 @@ def test_test_images_of_unknown_classes_have_the_target_unknown(task):
 def test_unknown_classes_of_another_data_set_follow_with_ids_of_their_own(monkeypatch):
     """Class 3 of the one set is known, class 3 of the other is not."""
     others = ImageSet(random_images(40), np.arange(40) % 8, tuple(f"letter {number}" for number in range(8)))
-    letters = Source("letters", 8, {"train": 0, "test": 40}, read_embedded=lambda part, size: others)
+    letters = Source("letters", 8, {"train": 0, "test": 40}, layouts=(Embedded(lambda part, size: others),))
     monkeypatch.setitem(sources.SOURCES, "letters", letters)
     config = digits_config(unknown="letters", unknown_settings=(2, 6), development="held-out-5")
     task = make_task(config, None, seed=0)
@@ -70,7 +72,7 @@ def test_unknown_classes_of_another_data_set_follow_with_ids_of_their_own(monkey
     foreign = [number - 10 for number in task.split.unknown]
     assert len(foreign) == 6
     is_known = task.test.targets < 5
-    known = load_images("digits", "test", None, size=8, classes=task.split.known)
+    known = open_data_set("digits", None).load("test", size=8, classes=task.split.known)
     assert as_set(task.test.images[is_known]) == as_set(known.images)
     np.testing.assert_array_equal(task.test.images[~is_known], others.images[np.isin(others.labels, foreign)])
     assert set(task.test_classes[~is_known].tolist()) == set(task.split.unknown)
@@ -105,7 +107,7 @@ def test_some_split_of_the_digits_has_class_zero_unknown():
 
 
 def test_development_images_are_of_held_out_classes_and_as_many_as_validation_images(task):
-    pool = load_images("digits", "train", None, size=8, classes=task.split.development)
+    pool = open_data_set("digits", None).load("train", size=8, classes=task.split.development)
     assert as_set(task.development.images) <= as_set(pool.images)
     assert len(task.development) == len(task.val)
     assert set(task.development.targets.tolist()) == {task.num_known}

@@ -13,12 +13,14 @@ from test_parquet import encode, write
 
 from proser_core.config import DataConfig
 from proser_core.data import catalogue as sources
-from proser_core.data.catalogue import Source, check_streamed, find_layout, fingerprints, load_images
+from proser_core.data.catalogue import Source
+from proser_core.data.data_sets import open_data_set
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.outliers import odin
-from proser_core.data.outliers.outlier_sets import find_outliers, load_outliers, outlier_fingerprints, outlier_notes
+from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.data.preparation import make_task, split_of
-from proser_core.data.readers import tiny_imagenet
+from proser_core.data.readers.layout import Embedded
+from proser_core.data.readers.tiny_imagenet import TinyImageNetLayout
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 
@@ -26,13 +28,17 @@ WNIDS = ("n03", "n01", "n02", "n04")  # in no order, as in wnids.txt
 WORDS = {"n01": "goldfish, Carassius auratus", "n02": "crane", "n03": "crane, machine", "n04": "bee"}
 SHADES = {wnid: 40 + 50 * number for number, wnid in enumerate(sorted(WNIDS))}
 TRAIN, TEST = 3, 2  # images of a class
+
+
+def few_digits(count: int) -> ImageSet:
+    return ImageSet(random_images(count), np.arange(count) % 10, tuple("0123456789"))
+
+
 FEW_DIGITS = Source(
     "digits",
     10,
     {"train": 20, "test": 5},
-    read_embedded=lambda part, size: ImageSet(
-        random_images(20 if part == "train" else 5), np.arange(20 if part == "train" else 5) % 10, tuple("0123456789")
-    ),
+    layouts=(Embedded(lambda part, size: few_digits(20 if part == "train" else 5)),),
 )
 
 
@@ -74,8 +80,8 @@ def shade_of(image: np.ndarray) -> int:
 
 @pytest.mark.parametrize(("part", "each"), [("train", TRAIN), ("test", TEST)])
 def test_every_image_has_the_label_of_its_wnid_in_sorted_order(root, part, each):
-    assert find_layout(sources.SOURCES["tiny-imagenet"], root) == "published"
-    found = load_images("tiny-imagenet", part, root, size=16)
+    assert open_data_set("tiny-imagenet", root).layout.name == "published"
+    found = open_data_set("tiny-imagenet", root).load(part, size=16)
     assert np.bincount(found.labels).tolist() == [each] * 4
     shades = [SHADES[wnid] for wnid in sorted(WNIDS)]
     assert [shade_of(image) for image in found.images] == [shades[label] for label in found.labels.tolist()]
@@ -85,10 +91,10 @@ def test_every_image_has_the_label_of_its_wnid_in_sorted_order(root, part, each)
 def test_images_of_other_classes_are_not_decoded(root):
     for path in (root / "tiny-imagenet-200").rglob("n0[13]_*.JPEG"):
         path.write_bytes(b"no image")
-    found = load_images("tiny-imagenet", "train", root, size=16, classes=[3, 1])
+    found = open_data_set("tiny-imagenet", root).load("train", size=16, classes=[3, 1])
     assert found.labels.tolist() == [1] * TRAIN + [3] * TRAIN
     with pytest.raises(DataError, match=r"n01_\d\.JPEG: the image cannot be decoded"):
-        load_images("tiny-imagenet", "train", root, size=16, classes=[0])
+        open_data_set("tiny-imagenet", root).load("train", size=16, classes=[0])
 
 
 def annotations(root):
@@ -108,25 +114,25 @@ def annotations(root):
 def test_labels_of_test_images_that_are_missing_or_short_are_an_error_and_no_empty_set(root, text, message):
     annotations(root).unlink() if text is None else annotations(root).write_text(text)
     with pytest.raises(DataError, match=message):
-        load_images("tiny-imagenet", "test", root, size=16)
+        open_data_set("tiny-imagenet", root).load("test", size=16)
 
 
 def test_a_training_image_or_a_class_that_is_missing_is_an_error(root):
     images = root / "tiny-imagenet-200" / "train" / "n02" / "images"
     next(images.iterdir()).unlink()
     with pytest.raises(DataError, match="has 2 train images of n02; the data set has 3 of each class"):
-        load_images("tiny-imagenet", "train", root, size=16)
+        open_data_set("tiny-imagenet", root).load("train", size=16)
     images.rename(images.with_name("elsewhere"))
     with pytest.raises(DataError, match=r"images is missing, and .*wnids\.txt names n02"):
-        load_images("tiny-imagenet", "train", root, size=16, classes=[1])
+        open_data_set("tiny-imagenet", root).load("train", size=16, classes=[1])
 
 
 def test_fingerprints_change_with_a_label_and_with_a_file(root):
-    first = fingerprints("tiny-imagenet", root)
+    first = open_data_set("tiny-imagenet", root).fingerprints()
     annotations(root).write_text(annotations(root).read_text().replace("n01", "n02"))
-    second = fingerprints("tiny-imagenet", root)
+    second = open_data_set("tiny-imagenet", root).fingerprints()
     (root / "tiny-imagenet-200" / "train" / "n01" / "images" / "n01_0.JPEG").unlink()
-    third = fingerprints("tiny-imagenet", root)
+    third = open_data_set("tiny-imagenet", root).fingerprints()
     names = ["labels", "train", "val"]
     assert [[name for name, _, _ in each] for each in (first, second, third)] == [names] * 3
     assert [one != two for one, two in zip(first, second, strict=True)] == [True, False, False]
@@ -143,19 +149,19 @@ def test_the_hubs_parquet_calls_the_test_part_valid(root, tmp_path):
     about = {"huggingface": json.dumps({"info": {"features": features}})}
     pq.write_table(table.replace_schema_metadata(about), folder / "valid-00000-of-00001-70d5.parquet")
     (folder / "train-00000-of-00001-1359.parquet").write_bytes(b"")
-    found = load_images("tiny-imagenet", "test", tmp_path / "hub", size=64)
+    found = open_data_set("tiny-imagenet", tmp_path / "hub").load("test", size=64)
     np.testing.assert_array_equal(found.images, images)
     assert found.class_names == tuple(sorted(WNIDS))
 
 
 def test_a_missing_tiny_imagenet_says_where_to_get_it_its_size_and_its_terms(tmp_path):
     with pytest.raises(DataError) as caught:
-        load_images("tiny-imagenet", "train", tmp_path, size=32)
+        open_data_set("tiny-imagenet", tmp_path).load("train", size=32)
     message = str(caught.value)
     assert "tiny-imagenet/train-*.parquet and tiny-imagenet/valid-*.parquet" in message
-    assert tiny_imagenet.NEEDS in message
-    assert "248 MB, for research that is not commercial" in message
-    assert "download" not in message
+    assert TinyImageNetLayout.needs in message
+    assert "248 MB, non-commercial research only" in message
+    assert "torchvision" not in message
 
 
 def test_a_task_of_some_classes_and_a_refusal_to_stream_the_tree(root):
@@ -163,7 +169,7 @@ def test_a_task_of_some_classes_and_a_refusal_to_stream_the_tree(root):
     task = make_task(config, root, seed=0)
     assert (len(task.train), len(task.val), len(task.test)) == (4, 2, 8)
     with pytest.raises(ConfigError, match=r"data\.streaming is on, and tiny-imagenet is there in the layout published"):
-        check_streamed("tiny-imagenet", root)
+        open_data_set("tiny-imagenet", root).check_streamed()
 
 
 @pytest.fixture
@@ -187,22 +193,22 @@ def write_folder(folder, count=6, size=64, ending="png"):
 @pytest.mark.parametrize(("name", "folder"), [("imagenet-crop", "Imagenet"), ("lsun-crop", "LSUN")])
 def test_odins_crops_are_the_middle_of_its_larger_images(tmp_path, few_outliers, name, folder, below):
     write_folder(tmp_path / folder / below, size=36)
-    place = find_outliers(name, tmp_path)
+    place = open_outlier_set(name, tmp_path).place
     assert place is not None
     assert (place.layout, place.note) == ("ODIN's folder", "")
-    images = load_outliers(name, tmp_path, size=32, count=6)
+    images = open_outlier_set(name, tmp_path).load(size=32, count=6)
     expected = np.stack([image[2:34, 2:34] for image in numbered(6, 36)])
     np.testing.assert_array_equal(images, expected)
-    some = load_outliers(name, tmp_path, size=32, count=4)
+    some = open_outlier_set(name, tmp_path).load(size=32, count=4)
     assert {image.tobytes() for image in some} < {image.tobytes() for image in expected}
 
 
 @pytest.mark.parametrize(("name", "folder"), [("imagenet-resize", "Imagenet_resize"), ("lsun-resize", "LSUN_resize")])
 def test_odins_resized_images_are_taken_as_they_are(tmp_path, few_outliers, name, folder):
     write_folder(tmp_path / folder / folder, size=32)
-    images = load_outliers(name, tmp_path, size=32, count=6)
+    images = open_outlier_set(name, tmp_path).load(size=32, count=6)
     np.testing.assert_array_equal(images, np.stack(numbered(6, 32)))
-    assert outlier_fingerprints(name, tmp_path)[0][0] == folder
+    assert open_outlier_set(name, tmp_path).fingerprints()[0][0] == folder
     assert outlier_notes((name,), tmp_path) == {}
 
 
@@ -213,15 +219,15 @@ def test_odins_images_are_read_from_the_hubs_parquet_too(tmp_path, few_outliers,
     encoded = [encode(Image.fromarray(image)) for image in numbered(6, size)]
     for shard, part in enumerate((encoded[:4], encoded[4:])):
         write(tmp_path / folder / f"test-{shard:05}-of-00002.parquet", part, [0] * len(part), column="image")
-    images = load_outliers(name, tmp_path, size=32, count=6)
+    images = open_outlier_set(name, tmp_path).load(size=32, count=6)
     edge = (size - 32) // 2
     expected = [image[edge : edge + 32, edge : edge + 32] for image in numbered(6, size)]
     np.testing.assert_array_equal(images, np.stack(expected))
     names = [f"test-0000{shard}-of-00002.parquet" for shard in (0, 1)]
-    assert [name for name, _, _ in outlier_fingerprints(name, tmp_path)] == names
+    assert [name for name, _, _ in open_outlier_set(name, tmp_path).fingerprints()] == names
     (tmp_path / folder / names[1]).unlink()
     with pytest.raises(DataError, match=f"{folder} holds 4 images; need 6"):
-        load_outliers(name, tmp_path, size=32, count=6)
+        open_outlier_set(name, tmp_path).load(size=32, count=6)
 
 
 def test_without_odins_folder_the_imagenet_sets_are_made_again_and_say_so(tmp_path, few_outliers, monkeypatch):
@@ -229,21 +235,21 @@ def test_without_odins_folder_the_imagenet_sets_are_made_again_and_say_so(tmp_pa
     notes = outlier_notes(("imagenet-crop", "imagenet-resize"), tmp_path)
     assert all(note.startswith("re-created, not ODIN's own images") for note in notes.values())
     assert len(notes) == 2
-    crops = load_outliers("imagenet-crop", tmp_path, size=32, count=6)
+    crops = open_outlier_set("imagenet-crop", tmp_path).load(size=32, count=6)
     corners = crops[:, 0, 0, :2].astype(int)
     for number, (crop, (top, left)) in enumerate(zip(crops, corners, strict=True)):
         whole = numbered(6, 64)[number]
         np.testing.assert_array_equal(crop, whole[top : top + 32, left : left + 32])
     assert len({tuple(corner) for corner in corners.tolist()}) > 3
-    np.testing.assert_array_equal(crops, load_outliers("imagenet-crop", tmp_path, size=32, count=6))
-    resized = load_outliers("imagenet-resize", tmp_path, size=32, count=6)
+    np.testing.assert_array_equal(crops, open_outlier_set("imagenet-crop", tmp_path).load(size=32, count=6))
+    resized = open_outlier_set("imagenet-resize", tmp_path).load(size=32, count=6)
     expected = Image.fromarray(numbered(6, 64)[1]).resize((32, 32), Image.Resampling.BICUBIC)
     np.testing.assert_array_equal(resized[1], np.asarray(expected))
     known = {"name": "digits", "image_size": 8, "num_known": 10, "unknown_settings": (), "development": "none"}
     monkeypatch.setitem(sources.SOURCES, "digits", FEW_DIGITS)
     make_task(DataConfig(**known, padding=1, outliers=("imagenet-crop",)), tmp_path, 0).save(tmp_path / "task")
     assert OpenSetTask.load(tmp_path / "task").notes == {"imagenet-crop": notes["imagenet-crop"]}
-    assert find_outliers("lsun-crop", tmp_path) is None
+    assert open_outlier_set("lsun-crop", tmp_path).missing
     write_folder(tmp_path / "Imagenet" / "test", size=36)
     assert outlier_notes(("imagenet-crop",), tmp_path) == {}
 
@@ -251,13 +257,13 @@ def test_without_odins_folder_the_imagenet_sets_are_made_again_and_say_so(tmp_pa
 def test_a_folder_of_odins_with_another_number_of_images_is_refused(tmp_path, few_outliers):
     write_folder(tmp_path / "LSUN" / "test", count=5, size=36)
     with pytest.raises(DataError, match="LSUN holds 5 images; need 6"):
-        load_outliers("lsun-crop", tmp_path, size=32, count=5)
+        open_outlier_set("lsun-crop", tmp_path).load(size=32, count=5)
 
 
 def test_images_too_small_to_crop_are_refused_by_name(tmp_path, few_outliers):
     write_folder(tmp_path / "LSUN", size=30)
     with pytest.raises(DataError, match=r"test_\d\.png has 30 x 30 pixels; need 32 or more"):
-        load_outliers("lsun-crop", tmp_path, size=32, count=6)
+        open_outlier_set("lsun-crop", tmp_path).load(size=32, count=6)
 
 
 @pytest.mark.parametrize(

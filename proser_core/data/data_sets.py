@@ -1,0 +1,152 @@
+"""`DataSet`: a data set of the catalogue, as a data directory holds it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from proser_core.data.catalogue import SOURCES, Source
+from proser_core.data.image_sets import ImageSet
+from proser_core.data.readers.fingerprints import Fingerprints
+from proser_core.data.readers.image_folders import FolderLayout
+from proser_core.data.readers.layout import Layout, Part
+from proser_core.data.readers.parquet import ParquetLayout
+from proser_core.data.readers.torchvision_roots import DOWNLOAD, TorchvisionLayout
+from proser_core.errors import ConfigError, DataError
+from proser_core.naming import look_up
+
+DOWNLOADED = Path("data")  # where torchvision puts data sets if no data directory is given
+Streamed = ParquetLayout | FolderLayout
+
+
+def open_data_set(name: str, data_dir: Path | None, *, download: bool = False) -> "DataSet":
+    """The data set `name` in the layout in which `data_dir` holds it; with `download`, torchvision may fetch it.
+
+    Nothing is read yet, and `missing` says whether anything is there. Raises ConfigError for an unknown name.
+    """
+    source = look_up("data set", name, SOURCES)
+    layouts = [
+        replace(layout, download=download) if isinstance(layout, TorchvisionLayout) else layout
+        for layout in source.layouts
+    ]
+    found = next((each for each in layouts if not each.needs or (data_dir and each.is_present(data_dir))), None)
+    fetched = next((each for each in layouts if isinstance(each, TorchvisionLayout) and download), None)
+    return DataSet(source, data_dir, found or fetched, is_found=found is not None)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set of the catalogue in a data directory.
+
+    `layout` is None where it is missing; without `is_found`, torchvision is still to fetch it. What reads files raises
+    DataError where they are missing or damaged.
+    """
+
+    source: Source
+    data_dir: Path | None
+    layout: Layout | None
+    is_found: bool
+
+    @property
+    def name(self) -> str:
+        """Its name in the catalogue."""
+        return self.source.name
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
+        if self.source.num_classes:
+            return self.source.num_classes
+        layout, root = self._folder()
+        return len(layout.class_names(root))
+
+    def num_images(self, part: Part) -> int:
+        """Number of images of a part, as published; of a user's own, as many as there are."""
+        if self.source.counts:
+            return self.source.counts[part]
+        layout, root = self._folder()
+        return len(layout.index(root, part, size=1))
+
+    @property
+    def has_own_validation(self) -> bool:
+        """Whether it has a validation part, so that none is drawn from the training images."""
+        if self.source.counts:
+            return False
+        layout, root = self._folder()
+        return layout.has_part(root, "val")
+
+    @property
+    def missing(self) -> str:
+        """Why it cannot be read, and what to do; empty where it is there, or torchvision can fetch it."""
+        if self.layout is not None:
+            return ""
+        can_fetch = any(isinstance(layout, TorchvisionLayout) for layout in self.source.layouts)
+        fetch = f", or let torchvision fetch it ({DOWNLOAD})" if can_fetch else ""
+        origin = f"Download it from {self.source.origin}. " if self.source.origin else ""
+        return (
+            f"{self.name} was not found: {_state(self.data_dir)}; need {self.source.needs} in it. {origin}"
+            f"Give its directory (--data-dir, or data_dir in JOB.json){fetch}"
+        )
+
+    def fingerprints(self) -> Fingerprints:
+        """What tells changed files from unchanged ones; nothing of files that are still to be fetched."""
+        layout, root = self._opened()
+        return layout.fingerprints(root) if self.is_found else []
+
+    def load(self, part: Part, *, size: int, classes: Collection[int] | None = None) -> ImageSet:
+        """Images of a part, `size` pixels square, of the given class ids (default: all)."""
+        layout, root = self._opened()
+        return self._checked(layout.read(root, part, size=size, classes=classes, count=self.source.counts.get(part)))
+
+    def index(
+        self, part: Part, *, size: int, classes: Collection[int] | None = None, unpacked: Path | None = None
+    ) -> ImageSet:
+        """As `load`, with the images left encoded on disk; `unpacked` is where `packed_files` were unpacked."""
+        layout, root = self._streamed()
+        count = self.source.counts.get(part)
+        return self._checked(layout.index(root, part, size=size, classes=classes, count=count, unpacked=unpacked))
+
+    def check_streamed(self) -> None:
+        """Raises ConfigError where images cannot be read one by one as they lie."""
+        self._streamed()
+
+    def packed_files(self) -> list[Path]:
+        """The files to unpack before single images can be read; none of an image folder."""
+        layout, root = self._streamed()
+        return layout.packed_files(root)
+
+    def _opened(self) -> tuple[Layout, Path]:
+        if self.layout is None:
+            raise DataError(self.missing)
+        return self.layout, self.data_dir or DOWNLOADED
+
+    def _folder(self) -> tuple[FolderLayout, Path]:
+        layout, root = self._opened()
+        assert isinstance(layout, FolderLayout), "all other data sets have published numbers"
+        return layout, root
+
+    def _streamed(self) -> tuple[Streamed, Path]:
+        layout, root = self._opened()
+        if not isinstance(layout, Streamed):
+            raise ConfigError(
+                f"data.streaming is on, and {self.name} is there in the layout {layout.name}; only Parquet files and "
+                "image folders are streamed. Turn it off: the images fit into memory"
+            )
+        return layout, root
+
+    def _checked(self, images: ImageSet) -> ImageSet:
+        expected = self.source.num_classes or len(images.class_names)
+        if len(images.class_names) != expected:
+            raise DataError(
+                f"{self.data_dir} names {len(images.class_names)} classes of {self.name}; the data set has {expected}"
+            )
+        return images
+
+
+def _state(data_dir: Path | None) -> str:
+    if data_dir is None:
+        return "no data directory was given"
+    if not data_dir.is_dir():
+        return f"the data directory {data_dir} does not exist"
+    if not any(data_dir.iterdir()):
+        return f"the data directory {data_dir} is empty"
+    return f"the data directory {data_dir} does not hold it"
