@@ -1,14 +1,13 @@
 """What a promotion was decided on, for people: a table, a figure, and the note of its run."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.tracking.decisions import Decision
-from pipelines.tracking.models import Model
-from pipelines.tracking.registry import CALIBRATED_FROM
 from proser_core.recognition.comparison import Comparison, Difference
 from proser_core.recognition.validation_scores import METRICS
 from proser_core.titles import percent
@@ -17,7 +16,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def comparison_table(comparison: Comparison, candidate: Model, champion: Model) -> Table:
+@dataclass(frozen=True)
+class Contender:
+    """One side of a comparison: `results` are its metrics by name, of another bias where it was `recalibrated`."""
+
+    title: str
+    results: Mapping[str, float]
+    recalibrated: bool = False
+
+
+def comparison_table(comparison: Comparison, candidate: Contender, champion: Contender) -> Table:
     """For the terminal; the metrics that decide first, test metrics below."""
     table = Table(title=_title(comparison), title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("", escape(candidate.title), escape(champion.title), "difference", "95 % interval", ""):
@@ -54,10 +62,10 @@ def comparison_figure(comparison: Comparison, candidate: str, champion: str) -> 
 
 
 def decision_note(
-    decision: Decision, comparison: Comparison | None, objections: list[str], candidate: Model, champion: Model
+    title: str, comparison: Comparison | None, objections: list[str], candidate: Contender, champion: Contender
 ) -> str:
     """Markdown: what was decided, and all that it was decided on."""
-    lines = [f"# {decision.title}", ""]
+    lines = [f"# {title}", ""]
     lines += [f"- Objection: {objection}." for objection in objections] or ["No objection."]
     if comparison is not None:
         head = ["", candidate.title, champion.title, "difference", "95 % interval", ""]
@@ -69,13 +77,9 @@ def decision_note(
         ]
     shown = _shown(candidate, champion)
     if shown:
-        lines += ["", "Test figures, which decide nothing:", "", *_markdown(["", *head_of(candidate, champion)], shown)]
+        header = ["", candidate.title, champion.title, "difference", "", ""]
+        lines += ["", "Test metrics, which decide nothing:", "", *_markdown(header, shown)]
     return "\n".join(lines) + "\n"
-
-
-def head_of(candidate: Model, champion: Model) -> list[str]:
-    """Columns of the test figures."""
-    return [candidate.title, champion.title, "difference", "", ""]
 
 
 def metrics_of(comparison: Comparison) -> dict[str, float]:
@@ -91,7 +95,7 @@ def metrics_of(comparison: Comparison) -> dict[str, float]:
 def _title(comparison: Comparison) -> str:
     unknown = f"{comparison.num_unknown} development unknowns"
     if comparison.by_proxies:
-        unknown += " of their proxies, whose are macro-F1 and AUC"
+        unknown += " of their proxies, as are macro-F1 and AUROC"
     tolerance = f"{100 * comparison.tolerance:g} points may be lost"
     return f"{comparison.num_known} validation images and {unknown}, in percent; {tolerance}"
 
@@ -106,12 +110,14 @@ def _cells(each: Difference, tolerance: float) -> list[str]:
     return [percent(each.candidate), percent(each.champion), f"{100 * each.difference:+.1f}", interval, verdict]
 
 
-def _shown(candidate: Model, champion: Model) -> list[list[str]]:
-    ours, theirs = candidate.classifier.results, champion.classifier.results
+def _shown(candidate: Contender, champion: Contender) -> list[list[str]]:
+    ours, theirs = candidate.results, champion.results
     names = [name for name in ours if name.startswith("test/") and name in theirs]
     kept = [name for name in names if name.count("/") == 1 or name.endswith(("auroc", "macro_f1"))]
-    if any(model.version is not None and CALIBRATED_FROM in model.version.tags for model in (candidate, champion)):
-        kept = [name for name in kept if name.endswith(("auroc", "closed_set_accuracy"))]  # the others were of a bias
+    if candidate.recalibrated or champion.recalibrated:
+        kept = [
+            name for name in kept if name.endswith(("auroc", "closed_set_accuracy"))
+        ]  # the others depend on the bias
     return [
         [name, percent(ours[name]), percent(theirs[name]), f"{100 * (ours[name] - theirs[name]):+.1f}", "", ""]
         for name in kept

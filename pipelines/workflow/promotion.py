@@ -10,11 +10,17 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.reports.promotion_report import comparison_figure, comparison_table, decision_note, metrics_of
+from pipelines.reports.promotion_report import (
+    Contender,
+    comparison_figure,
+    comparison_table,
+    decision_note,
+    metrics_of,
+)
 from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, carry_out, holder
 from pipelines.tracking.models import Model, existing_versions, load, versions_of
-from pipelines.tracking.registry import CANDIDATE
+from pipelines.tracking.registry import CALIBRATED_FROM, CANDIDATE
 from pipelines.tracking.server import connect, shown_uri, tracking_uri
 from pipelines.workflow.best_of import register_best
 from pipelines.workflow.requests import PromoteRequest
@@ -141,11 +147,11 @@ def _decide(
     objections = ["it could not be compared"] if comparison is None else comparison.objections
     if objections:
         wanted = replace(wanted, kind=decisions.FORCED if request.force else decisions.REFUSED)
-    figure = None
+    figure, sides = None, (_contender(candidate), _contender(champion))
     if comparison is not None:
-        console.print(comparison_table(comparison, candidate, champion))
+        console.print(comparison_table(comparison, *sides))
         figure = comparison_figure(comparison, candidate.title, champion.title)
-    note = decision_note(wanted, comparison, objections, candidate, champion)
+    note = decision_note(wanted.title, comparison, objections, *sides)
     run_id = carry_out(client, wanted, {} if comparison is None else metrics_of(comparison), note, figure)
     for objection in objections:
         say(console, f"objection: {objection}")
@@ -155,6 +161,11 @@ def _decide(
         say(console, f"{wanted.kind}: {candidate.title} is the {wanted.alias} now, in the place of {champion.title}")
     say(console, f"recorded as run {run_id} of {shown_uri()}")
     return 1 if wanted.kind == decisions.REFUSED else 0
+
+
+def _contender(model: Model) -> Contender:
+    recalibrated = model.version is not None and CALIBRATED_FROM in model.version.tags
+    return Contender(model.title, model.classifier.results, recalibrated)
 
 
 @contextmanager

@@ -93,7 +93,7 @@ def test_a_decision_is_a_run_with_a_report_its_intervals_and_a_figure(
     assert metrics["champion/auroc"] == pytest.approx(bad.results["dev/auroc"])
     assert metrics["difference/macro_f1_low"] <= metrics["difference/macro_f1"] <= metrics["difference/macro_f1_high"]
     note = run.data.tags[decisions.NOTE]
-    assert "Test figures, which decide nothing" in note
+    assert "Test metrics, which decide nothing" in note
     assert "test/unknown_1/auroc" in note
 
 
