@@ -10,8 +10,7 @@ from pipelines.tracking.decisions import Decision
 from pipelines.tracking.models import Model
 from pipelines.tracking.registry import CALIBRATED_FROM
 from proser_core.recognition.comparison import Comparison, Difference
-from proser_core.recognition.validation_scores import METRICS
-from proser_core.titles import percent
+from proser_core.titles import METRICS, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
