@@ -29,7 +29,7 @@ TEST_METRICS = (
     "test/unknown_85/auroc",
     "test/unknown_85/macro_f1",
 )
-CONTROL = "cross-entropy control: MaxLogit"
+CONTROL = "CE control: MaxLogit"
 Rows = dict[str, dict[str, float]]
 
 

@@ -33,7 +33,7 @@ from proser_core.jobs.probe import NORMALISATION
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scoring import PlaceholderScore
+from proser_core.recognition.scores import MaxLogit
 
 NAME, NUM_CLASSES, NUM_DUMMIES = "served", 15, 5
 URI = f"models:/{NAME}@{CHAMPION}"
@@ -173,7 +173,7 @@ def _register(folder: Path, settings: Settings) -> str:
         split=ClassSplit(tuple(range(NUM_CLASSES)), (), ()),
         class_names=tuple(f"class {number}" for number in range(NUM_CLASSES)),
         normalisation=NORMALISATION,
-        score_function=PlaceholderScore(0.0),
+        score_function=MaxLogit(),
         calibration=Calibration(0.0, 0.95, 0.95, 100, (0.9, 1.0)),
         recipe=to_json(recipe),
     )

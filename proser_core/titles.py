@@ -4,8 +4,9 @@ MSP, MAX_LOGIT, OPENMAX, GAP, P_UNKNOWN = "MSP", "MaxLogit", "OpenMax", "gap", "
 """Scores; without the name of a network they are those of the pretrained one."""
 PROSER = "PROSER"
 """A network with placeholders and its own score."""
-CONTROL = "CE control"
-"""Trained by cross-entropy, as long as PROSER, on the same images in the same order."""
+PRETRAINED, CONTROL = "pretrained net", "CE control"
+"""Networks without placeholders; the control is trained by cross-entropy, as long as PROSER, on the same images in the
+same order."""
 OWN_POINT = f"{PROSER}, recipe's own point"
 """Beside the selected one."""
 METRICS = {

@@ -20,7 +20,8 @@ from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.metrics import open_set_macro_f1
-from proser_core.recognition.scoring import PlaceholderScore, score
+from proser_core.recognition.scores import placeholder_score
+from proser_core.recognition.scoring import score
 from proser_core.store.files import write_atomically
 
 TIME = "epochs"
@@ -46,7 +47,7 @@ class EpochScorer:
         self._folder, self._task = Path(job.folder), OpenSetTask.load(Path(job.task))
         self._recipe: Recipe = from_json(Recipe, job.recipe)
         self._objective = _objective(self._recipe)
-        self._score_function = PlaceholderScore(self._recipe.calibration.dummy_weight)
+        self._score_function = placeholder_score(self._recipe.calibration.dummy_weight)
         self._device = torch.device("cuda" if self._recipe.cluster.uses_gpu else "cpu")
 
     def score(self) -> Score:

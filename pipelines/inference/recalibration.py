@@ -5,14 +5,14 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from pipelines.tracking.model_card import MODEL_CARD, recalibrated_card
 from pipelines.tracking.models import Model
 from pipelines.tracking.registry import CALIBRATED_FROM, Registered, register, run_of_its_own
 from pipelines.tracking.server import connect
 from proser_core.digests import sha256_of
 from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
 def recalibrated(classifier: OpenSetClassifier, logits: LogitTable, target_rate: float) -> OpenSetClassifier:
@@ -39,6 +39,5 @@ def register_recalibrated(model: Model, classifier: OpenSetClassifier, data: Pat
         client.log_param(run_id, "num_images", calibration.num_images)
         folder = Path(place)
         classifier.save(folder)
-        (folder / MODEL_CARD).write_text(recalibrated_card(classifier, model.card, model.title))
         tags = {"proser.recipe": version.tags.get("proser.recipe", ""), CALIBRATED_FROM: version.number}
         return register(client, nullcontext(run_id), version.name, folder, sha256_of(folder / CARD), tags)

@@ -9,8 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from proser_core.recognition.comparison import Comparison, Difference
-from proser_core.recognition.validation_scores import METRICS
-from proser_core.titles import percent
+from proser_core.titles import METRICS, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

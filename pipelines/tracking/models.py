@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.tracking.model_card import MODEL_CARD
 from pipelines.tracking.registry import CLASSIFIER
 from pipelines.tracking.server import connect, get_or_none, shown_uri
 from proser_core.errors import TrackingError, first_line
@@ -42,8 +41,6 @@ class Model:
     uri: str
     classifier: OpenSetClassifier
     version: Version | None
-    card: str = ""
-    """Its model card, in Markdown."""
 
     @property
     def title(self) -> str:
@@ -125,6 +122,4 @@ def _fetch(client: "MlflowClient", uri: str, version: Version) -> Model:
                 f"version {version.number} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "
                 "artefacts, or register it again with the same `proser run`"
             ) from error
-        card = Path(place) / MODEL_CARD
-        text = card.read_text() if card.is_file() else ""
-        return Model(uri, OpenSetClassifier.load(place), version, text)
+        return Model(uri, OpenSetClassifier.load(place), version)

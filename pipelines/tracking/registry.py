@@ -18,7 +18,6 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from pipelines.tracking.limits import LONGEST_DESCRIPTION, fitting, shortened
-from pipelines.tracking.model_card import MODEL_CARD
 from pipelines.tracking.server import experiment_id, get_or_none
 
 if TYPE_CHECKING:
@@ -87,15 +86,16 @@ def _version_of(client: MlflowClient, name: str, digest: str) -> str | None:
 
 
 def _make_version(client: MlflowClient, run_id: str, name: str, classifier_folder: Path, tags: dict[str, str]) -> str:
+    from proser_core.recognition.classifier_files import MODEL_CARD
+    from proser_core.recognition.model_card import model_card
     from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
     classifier = OpenSetClassifier.load(classifier_folder)
     model_uri = _log_model(run_id, classifier, classifier_folder)
     with contextlib.redirect_stderr(io.StringIO()):  # MLflow prints what the closing table says better
         made = mlflow.register_model(model_uri, name, tags={**_figures(classifier), **tags})
-    card = classifier_folder / MODEL_CARD
-    if card.is_file():
-        client.update_model_version(name, made.version, fitting(card.read_text(), LONGEST_DESCRIPTION, MODEL_CARD))
+    card = fitting(model_card(classifier), LONGEST_DESCRIPTION, MODEL_CARD)
+    client.update_model_version(name, made.version, card)
     return str(made.version)
 
 
@@ -112,17 +112,19 @@ def _figures(classifier: "OpenSetClassifier") -> dict[str, str]:
 
 
 def _log_model(run_id: str, classifier: "OpenSetClassifier", folder: Path) -> str:
-    """The classifier's folder, and the same as a program that needs none of this code."""
+    """The classifier's folder, and a program that needs none of this code, where its score has a form for one."""
     from proser_core.recognition.program import PROGRAM, export_program
 
     with tempfile.TemporaryDirectory() as place, mlflow.start_run(run_id=run_id):
-        program = Path(place) / PROGRAM
-        export_program(classifier, program)
-        named = shutil.copytree(folder, Path(place) / CLASSIFIER)  # MLflow keeps a folder under its own name
+        artefacts = {CLASSIFIER: str(shutil.copytree(folder, Path(place) / CLASSIFIER))}  # MLflow keeps its name
+        if classifier.score_function.is_exportable:
+            program = Path(place) / PROGRAM
+            export_program(classifier, program)
+            artefacts["program"] = str(program)
         info = mlflow.pyfunc.log_model(
             name=CLASSIFIER,
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
-            artifacts={CLASSIFIER: str(named), "program": str(program)},
+            artifacts=artefacts,
             code_paths=[str(_package_folder("proser_core"))],
             signature=_signature(classifier),
             pip_requirements=[f"{package}=={version(package)}" for package in ("mlflow", *NEEDED)],

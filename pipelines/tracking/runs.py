@@ -20,8 +20,8 @@ from pipelines.tracking import server, views
 from pipelines.tracking.limits import LONGEST_TAG, fitting, shortened
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits.class_split import Setting
-from proser_core.jobs.spec import PROSER
 from proser_core.store.store import Artefact
+from proser_core.titles import PROSER
 
 PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.reported"
 SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'

@@ -17,10 +17,10 @@ from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs import spec
 from proser_core.jobs.selection import select
+from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.open_set_classifier import CARD
-from proser_core.recognition.scoring import PlaceholderScore
+from proser_core.recognition.scores import placeholder_score
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Artefact, find
 
@@ -63,7 +63,7 @@ def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage:
             "the same sweep again"
         )
     task = OpenSetTask.load(_task_of(trial, trial.path.parents[1]).path)
-    own_score, rate = PlaceholderScore(recipe.calibration.dummy_weight), recipe.calibration.target_rate
+    own_score, rate = placeholder_score(recipe.calibration.dummy_weight), recipe.calibration.target_rate
     report = evaluate(load_logits(trial.path / spec.LOGITS), own_score, task, rate)
     of_split = [control for control in table.controls if control["split_index"] == row["split_index"]]
     others = {control["name"]: control["metrics"] for control in of_split}

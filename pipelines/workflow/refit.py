@@ -19,9 +19,9 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.selection import finetune_of
-from proser_core.jobs.spec import PROSER
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
+from proser_core.titles import PROSER
 
 HELD_OUT = 0.2
 """Share of the classes that chooses, and as many again that only report; at least one, where two stay known."""

@@ -12,7 +12,7 @@ from pipelines.workflow.stages.report import report
 from pipelines.workflow.training import TrainedSplit
 from proser_core.digests import sha256_of
 from proser_core.jobs.spec import TRIALS
-from proser_core.recognition.open_set_classifier import CARD
+from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.store import Artefact, Store
 

@@ -15,28 +15,25 @@ import numpy as np
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scoring import ScoreFunction
+from proser_core.recognition.scores import ScoreFunction
 
-Fit = Callable[[LogitTable, np.ndarray], ScoreFunction]
 Train = Callable[[OpenSetTask, Recipe, Path], None]
 
 
 @dataclass(frozen=True)
 class Method:
-    """How a method gives an image a score, larger for unknown, which never depends on the other images.
+    """How a method gives an image a score, larger for unknown.
 
-    name: its row in every table. source: paper, with what was decided here in the method notes.
-    fit: from the logits of N training images and their targets int64[N] in 0..K-1 to the score, a frozen value;
-        one that does not read them (`reads_training`) is handed none.
+    name: its row where methods stand side by side. source: paper, with what was decided here in the method notes.
+    score: a score function, or the class of one that is fitted to each network.
     finetune: from a recipe's fine-tune to the method's own; None scores the pretrained net.
     train: trains a network of the method's own, and writes `logits.npz` (`save_logits`: val, development and test,
-        and train if `fit` reads it) into the folder; it takes the place of pretrained net and fine-tune.
+        and train if the score reads it) into the folder; it takes the place of pretrained net and fine-tune.
     """
 
     name: str
     source: str
-    fit: Fit
-    reads_training: bool = False
+    score: ScoreFunction | type[ScoreFunction]
     finetune: Callable[[FinetuneConfig], FinetuneConfig] | None = None
     train: Train | None = None
 
@@ -45,7 +42,6 @@ class Method:
         """Whether its logits are those of the pretrained net."""
         return self.finetune is None and self.train is None
 
-
-def always(score_function: ScoreFunction) -> Fit:
-    """The fit of a score that has nothing to fit."""
-    return lambda training, targets: score_function
+    def fit(self, training: LogitTable, targets: np.ndarray) -> ScoreFunction:
+        """Its score for a network, from the logits of N training images and their targets int64[N] in 0..K-1."""
+        return self.score if isinstance(self.score, ScoreFunction) else self.score.fit(training, targets)

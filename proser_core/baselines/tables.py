@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from proser_core import titles
 from proser_core.baselines import METHODS, Method
 from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import TRAIN, LogitTable
-from proser_core.recognition.scoring import ScoreFunction
+from proser_core.recognition.scores import SCORES, MaxLogit, PlaceholderGap, ScoreFunction, UnknownProbability
+from proser_core.titles import CONTROL, PROSER, scored
 
 Tables = Mapping[str, LogitTable]
 """Logits of one network by part."""
@@ -29,7 +29,7 @@ def method_report(method: Method, logits: Tables, task: OpenSetTask, target_rate
     Raises ConfigError for logits that it needs and that are not there, CalibrationError for a network that has
     diverged.
     """
-    return evaluate(dict(logits), fit_score(method, logits, task.train.targets), task, target_rate)
+    return evaluate(logits, fit_score(method, logits, task.train.targets), task, target_rate)
 
 
 def controls(
@@ -43,30 +43,34 @@ def controls(
 
     def reports(logits: Tables) -> dict[str, EvaluationReport]:
         scores = closed_set_scores(logits, task.train.targets)
-        return {name: evaluate(dict(logits), score, task, target_rate) for name, score in scores.items()}
+        return {score.name: evaluate(logits, score, task, target_rate) for score in scores}
 
     of_control = {} if cross_entropy is None else reports(cross_entropy)
-    return reports(pretrained) | {titles.scored(titles.CONTROL, name): each for name, each in of_control.items()}
+    return reports(pretrained) | {scored(CONTROL, name): each for name, each in of_control.items()}
 
 
-def closed_set_scores(logits: Tables, targets: np.ndarray) -> dict[str, ScoreFunction]:
-    """Every score of a network without placeholders, by its name, fitted to its own training images if need be.
+def closed_set_scores(logits: Tables, targets: np.ndarray) -> list[ScoreFunction]:
+    """Every score of a network without placeholders, fitted to its own training images if need be.
 
     `targets` are those of the training images. Without their logits, as in a fine-tune, a score that reads them is
     left out.
     """
-    scores = [method for method in METHODS.values() if method.scores_pretrained]
-    known = [method for method in scores if not method.reads_training or TRAIN in logits]
-    return {method.name: fit_score(method, logits, targets) for method in known}
+    scores = [score for score in SCORES.values() if not score.needs_dummies]
+    known = [score for score in scores if not score.reads_training or TRAIN in logits]
+    return [score.fit(logits.get(TRAIN, NOTHING), np.asarray(targets)) for score in known]
+
+
+def placeholder_scores(own: ScoreFunction) -> dict[str, ScoreFunction]:
+    """The scores of a network with placeholders by the names of their rows: its own, then the others."""
+    others = [score for score in (PlaceholderGap(), UnknownProbability(), MaxLogit()) if score != own]
+    return {PROSER: own, **{scored(PROSER, score.name): score for score in others}}
 
 
 def fit_score(method: Method, logits: Tables, targets: np.ndarray) -> ScoreFunction:
     """The method's score for a network. Raises ConfigError where it needs training logits that are not there."""
-    if not method.reads_training:
-        return method.fit(NOTHING, np.zeros(0, np.int64))
-    if TRAIN not in logits:
+    if method.score.reads_training and TRAIN not in logits:
         raise ConfigError(
             f"{method.name} is fitted to the logits of training images, and this network's were not kept; "
             "only those of a pretraining are"
         )
-    return method.fit(logits[TRAIN], np.asarray(targets))
+    return method.fit(logits.get(TRAIN, NOTHING), np.asarray(targets))

@@ -72,4 +72,4 @@ def _plain(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
             return float(value)
         except OverflowError:
             raise ConfigError(f"{where} is too large; need a number below 1.8e308") from None
-    raise ConfigError(f"{where} is {value!r}; need {' or '.join(NEEDS[kind] for kind in kinds)}")
+    raise ConfigError(f"{where} is {value!r}; need {' or '.join(NEEDS.get(kind, kind.__name__) for kind in kinds)}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from proser_core.baselines.tables import closed_set_scores
+from proser_core.baselines.tables import closed_set_scores, placeholder_scores
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
@@ -25,19 +25,19 @@ from proser_core.jobs.preparing import (
     refuse_streaming,
 )
 from proser_core.jobs.progress import EpochProgress
-from proser_core.jobs.trials import Trial, placeholder_scores, plan_trials, pretrain_job
+from proser_core.jobs.trials import Trial, plan_trials, pretrain_job
 from proser_core.jobs.worker import run_job
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scoring import ScoreFunction
+from proser_core.recognition.scores import ScoreFunction
 from proser_core.store.files import write_atomically, write_json
 from proser_core.store.lock import alone_in
 from proser_core.store.store import Artefact, Store, find
 from proser_core.store.transfer import adopt, check_artefact
+from proser_core.titles import PRETRAINED
 
 JOB_FILE, RESULTS = "JOB.json", "results.json"
-PRETRAINED = "pretrained net"
 
 
 @dataclass
@@ -166,7 +166,8 @@ def _evaluate(
     Without `scores`, it is a net without placeholders, and every score of such a one.
     """
     logits = load_logits(folder / spec.LOGITS)
-    scores = closed_set_scores(logits, images.train.targets) if scores is None else scores
+    if scores is None:
+        scores = {score.name: score for score in closed_set_scores(logits, images.train.targets)}
     methods: dict[str, dict[str, float]] = {}
     reasons = []
     for method, score_function in scores.items():

@@ -12,7 +12,6 @@ from proser_core.config import Recipe, decisive_network, to_json
 from proser_core.store.store import Artefact
 
 PREPARE, PRETRAIN, TRIALS = "prepare", "pretrain", "trials"  # folders of a storage
-PROSER = "PROSER"  # a fine-tune scored by its own score; every other row of a table is a control
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
 CLASS_SPLIT = "class_split.json"  # of a prepared task, for people
 SCORES = "development.jsonl"  # of a trial in a search, scored after every epoch

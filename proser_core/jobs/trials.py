@@ -5,22 +5,17 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from proser_core.baselines.max_logit import max_logit
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS, control
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
 from proser_core.networks.nets import make_closed_set_net
-from proser_core.recognition.scoring import PlaceholderScore, ScoreFunction, log_unknown_probability, placeholder_gap
+from proser_core.recognition.scores import MaxLogit, ScoreFunction, placeholder_score
 from proser_core.store.store import Artefact, Store
+from proser_core.titles import CONTROL
 
 WORKER = "proser_core.jobs.worker"  # the module whose code version stands in every training's key
 NAMED = ("beta", "gamma", "num_dummies", "alpha")
-PLACEHOLDER_SCORES: dict[str, ScoreFunction] = {
-    "gap": placeholder_gap,
-    "p(unknown)": log_unknown_probability,
-    "MaxLogit": PlaceholderScore(0.0),
-}
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ class Trial:
     @property
     def score_function(self) -> ScoreFunction:
         """How the trial's own network is scored."""
-        return max_logit if self.is_control else PlaceholderScore(self.recipe.calibration.dummy_weight)
+        return MaxLogit() if self.is_control else placeholder_score(self.recipe.calibration.dummy_weight)
 
     def params(self) -> dict[str, Any]:
         """What tracking shows as the trial's parameters."""
@@ -139,7 +134,7 @@ def _name(tuned: FinetuneConfig, base: FinetuneConfig) -> str:
     others = [f.name for f in fields(tuned) if f.name not in told and getattr(tuned, f.name) != getattr(base, f.name)]
     extra = "".join(f", {name} {getattr(tuned, name)}" for name in others)
     if is_control:
-        return f"cross-entropy control{extra}"
+        return f"{CONTROL}{extra}"
     beta, gamma, alpha = map(_number, (tuned.beta, tuned.gamma, tuned.alpha))
     return f"beta {beta}, gamma {gamma}, C {tuned.num_dummies}, alpha {alpha}{extra}"
 
@@ -148,9 +143,3 @@ def _number(value: float) -> str:
     """Short where that says it exactly: no two points have one name."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
-
-
-def placeholder_scores(own: ScoreFunction) -> dict[str, ScoreFunction]:
-    """The scores of a net with placeholders by their names in every table: its own, then the others."""
-    others = {name: each for name, each in PLACEHOLDER_SCORES.items() if each != own}
-    return {spec.PROSER: own, **{f"{spec.PROSER}, {name}": each for name, each in others.items()}}

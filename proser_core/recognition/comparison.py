@@ -7,7 +7,8 @@ import numpy as np
 from scipy.stats import binomtest
 
 from proser_core.recognition.calibration import Calibration
-from proser_core.recognition.validation_scores import METRICS, Proxy, ValidationScores
+from proser_core.recognition.validation_scores import COMPARED, Proxy, ValidationScores
+from proser_core.titles import METRICS
 
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
@@ -30,7 +31,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Candidate against champion, by those of METRICS that their images allow.
+    """Candidate against champion, by those of COMPARED that their images allow.
 
     With `by_proxies`, macro-F1 and AUROC are those of the same trainings with classes held out, and `num_unknown`
     images are of these.
@@ -51,7 +52,7 @@ class Comparison:
     @property
     def objections(self) -> list[str]:
         """Why the candidate is not to be promoted; empty where it may be."""
-        missing = [title for name, title in METRICS.items() if name not in self.differences]
+        missing = [METRICS[name] for name in COMPARED if name not in self.differences]
         found = [f"{' and '.join(missing)}: there are no unknown images of both to compare by"] if missing else []
         found += [
             f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)}; "
@@ -94,7 +95,7 @@ def compare(
     rate = candidate.known_rate(bias)
     interval = binomtest(round(rate * known), known).proportion_ci(CONFIDENCE)
     return Comparison(
-        differences={name: found[name] for name in METRICS if name in found},
+        differences={name: found[name] for name in COMPARED if name in found},
         known_rate=rate,
         interval=(float(interval.low), float(interval.high)),
         target_rate=calibration.target_rate,

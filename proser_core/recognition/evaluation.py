@@ -1,5 +1,6 @@
 """`EvaluationReport`: one method, calibrated on validation images and scored on everything else."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,7 +10,8 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.metrics import TestMetrics, auroc, evaluate_settings, open_set_macro_f1
-from proser_core.recognition.scoring import ScoreFunction, score
+from proser_core.recognition.scores import ScoreFunction
+from proser_core.recognition.scoring import score
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class EvaluationReport:
 
 
 def evaluate(
-    logits: dict[str, LogitTable], score_function: ScoreFunction, task: OpenSetTask, target_rate: float
+    logits: Mapping[str, LogitTable], score_function: ScoreFunction, task: OpenSetTask, target_rate: float
 ) -> EvaluationReport:
     """Calibrate `score_function` on the validation logits, then score development and test logits.
 

@@ -1,10 +1,7 @@
-"""`OpenSetClassifier`: a trained, calibrated model as one self-sufficient folder."""
+"""`OpenSetClassifier`: a trained network with a fitted, calibrated score."""
 
-import hashlib
-import json
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +10,20 @@ import torch
 from PIL import Image
 
 from proser_core.class_names import UNKNOWN, check_class_names
-from proser_core.config import NetworkConfig, from_json, to_json
+from proser_core.config import NetworkConfig, Recipe, to_json
 from proser_core.data.augmentation.batches import Normalisation
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.splits.class_split import ClassSplit
-from proser_core.errors import CheckpointError, ConfigError, DataError
-from proser_core.networks.nets import PlaceholderNet, add_placeholders, make_closed_set_net
-from proser_core.networks.weights import load_weights, save_weights
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError, DataError
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.classifier_files import read_classifier, write_classifier
+from proser_core.recognition.evaluation import EvaluationReport
 from proser_core.recognition.logits import LogitTable, compute_logits
-from proser_core.recognition.scoring import PlaceholderScore, score, unknown_probabilities
+from proser_core.recognition.scores import ScoreFunction
+from proser_core.recognition.scoring import score, unknown_probabilities
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
-
-FORMAT = 4
-CARD, WEIGHTS = "classifier.json", "weights.safetensors"
-SCORES, PROXY = "validation_scores.npz", "proxy.npz"
-SCORES_3 = "holdout.npz"
-SCORE_FIELD = {3: "margin", FORMAT: "score_function"}
-"""By the formats that are read; the scores of format 3 are margins, with the other sign."""
-PROXY_VALUES = ("bias", "results", "chose", "reported")  # of a proxy, but its scores
-NEEDED = {
-    "sha256",
-    "card_sha256",
-    "network",
-    "num_dummies",
-    "image_size",
-    "split",
-    "class_names",
-    "normalisation",
-    "calibration",
-    "recipe",
-    "results",
-}
 
 
 @dataclass(frozen=True)
@@ -52,7 +31,7 @@ class Predictions:
     """Decisions on N images.
 
     labels: class names, or "unknown"; indices int64[N] in 0..K (K unknown); unknown_scores
-    float32[N] in logits, above 0 for unknown; probabilities float64[N, K+1], the last column for
+    float[N] in units of the score, above 0 for unknown; probabilities float64[N, K+1], the last column for
     unknown.
     """
 
@@ -81,26 +60,71 @@ class Predictions:
 class OpenSetClassifier:
     """Names the known class of an image, or says that it is unknown.
 
-    `results` are its metrics by name, as tracking has them, measured with the calibration that it was trained with;
-    `validation_scores` are those of validation images and development unknowns, `proxy` is the same training with
-    classes held out. All three may be missing.
+    Any network with any fitted score. `results` are its metrics by name, as tracking has them, measured with the
+    calibration that it was trained with, and `controls` those of the methods that it was compared with;
+    `validation_scores` are its scores of validation images and development unknowns, `proxy` is the same training
+    with classes held out, `notes` are on outlier sets. All of these may be missing. Raises ConfigError where the score
+    needs dummy classifiers and the network has none, DataError for class names that mean two things.
     """
 
-    net: PlaceholderNet
+    net: ClosedSetNet | PlaceholderNet
     network: NetworkConfig
     image_size: int
     split: ClassSplit
     class_names: tuple[str, ...]
     normalisation: Normalisation
-    score_function: PlaceholderScore
+    score_function: ScoreFunction
     calibration: Calibration
     recipe: dict[str, Any]
     results: dict[str, float] = field(default_factory=dict)
     validation_scores: ValidationScores | None = None
     proxy: Proxy | None = None
+    controls: dict[str, dict[str, float]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_class_names(self.class_names)
+        if self.score_function.needs_dummies and not self.num_dummies:
+            raise ConfigError(
+                f"the score {self.score_function.name} needs a network with dummy classifiers, and this one has none; "
+                "give another score, or a PlaceholderNet"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        net: ClosedSetNet | PlaceholderNet,
+        score_function: ScoreFunction,
+        logits: Mapping[str, LogitTable],
+        report: EvaluationReport,
+        task: OpenSetTask,
+        recipe: Recipe,
+        *,
+        controls: Mapping[str, Mapping[str, float]] | None = None,
+        proxy: Proxy | None = None,
+    ) -> "OpenSetClassifier":
+        """A network that was trained on a task by a recipe, as `report` evaluated its logits with this score."""
+        return cls(
+            net=net,
+            network=recipe.network,
+            image_size=recipe.data.image_size,
+            split=task.split,
+            class_names=task.class_names,
+            normalisation=(task.mean, task.std),
+            score_function=score_function,
+            calibration=report.calibration,
+            recipe=to_json(recipe),
+            results=report.flat(),
+            validation_scores=ValidationScores.of(logits, score_function, task),
+            proxy=proxy,
+            controls={name: dict(metrics) for name, metrics in (controls or {}).items()},
+            notes=task.notes,
+        )
+
+    @property
+    def num_dummies(self) -> int:
+        """Dummy classifiers C; 0 of a closed-set network."""
+        return self.net.dummies.out_features if isinstance(self.net, PlaceholderNet) else 0
 
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:
         """Classify uint8 images [N, H, W, 3] or [N, H, W]; another size is resampled.
@@ -142,35 +166,9 @@ class OpenSetClassifier:
         squeezed = images[..., 0] if images.ndim == 4 and images.shape[3] == 1 else images
         return np.stack([to_rgb_square(Image.fromarray(image), self.image_size) for image in squeezed])
 
-    def save(self, folder: Path) -> None:
-        """Write weights (safetensors), validation scores (.npz) and everything else (JSON) into `folder`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        save_weights(self.net, folder / WEIGHTS)
-        files = [WEIGHTS]
-        if self.validation_scores is not None:
-            self.validation_scores.save(folder / SCORES)
-            files.append(SCORES)
-        if self.proxy is not None:
-            self.proxy.validation_scores.save(folder / PROXY)
-            files.append(PROXY)
-        card = {
-            "format": FORMAT,
-            "sha256": {name: _sha256(folder / name) for name in files},
-            "network": to_json(replace(self.network, weights_file="")),  # the weights are beside it
-            "split_point": self.net.backbone.split_point,
-            "num_dummies": self.net.dummies.out_features,
-            "image_size": self.image_size,
-            "split": to_json(self.split),
-            "class_names": self.class_names,
-            "normalisation": self.normalisation,
-            "score_function": to_json(self.score_function),
-            "calibration": to_json(self.calibration),
-            "recipe": self.recipe,
-            "results": self.results,
-            "proxy": None if self.proxy is None else {name: getattr(self.proxy, name) for name in PROXY_VALUES},
-        }
-        card["card_sha256"] = _digest(card)
-        (folder / CARD).write_text(json.dumps(card, indent=1))
+    def save(self, folder: str | Path) -> None:
+        """Write weights (safetensors), arrays (.npz), a model card (Markdown) and everything else (JSON)."""
+        write_classifier(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> "OpenSetClassifier":
@@ -179,91 +177,4 @@ class OpenSetClassifier:
         Raises CheckpointError for another format, for a file that is not the one that was saved, and for parts
         that do not belong together.
         """
-        folder = Path(folder)
-        card = _read_card(folder)
-        _check_files(folder, card)
-        try:
-            split = from_json(ClassSplit, card["split"])
-            network = from_json(NetworkConfig, card["network"])
-            score_function = from_json(PlaceholderScore, card[SCORE_FIELD[card["format"]]])
-            calibration = from_json(Calibration, card["calibration"])
-        except (ConfigError, DataError) as error:
-            raise CheckpointError(f"{folder / CARD} is damaged: {error}; fetch the model again") from error
-        if not math.isfinite(calibration.bias):
-            raise CheckpointError(f"{folder / CARD}: the calibration's bias is {calibration.bias!r}; need a number")
-        if len(card["class_names"]) != split.num_known:
-            raise CheckpointError(
-                f"{folder / CARD} names {len(card['class_names'])} classes; its network knows {split.num_known}"
-            )
-        closed_set = make_closed_set_net(network, split.num_known, card["image_size"], seed=0)
-        net = add_placeholders(closed_set, card["num_dummies"], seed=0)
-        load_weights(net, folder / WEIGHTS)
-        if _digest(card) != card["card_sha256"]:  # last: what can be named was named above
-            raise CheckpointError(f"{folder / CARD} was changed after it was saved; fetch the model again")
-        mean, std = card["normalisation"]
-        return cls(
-            net=net,
-            network=network,
-            image_size=card["image_size"],
-            split=split,
-            class_names=tuple(card["class_names"]),
-            normalisation=(tuple(mean), tuple(std)),
-            score_function=score_function,
-            calibration=calibration,
-            recipe=card["recipe"],
-            results=card["results"],
-            validation_scores=_load_scores(folder, card),
-            proxy=_load_proxy(folder, card),
-        )
-
-
-def _load_scores(folder: Path, card: dict[str, Any]) -> ValidationScores | None:
-    saved = next((name for name in (SCORES, SCORES_3) if name in card["sha256"]), None)
-    return ValidationScores.load(folder / saved) if saved else None
-
-
-def _load_proxy(folder: Path, card: dict[str, Any]) -> Proxy | None:
-    values = card.get("proxy")  # classifiers of this format without the field came before it
-    if values is None:
-        return None
-    scores = ValidationScores.load(folder / PROXY)
-    return Proxy(scores, values["bias"], values["results"], tuple(values["chose"]), tuple(values["reported"]))
-
-
-def _read_card(folder: Path) -> dict[str, Any]:
-    for name in (CARD, WEIGHTS):
-        if not (folder / name).is_file():
-            raise CheckpointError(f"{folder} is not an open-set classifier: {name} is missing")
-    try:
-        card = json.loads((folder / CARD).read_text())
-    except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
-        raise CheckpointError(f"{folder / CARD} is not JSON ({error}); fetch the model again") from error
-    found = card.get("format") if isinstance(card, dict) else None
-    if found not in (*SCORE_FIELD,):
-        older = isinstance(found, int) and found < FORMAT
-        raise CheckpointError(
-            f"{folder / CARD} has format {found!r}; this version reads formats {' and '.join(map(str, SCORE_FIELD))}. "
-            + ("The same `proser run` again, with its storage, writes it in this format" if older else "Update proser")
-        )
-    missing = sorted({*NEEDED, SCORE_FIELD[found]} - set(card))
-    if missing:
-        raise CheckpointError(f"{folder / CARD} lacks {', '.join(missing)}; fetch the model again")
-    return card
-
-
-def _check_files(folder: Path, card: dict[str, Any]) -> None:
-    for name, digest in card["sha256"].items():
-        if not (folder / name).is_file():
-            raise CheckpointError(f"{folder} is not whole: {name} is missing; fetch the model again")
-        if _sha256(folder / name) != digest:
-            raise CheckpointError(f"{folder / name} was changed after it was saved; fetch the model again")
-
-
-def _digest(card: dict[str, Any]) -> str:
-    """SHA-256 of the card's values but itself."""
-    values = {name: value for name, value in card.items() if name != "card_sha256"}
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+        return cls(**read_classifier(Path(folder)))

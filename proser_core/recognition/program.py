@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from proser_core.class_names import UNKNOWN
+from proser_core.errors import ConfigError
+from proser_core.networks.nets import ClassLogits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 PROGRAM, CLASSES = "program.pt2", "classes.json"
@@ -30,27 +32,33 @@ class Decision(nn.Module):
     def __init__(self, classifier: OpenSetClassifier) -> None:
         super().__init__()
         self.net = copy.deepcopy(classifier.net).requires_grad_(False)  # callers need no torch.no_grad
-        self.dummy_weight, self.bias = classifier.score_function.dummy_weight, classifier.calibration.bias
+        self.score_function, self.bias = classifier.score_function, classifier.calibration.bias
         mean, std = (torch.tensor(values).reshape(1, 3, 1, 1) for values in classifier.normalisation)
         self.register_buffer("mean", mean)
         self.register_buffer("std", std)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """uint8[N, H, W, 3] -> indices int64[N] in 0..K (K unknown), unknown scores float32[N] in logits (above 0
+        """uint8[N, H, W, 3] -> indices int64[N] in 0..K (K unknown), unknown scores float[N] (above 0
         for unknown), probabilities float64[N, K+1].
         """
         pixels = images.permute(0, 3, 1, 2).float() / 255
-        known, dummies = self.net((pixels - self.mean) / self.std)
-        best = known.amax(1)
-        scores = self.dummy_weight * dummies.amax(1) - best if self.dummy_weight else -best
-        unknown = best.double() + (scores.double() + self.bias)
+        logits = self.net((pixels - self.mean) / self.std)
+        known, dummies = logits if isinstance(logits, ClassLogits) else (logits, logits[:, :0])
+        scores = self.score_function.in_torch(known, dummies)
+        unknown = known.amax(1).double() + (scores.double() + self.bias)
         probabilities = torch.cat([known.double(), unknown[:, None]], 1).softmax(1)
         indices = torch.where(scores <= -self.bias, known.argmax(1), known.shape[1])
         return indices, scores + self.bias, probabilities
 
 
 def export_program(classifier: OpenSetClassifier, path: Path) -> None:
-    """Write the classifier as a program that takes any number of images."""
+    """Write the classifier as a program that takes any number of images.
+
+    Raises ConfigError for a score that has no form in torch.
+    """
+    score = classifier.score_function
+    if not score.is_exportable:
+        raise ConfigError(f"the score {score.name} has no form in torch, which an exported program needs")
     size = classifier.image_size
     example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
     decision = Decision(classifier).cpu().eval()

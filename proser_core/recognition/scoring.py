@@ -1,49 +1,15 @@
-"""Scores and decisions. Every method gives an image a score, larger for unknown.
+"""Decisions. Every method gives an image a score, larger for unknown.
 
 One rule then serves all: `unknown_score = score + bias`, and at most 0 means known.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import LogitTable
-
-ScoreFunction = Callable[[LogitTable], np.ndarray]
-"""From the logits of N images to a score each, float[N], larger for unknown, that depends on no other image."""
-
-
-@dataclass(frozen=True)
-class PlaceholderScore:
-    """`w * max_c w_hat_c^T phi(x) - max_k w_k^T phi(x)`, float32[N], with w = `dummy_weight`.
-
-    1 is the paper's gap. 0 is the maximum logit: placeholders have then shaped the embedding, and
-    take no part in the decision.
-    """
-
-    dummy_weight: float
-
-    def __call__(self, logits: LogitTable) -> np.ndarray:
-        known = logits.known.max(axis=1)
-        return self.dummy_weight * logits.dummies.max(axis=1) - known if self.dummy_weight else -known
-
-    @property
-    def formula(self) -> str:
-        """In words, for an axis."""
-        weight = "" if self.dummy_weight == 1 else f"{self.dummy_weight:g} x "
-        return (f"{weight}best dummy logit " if self.dummy_weight else "") + "- best known logit"
-
-
-placeholder_gap = PlaceholderScore(1.0)
-"""PROSER's score as the paper has it (sec. Calibration)."""
-
-
-def log_unknown_probability(logits: LogitTable) -> np.ndarray:
-    """PROSER's second score: `log softmax([W^T phi, max_c w_hat_c^T phi])_K`, float64[N]."""
-    augmented = np.concatenate([logits.known, logits.dummies.max(axis=1, keepdims=True)], axis=1).astype(np.float64)
-    return augmented[:, -1] - np.logaddexp.reduce(augmented, axis=1)
+from proser_core.recognition.scores import ScoreFunction
 
 
 @dataclass(frozen=True)

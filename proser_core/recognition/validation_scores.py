@@ -1,7 +1,7 @@
 """`ValidationScores`: a classifier's scores of images that it was not trained on, by which classifiers are compared."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.metrics import auroc, open_set_macro_f1
-from proser_core.recognition.scoring import ScoreFunction
+from proser_core.recognition.scores import ScoreFunction
 
-METRICS = {"macro_f1": "macro-F1", "auroc": "AUROC", "closed_set_accuracy": "closed-set accuracy"}
-"""By which classifiers are compared, with their names for people."""
+COMPARED = ("macro_f1", "auroc", "closed_set_accuracy")
+"""Metrics by which classifiers are compared."""
 ARRAYS = ("scores", "known_predictions", "targets")
 CHUNK = 256  # images that are decoded at a time
 
@@ -35,7 +35,9 @@ class ValidationScores:
     fingerprint: str
 
     @classmethod
-    def of(cls, logits: dict[str, LogitTable], score_function: ScoreFunction, task: OpenSetTask) -> "ValidationScores":
+    def of(
+        cls, logits: Mapping[str, LogitTable], score_function: ScoreFunction, task: OpenSetTask
+    ) -> "ValidationScores":
         """From the logits of a task's parts."""
         tables = [logits["val"], logits["development"]]
         return cls(
@@ -56,7 +58,7 @@ class ValidationScores:
         return float(self._accepted(bias)[self.is_known].mean())
 
     def metrics(self, bias: float) -> dict[str, float]:
-        """METRICS by name, fractions; macro-F1 at this bias. Without an unknown image, the accuracy alone."""
+        """COMPARED by name, fractions; macro-F1 at this bias. Without an unknown image, the accuracy alone."""
         known = self.is_known
         accuracy = {"closed_set_accuracy": float((self.known_predictions[known] == self.targets[known]).mean())}
         if known.all():
@@ -114,7 +116,7 @@ class Proxy:
         return digest_of(self.results)
 
     def metrics(self) -> dict[str, float]:
-        """Of METRICS those that need unknown images."""
+        """Of COMPARED those that need unknown images."""
         found = self.validation_scores.metrics(self.bias)
         return {name: value for name, value in found.items() if name != "closed_set_accuracy"}
 

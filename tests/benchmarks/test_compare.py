@@ -10,7 +10,7 @@ from scipy.stats import ttest_1samp
 from benchmarks.compare import CONTROL, METRICS, difference_text, main
 from proser_core.store.store import seal
 
-VALUES = {"cross-entropy control": [0.80, 0.82, 0.79], "dummies": [0.81, 0.84, 0.79]}
+VALUES = {"CE control": [0.80, 0.82, 0.79], "dummies": [0.81, 0.84, 0.79]}
 
 
 def written(folder: Path, split: int, names: tuple[str, ...] = tuple(VALUES), failed: tuple[str, ...] = ()) -> str:
@@ -72,7 +72,7 @@ def test_a_training_that_failed_in_one_folder_is_named(
 
 def test_what_has_nothing_in_common_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ours = written(tmp_path / "ours", 0, names=("dummies",))
-    theirs = written(tmp_path / "theirs", 0, names=("cross-entropy control",))
+    theirs = written(tmp_path / "theirs", 0, names=("CE control",))
     with pytest.raises(SystemExit) as stopped:
         main([ours, "--with", theirs])
     assert stopped.value.code == 2

@@ -10,7 +10,6 @@ import torch
 
 from pipelines.recipes import RECIPES, digits
 from pipelines.workflow.training import points_of
-from proser_core.baselines.tables import fit_score
 from proser_core.config import DataConfig, NetworkConfig, Recipe
 from proser_core.data.catalogue import Source
 from proser_core.data.readers.parquet import ParquetLayout
@@ -61,9 +60,9 @@ def test_the_example_of_a_backbone_makes_a_network(monkeypatch: pytest.MonkeyPat
         assert torch.equal(net.backbone.post(net.backbone.pre(images)), net.backbone(images))
 
 
-def test_the_example_of_a_method_is_smaller_for_a_confident_image() -> None:
-    method = example("def energy")["ENERGY"]
-    assert method.scores_pretrained
-    energy = fit_score(method, {}, np.zeros(0, np.int64))
+def test_the_example_of_a_method_is_a_score_like_any_other() -> None:
+    energy = example("class Energy")["Energy"]()
     logits = LogitTable(np.array([[0.0, 0.0], [9.0, 0.0]], np.float32), np.zeros((2, 0), np.float32))
     np.testing.assert_allclose(energy(logits), [-np.log(2), -9 - np.log1p(np.exp(-9))], rtol=1e-6)
+    known, dummies = torch.from_numpy(logits.known), torch.from_numpy(logits.dummies)
+    np.testing.assert_allclose(energy.in_torch(known, dummies), energy(logits), rtol=1e-6)

@@ -5,12 +5,11 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.baselines import Method
-from proser_core.baselines.max_logit import max_logit
-from proser_core.baselines.method import always
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logits import PARTS, LogitTable, save_logits
+from proser_core.recognition.scores import MaxLogit
 
 
 def nearest_means(task: OpenSetTask, recipe: Recipe, folder: Path) -> None:
@@ -26,4 +25,4 @@ def nearest_means(task: OpenSetTask, recipe: Recipe, folder: Path) -> None:
     save_logits({part: table(part) for part in PARTS}, folder / LOGITS)
 
 
-NEAREST = Method("Nearest mean", "here", always(max_logit), train=nearest_means)
+NEAREST = Method("Nearest mean", "here", MaxLogit(), train=nearest_means)

@@ -11,52 +11,42 @@ from mlflow.entities import Run
 from pipeline_runs import tiny_recipe
 
 from pipelines.tracking import decisions
-from pipelines.tracking.model_card import MODEL_CARD, model_card
 from pipelines.tracking.registry import Registered, register, run_of_its_own
 from pipelines.tracking.server import connect, experiment_id
-from proser_core.config import to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
+from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import compute_logits
-from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
-from proser_core.recognition.scoring import PlaceholderScore
-from proser_core.recognition.validation_scores import ValidationScores
+from proser_core.recognition.logits import PARTS, TRAIN, compute_logits
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scores import SCORES
 from proser_core.store.store import Artefact
 
-SCORE = PlaceholderScore(0.0)
 
+def classifier_of(
+    task: Artefact, weights: Path, noise: float = 0.0, dropped: int = 0, control: str = ""
+) -> OpenSetClassifier:
+    """The network of `weights`, spoiled by noise on its last layer; without the last `dropped` validation images.
 
-def classifier_of(task: Artefact, weights: Path, noise: float = 0.0, dropped: int = 0) -> OpenSetClassifier:
-    """The network of `weights`, spoiled by noise on its last layer; without the last `dropped` validation images."""
+    With dummies and by its maximum logit; by the score `control` without them.
+    """
     recipe, images = tiny_recipe(), OpenSetTask.load(task.path)
     images = replace(images, val=replace(images.val, **_without_last(images, dropped)))
     closed_set = make_closed_set_net(recipe.network, images.num_known, recipe.data.image_size, seed=0)
     load_weights(closed_set, weights)
-    net = add_placeholders(closed_set, 2, seed=0)
+    net = closed_set if control else add_placeholders(closed_set, 2, seed=0)
     with torch.no_grad():
         net.classifier.weight += noise * torch.randn(
             net.classifier.weight.shape, generator=torch.Generator().manual_seed(5)
         )
-    parts = {name: getattr(images, name).images for name in ("val", "development", "test")}
+    parts = {name: getattr(images, name).images for name in (*PARTS, TRAIN)}
     normalisation, device = (images.mean, images.std), torch.device("cpu")
     logits = {name: compute_logits(net, part, normalisation, device) for name, part in parts.items()}
-    report = evaluate(logits, SCORE, images, 0.95)
-    return OpenSetClassifier(
-        net=net,
-        network=recipe.network,
-        image_size=recipe.data.image_size,
-        split=images.split,
-        class_names=images.class_names,
-        normalisation=normalisation,
-        score_function=SCORE,
-        calibration=report.calibration,
-        recipe=to_json(recipe),
-        results=report.flat(),
-        validation_scores=ValidationScores.of(logits, SCORE, images),
-    )
+    score = SCORES[control or "MaxLogit"].fit(logits[TRAIN], np.asarray(images.train.targets))
+    report = evaluate(logits, score, images, 0.95)
+    return OpenSetClassifier.of(net, score, logits, report, images, recipe, controls={"MaxLogit": report})
 
 
 def _without_last(images: OpenSetTask, count: int) -> dict[str, np.ndarray]:
@@ -80,7 +70,6 @@ class Registry:
         client = self.client
         place = self.folder / uuid.uuid4().hex
         classifier.save(place)
-        (place / MODEL_CARD).write_text(model_card(classifier, {"MaxLogit": classifier.results}))
         run = run_of_its_own(client, "trained")
         return register(client, run, self.name, place, sha256_of(place / CARD), {"proser.recipe": "digits"})
 

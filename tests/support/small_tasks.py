@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
+from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig, Recipe, to_json
 from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import Labelled, OpenSetTask
@@ -13,7 +13,7 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placehol
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scoring import placeholder_gap
+from proser_core.recognition.scores import SCORES
 
 CPU = torch.device("cpu")
 NORMALISATION = ((0.5, 0.4, 0.3), (0.25, 0.2, 0.3))
@@ -87,11 +87,13 @@ def small_task() -> OpenSetTask:
     )
 
 
-def make_classifier() -> OpenSetClassifier:
-    """A classifier32 with fresh weights, calibrated on random images."""
-    network = NetworkConfig()
-    net = add_placeholders(make_closed_set_net(network, 3, SIZE, seed=1), num_dummies=2, seed=1)
-    logits = compute_logits(net, random_images(40, seed=9), NORMALISATION, CPU)
+def make_classifier(score: str = "gap") -> OpenSetClassifier:
+    """A classifier32 with fresh weights and any score, which is fitted and calibrated on random images."""
+    network, images, kind = NetworkConfig(), random_images(40, seed=9), SCORES[score]
+    closed_set = make_closed_set_net(network, 3, SIZE, seed=1)
+    net = add_placeholders(closed_set, num_dummies=2, seed=1) if kind.needs_dummies else closed_set
+    logits = compute_logits(net, images, NORMALISATION, CPU)
+    score_function = kind.fit(logits, np.arange(40) % 3)
     return OpenSetClassifier(
         net=net,
         network=network,
@@ -99,9 +101,9 @@ def make_classifier() -> OpenSetClassifier:
         split=ClassSplit(known=(5, 0, 2), unknown=(1, 3), settings=(1, 2)),
         class_names=("ant", "bee", "cow"),
         normalisation=NORMALISATION,
-        score_function=placeholder_gap,
-        calibration=calibrate(placeholder_gap(logits), 0.8),
-        recipe={"name": "test"},
+        score_function=score_function,
+        calibration=calibrate(score_function(logits), 0.8),
+        recipe=to_json(Recipe(name="test")),
     )
 
 

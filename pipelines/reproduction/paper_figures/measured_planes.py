@@ -11,8 +11,6 @@ from pipelines.reproduction.paper_figures.decision_boundaries import Decisions
 from pipelines.reproduction.paper_figures.novel_embeddings import Generated
 from pipelines.reproduction.paper_figures.outlier_examples import examples
 from pipelines.reproduction.paper_figures.planes import Grid
-from proser_core.baselines.max_logit import max_logit
-from proser_core.baselines.msp import max_softmax_surprisal
 from proser_core.config import MixupPlace, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
@@ -20,7 +18,9 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.embeddings import compute_embeddings, head_logits, mixed_embeddings
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scoring import PlaceholderScore, ScoreFunction, score
+from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, ScoreFunction, placeholder_score
+from proser_core.recognition.scoring import score
+from proser_core.titles import PROSER
 
 SHOWN_KNOWN, SHOWN_NOVEL, SHOWN_GENERATED = 200, 150, 300
 """Dots of each known class, of each novel class, and of mixtures; shares are of all test images, or all these
@@ -81,9 +81,9 @@ def boundaries(recipe: Recipe, task: OpenSetTask, closed: Trained, tuned: Traine
     of_closed, of_tuned = shown(closed, task), shown(tuned, task)
     grid = Grid.over([*of_closed.clouds, *of_tuned.clouds])
     methods: list[tuple[str, Trained, Shown, ScoreFunction]] = [
-        ("threshold on maximum softmax probability", closed, of_closed, max_softmax_surprisal),
-        ("threshold on maximum logit", closed, of_closed, max_logit),
-        ("PROSER", tuned, of_tuned, PlaceholderScore(recipe.calibration.dummy_weight)),
+        ("threshold on maximum softmax probability", closed, of_closed, MaxSoftmaxProbability()),
+        ("threshold on maximum logit", closed, of_closed, MaxLogit()),
+        (PROSER, tuned, of_tuned, placeholder_score(recipe.calibration.dummy_weight)),
     ]
     return [_decisions(*method, recipe, task, grid) for method in methods], grid
 
@@ -114,7 +114,7 @@ def _decisions(
 def generated(recipe: Recipe, task: OpenSetTask, tuned: Mapping[MixupPlace, Trained]) -> tuple[list[Generated], Grid]:
     """What each way of mixing generates, in the plane of the network that was trained with it, and a plane that holds
     all of it."""
-    score_function = PlaceholderScore(recipe.calibration.dummy_weight)
+    score_function = placeholder_score(recipe.calibration.dummy_weight)
     normalisation, ways = (task.mean, task.std), []
     drawn: dict[str, Any] = {"alpha": recipe.finetune.alpha, "seed": recipe.seed, "count": SHOWN_GENERATED}
     for place, trained in tuned.items():

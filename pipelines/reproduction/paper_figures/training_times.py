@@ -6,13 +6,13 @@ from pathlib import Path
 import torch
 
 from proser_core.baselines import METHODS
-from proser_core.baselines.msp import MSP
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.networks.nets import ClosedSetNet
 from proser_core.recognition.logits import compute_logits
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST
+from proser_core.titles import MSP, PROSER
 
 GENERATIVE = ("OSRCI", "GFROSR")
 """Methods of the paper's figure that train a network of their own: a place without a bar where none was timed."""
@@ -28,12 +28,12 @@ def training_seconds(pretrained: Path, finetuned: Path, net: ClosedSetNet, task:
     base = seconds_of(pretrained)
     fitted = {}
     for method in METHODS.values():
-        if method.scores_pretrained and method.reads_training:
+        if method.scores_pretrained and method.score.reads_training:
             started = time.monotonic()
             logits = compute_logits(net, task.train.images, (task.mean, task.std), torch.device("cpu"))
             method.fit(logits, task.train.targets)
             fitted[method.name] = base + time.monotonic() - started
-    return {MSP.name: base, **fitted, "PROSER": base + seconds_of(finetuned)}
+    return {MSP: base, **fitted, PROSER: base + seconds_of(finetuned)}
 
 
 def seconds_of(training: Path) -> float:

@@ -5,22 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.tracking.model_card import MODEL_CARD, model_card
-from proser_core.baselines.tables import controls
-from proser_core.config import Recipe, to_json
+from proser_core.baselines.tables import controls, placeholder_scores
+from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
 from proser_core.jobs.selection import Row, finetune_of, select
-from proser_core.jobs.trials import placeholder_scores
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scoring import PlaceholderScore
-from proser_core.recognition.validation_scores import Proxy, ValidationScores
+from proser_core.recognition.scores import placeholder_score
+from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact
+from proser_core.titles import OWN_POINT, PROSER
 
 EVALUATION, CLASSIFIER = "evaluation.json", "classifier"
 
@@ -41,9 +40,9 @@ def evaluate_run(
     reports = _reports(recipe, images, pretrained.path, trials, selected, trial_folders)
     found = None if proxy is None else proxy.results
     write_json(folder / EVALUATION, {**_to_json(selected, reports), "proxy": found})
-    others = {name: report.flat() for name, report in reports.items() if name != spec.PROSER}
+    others = {name: report.flat() for name, report in reports.items() if name != PROSER}
     trial = trial_folders / selected["key"]
-    save_classifier(recipe, images, trial, selected, reports[spec.PROSER], others, folder, proxy)
+    save_classifier(recipe, images, trial, selected, reports[PROSER], others, folder, proxy)
 
 
 def _reports(
@@ -55,13 +54,13 @@ def _reports(
         return load_logits(trial_folders / row["key"] / spec.LOGITS)
 
     chosen, rate = logits_of(selected), recipe.calibration.target_rate
-    own_score = PlaceholderScore(recipe.calibration.dummy_weight)
-    reports = {spec.PROSER: evaluate(chosen, own_score, task, rate)}
+    own_score = placeholder_score(recipe.calibration.dummy_weight)
+    reports = {PROSER: evaluate(chosen, own_score, task, rate)}
     finished = [row for row in rows if row["status"] == "finished"]
     own = next((row for row in finished if finetune_of(row) == recipe.finetune), selected)
     if own is not selected:
-        reports[f"{spec.PROSER}, recipe's own point"] = evaluate(logits_of(own), own_score, task, rate)
-    others = {name: each for name, each in placeholder_scores(own_score).items() if name != spec.PROSER}
+        reports[OWN_POINT] = evaluate(logits_of(own), own_score, task, rate)
+    others = {name: each for name, each in placeholder_scores(own_score).items() if name != PROSER}
     reports |= {name: evaluate(chosen, each, task, rate) for name, each in others.items()}
     control = next((logits_of(row) for row in finished if row["objective"] == "cross_entropy"), None)
     return reports | controls(load_logits(pretrained / spec.LOGITS), control, task, rate)
@@ -89,23 +88,17 @@ def save_classifier(
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
     load_weights(net, trial / spec.WEIGHTS)
-    score_function = PlaceholderScore(recipe.calibration.dummy_weight)
-    classifier = OpenSetClassifier(
-        net=net,
-        network=recipe.network,
-        image_size=recipe.data.image_size,
-        split=task.split,
-        class_names=task.class_names,
-        normalisation=(task.mean, task.std),
-        score_function=score_function,
-        calibration=report.calibration,
-        recipe=to_json(own),
-        results=report.flat(),
-        validation_scores=ValidationScores.of(load_logits(trial / spec.LOGITS), score_function, task),
+    classifier = OpenSetClassifier.of(
+        net,
+        placeholder_score(recipe.calibration.dummy_weight),
+        load_logits(trial / spec.LOGITS),
+        report,
+        task,
+        own,
+        controls=others,
         proxy=proxy,
     )
     classifier.save(folder / CLASSIFIER)
-    (folder / CLASSIFIER / MODEL_CARD).write_text(model_card(classifier, others, task.notes))
     return folder / CLASSIFIER
 
 

@@ -16,7 +16,8 @@ from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import CLASS_SPLIT, LOGITS
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scoring import PlaceholderScore, score
+from proser_core.recognition.scores import placeholder_score
+from proser_core.recognition.scoring import score
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact
 from proser_core.titles import METRICS, PROSER, percent
@@ -33,7 +34,7 @@ def report(
     facts = [*_selection(evaluation, table), _calibration(calibration)]
     write_report(table, recipe, folder, facts, images.notes)
     logits = load_logits(trial_folders / evaluation["selected"]["key"] / LOGITS)
-    score_function = PlaceholderScore(recipe.calibration.dummy_weight)
+    score_function = placeholder_score(recipe.calibration.dummy_weight)
     scores = score(logits["test"], score_function, calibration)
     save(score_histogram(scores, score_function.formula, images), folder / "scores")
     if images.split.settings:

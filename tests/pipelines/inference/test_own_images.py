@@ -28,6 +28,7 @@ from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError, TrackingError
+from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
@@ -92,10 +93,13 @@ class TestCalibrating:
         console, _ = printed()
         calibrate(CalibrateRequest("models:/own/1", known, 0.85), console)
         made = load("models:/own@candidate")
-        assert "(target 85 %)" in made.card
-        assert "Measured with the calibration of own version 1" in made.card
-        assert made.card.count("## Results") == 1
-        assert "| MaxLogit |" in made.card
+        card = model_card(made.classifier)
+        assert "(target 85 %)" in card
+        before = load("models:/own/1").classifier
+        assert f"Measured with bias {before.calibration.bias:.4f}" in card
+        assert "Measured with bias" not in model_card(before)
+        assert card.count("## Results") == 1
+        assert "| MaxLogit |" in card
 
     def test_it_can_be_compared_with_the_model_that_it_was_made_of(self, registry: Registry, known: Path) -> None:
         console, text = printed()

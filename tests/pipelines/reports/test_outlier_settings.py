@@ -18,10 +18,10 @@ from pipelines.reports.results_page import results_page
 from pipelines.reports.spaces import spaces_of
 from pipelines.reports.sweep_table import SweepTable, read_table, write_table
 from pipelines.reports.terminal import run_tables, sweep_tables
-from pipelines.tracking.model_card import _scores
 from pipelines.tracking.views import view_state
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.job import table as job_table
+from proser_core.recognition.model_card import _scores
 
 NAMED = ClassSplit(tuple(range(10)), (10, 11), ("omniglot", "noise"))
 RENAMED = (("unknown_15", "omniglot"), ("unknown_30", "noise"))

@@ -108,7 +108,7 @@ def test_every_figure_is_drawn_and_its_numbers_are_those_of_the_stored_logits(st
     assert drawn["kept"] == pytest.approx(1 - rejected[task.test.targets < 5].mean())
     assert set(numbers["novel_embeddings"]) == {"vanilla", "manifold"}
     seconds = numbers["running_time"]["seconds"]
-    fitted = [method.name for method in METHODS.values() if method.scores_pretrained and method.reads_training]
+    fitted = [method.name for method in METHODS.values() if method.scores_pretrained and method.score.reads_training]
     assert list(seconds) == ["MSP", *fitted, "PROSER"]
     assert seconds["MSP"] == read_json(stored.pretrained.path / MANIFEST)["seconds"] > 0
     assert all(seconds[name] > seconds["MSP"] for name in (*fitted, "PROSER"))

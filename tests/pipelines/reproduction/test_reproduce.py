@@ -31,7 +31,7 @@ from proser_core.errors import ConfigError, DataError, TrainingError
 from proser_core.jobs.runner import RESULTS
 from proser_core.jobs.spec import FAILURE, PRETRAIN, TRIALS
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scoring import ScoreFunction
+from proser_core.recognition.scores import MaxLogit
 from proser_core.store.files import read_json
 
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
@@ -171,10 +171,11 @@ def test_job_files_leave_a_method_with_a_network_of_its_own_out_and_say_so(
 def test_a_method_that_cannot_be_calibrated_is_told_by_every_run(
     folder: RunFolder, widened: tuple[int, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def diverged(training: LogitTable, targets: np.ndarray) -> ScoreFunction:
-        return lambda logits: np.full(len(logits), np.nan)
+    class Diverged(MaxLogit):
+        def __call__(self, logits: LogitTable) -> np.ndarray:
+            return np.full(len(logits), np.nan)
 
-    monkeypatch.setitem(METHODS, "Diverged", Method("Diverged", "here", diverged))
+    monkeypatch.setitem(METHODS, "Diverged", Method("Diverged", "here", Diverged()))
     wanted = request(folder, "few", methods=("MaxLogit", "Diverged"))
     for _ in range(2):
         code, text = carry_out(wanted)

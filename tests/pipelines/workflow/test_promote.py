@@ -17,8 +17,10 @@ from pipelines.tracking import decisions
 from pipelines.tracking.models import load
 from pipelines.workflow.promotion import promote, rollback
 from pipelines.workflow.requests import PromoteRequest
+from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import CheckpointError, ConfigError, ProserError, TrackingError
-from proser_core.recognition.open_set_classifier import CARD, OpenSetClassifier
+from proser_core.recognition.classifier_files import CARD
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact
 
 
@@ -53,6 +55,25 @@ def promoted(registry: Registry, **request) -> tuple[int, str]:
     text = io.StringIO()
     code = promote(PromoteRequest(registry.name, **request), Console(file=text, width=200))
     return code, text.getvalue()
+
+
+@pytest.mark.parametrize("score", ["MSP", "OpenMax"])
+def test_a_control_takes_the_place_of_a_network_with_placeholders(
+    registry: Registry, bad: OpenSetClassifier, task: Artefact, closed_set_weights: Path, score: str
+) -> None:
+    registry.add(bad)
+    control = classifier_of(task, closed_set_weights, control=score)
+    registry.add(control)
+    assert promoted(registry, tolerance=0.1)[0] == 0
+    champion = load(f"models:/{registry.name}@champion")
+    assert champion.version is not None
+    assert champion.version.number == "2"
+    images = np.asarray(OpenSetTask.load(task.path).test.images[:20])
+    expected = control.predict(images)
+    np.testing.assert_array_equal(champion.classifier.predict(images).unknown_scores, expected.unknown_scores)
+    served = mlflow.pyfunc.load_model(f"models:/{registry.name}@champion")
+    assert served.predict(images).label.tolist() == expected.labels
+    assert ("program" in served.metadata.flavors["python_function"]["artifacts"]) == (score != "OpenMax")
 
 
 def test_the_test_models_differ_as_their_names_say(good: OpenSetClassifier, bad: OpenSetClassifier) -> None:

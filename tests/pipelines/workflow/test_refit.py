@@ -15,7 +15,6 @@ from rich.console import Console
 from pipelines.commands.calibrate import CalibrateRequest, calibrate
 from pipelines.recipes import digits as digits_recipe
 from pipelines.recipes import folder
-from pipelines.tracking.model_card import MODEL_CARD
 from pipelines.tracking.models import Model, load
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.refit import proxy_of, refit_of, with_batches
@@ -26,6 +25,8 @@ from proser_core.config import ClusterConfig, Recipe, digest_of
 from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError, TrainingError
 from proser_core.jobs.trials import check_recipe
+from proser_core.recognition.classifier_files import MODEL_CARD
+from proser_core.recognition.model_card import model_card
 
 NAMES = ("eight", "five", "four", "nine", "one", "zero")
 VALUES = {"eight": 8, "five": 5, "four": 4, "nine": 9, "one": 1, "zero": 0}
@@ -106,8 +107,8 @@ class TestRun:
         assert "all 6 classes, with what the proxy chose: beta" in printed
         assert "folder: test images of known classes, %" in printed
         assert "Model: models:/proser/1 (candidate, champion)" in printed
-        assert f"- {proxy.chose[0]}, by which the fine-tune was chosen: AUROC" in model.card
-        assert f"- {proxy.reported[0]}, by which nothing was chosen: AUROC" in model.card
+        assert f"- {proxy.chose[0]}, by which the fine-tune was chosen: AUROC" in model_card(model.classifier)
+        assert f"- {proxy.reported[0]}, by which nothing was chosen: AUROC" in model_card(model.classifier)
         results = [path.read_text() for path in run_folder.storage.glob("report/*/results.md")]
         (own,) = [text for text in results if text.startswith("# folder:")]
         assert "Every class is known. Selected on a proxy, with some classes held out: beta" in own

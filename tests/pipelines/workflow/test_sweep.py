@@ -24,6 +24,7 @@ from pipelines.workflow.requests import SweepRequest, parse_indices
 from pipelines.workflow.sweeping import sweep
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrackingError
+from proser_core.recognition.model_card import model_card
 from proser_core.store.lock import alone_in
 
 BETAS = '''"""Two points."""
@@ -205,7 +206,7 @@ class TestItsBestTrial:
         assert model.classifier.results == pytest.approx(best["metrics"])
         assert model.classifier.recipe["data"]["split_index"] == 1
         assert model.classifier.recipe["finetune"]["beta"] == best["params"]["beta"]
-        assert "| CE control, MaxLogit |" in model.card
+        assert "| CE control, MaxLogit |" in model_card(model.classifier)
         logits = model.classifier.logits(OpenSetTask.load(task_of(folder, best)).val.images)
         np.testing.assert_allclose(
             model.classifier.score_function(logits), model.classifier.validation_scores.scores[: len(logits)], atol=1e-4

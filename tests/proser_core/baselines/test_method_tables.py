@@ -1,6 +1,6 @@
 """Methods side by side: which fine-tunes they score, and one rule for all."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from proser_core.config import FinetuneConfig, named_finetunes
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, load_logits, save_logits
-from proser_core.recognition.scoring import PlaceholderScore, placeholder_gap
+from proser_core.recognition.scores import SCORES, MaxLogit, PlaceholderGap, ScoreFunction
 
 OWN = FinetuneConfig(epochs=3, batch_size=32, lr=0.5, weight_decay=0.01)
 COUNTS = {"val": 6, "development": 6, "test": 12}
@@ -55,10 +55,10 @@ def test_fine_tunes_of_methods_are_each_there_once():
 @pytest.mark.parametrize(
     ("name", "score_function"),
     [
-        ("MaxLogit", PlaceholderScore(0.0)),
-        ("PROSER", placeholder_gap),
-        ("PROSER, tuned", PlaceholderScore(0.0)),
-        ("Mixup", placeholder_gap),
+        ("MaxLogit", MaxLogit()),
+        ("PROSER", PlaceholderGap()),
+        ("PROSER, tuned", MaxLogit()),
+        ("Mixup", PlaceholderGap()),
     ],
 )
 def test_every_method_is_evaluated_by_one_rule(name, score_function):
@@ -66,19 +66,30 @@ def test_every_method_is_evaluated_by_one_rule(name, score_function):
     assert method_report(METHODS[name], logits, task, 0.8) == evaluate(logits, score_function, task, 0.8)
 
 
-def first_training_logit(training, targets):
-    shift = training.known[0, 0] + targets[0]
-    return lambda logits: logits.known[:, 0] - shift
+@dataclass(frozen=True)
+class Shift(ScoreFunction):
+    """Minus the first logit, plus the first one of training and its target."""
+
+    shift: float
+    name = "shift"
+    source = "no paper"
+    reads_training = True
+
+    @classmethod
+    def fit(cls, training, targets):
+        return cls(training.known[0, 0] + targets[0])
+
+    def __call__(self, logits):
+        return self.shift - logits.known[:, 0]
 
 
 def test_a_score_that_reads_training_logits_is_fitted_to_them_and_left_out_without_them(monkeypatch):
-    method = Method("SHIFT", "no paper", first_training_logit, reads_training=True)
-    monkeypatch.setitem(METHODS, "SHIFT", method)
-    targets, without = np.array([1, 0]), tables(0)
+    monkeypatch.setitem(SCORES, "shift", Shift)
+    method, targets, without = Method("SHIFT", "no paper", Shift), np.array([1, 0]), tables(0)
     logits = without | {TRAIN: LogitTable(np.full((2, 2), 3, np.float32), np.zeros((2, 0), np.float32))}
-    shifted = closed_set_scores(logits, targets)["SHIFT"]
-    np.testing.assert_allclose(shifted(logits["val"]), logits["val"].known[:, 0] - 4, rtol=1e-6)
-    assert set(closed_set_scores(without, targets)) == set(closed_set_scores(logits, targets)) - {"SHIFT", "OpenMax"}
+    fitted = {score.name: score for score in closed_set_scores(logits, targets)}
+    np.testing.assert_allclose(fitted["shift"](logits["val"]), 4 - logits["val"].known[:, 0], rtol=1e-6)
+    assert {score.name for score in closed_set_scores(without, targets)} == set(fitted) - {"shift", "OpenMax"}
     with pytest.raises(ConfigError, match="SHIFT is fitted to the logits of training images"):
         method_report(method, without, small_task(), 0.95)
 
@@ -87,8 +98,8 @@ def test_controls_are_every_score_of_the_pretrained_net_then_of_the_cross_entrop
     task, pretrained, cross_entropy = small_task(), tables(0), tables(1)
     found = controls(pretrained, cross_entropy, task, 0.8)
     assert list(found) == ["MSP", "MaxLogit", "CE control, MSP", "CE control, MaxLogit"]
-    assert found["MaxLogit"] == evaluate(pretrained, PlaceholderScore(0.0), task, 0.8)
-    assert found["CE control, MaxLogit"] == evaluate(cross_entropy, PlaceholderScore(0.0), task, 0.8)
+    assert found["MaxLogit"] == evaluate(pretrained, MaxLogit(), task, 0.8)
+    assert found["CE control, MaxLogit"] == evaluate(cross_entropy, MaxLogit(), task, 0.8)
     assert list(controls(pretrained, None, task, 0.8)) == ["MSP", "MaxLogit"]
 
 

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proser_core.baselines import METHODS
+from proser_core.baselines.tables import NOTHING
 from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.scores import SCORES, ScoreFunction
 
 
 def normal(seed: int, count: int, num_known: int, num_dummies: int = 3, scale: float = 3.0) -> LogitTable:
@@ -52,7 +55,19 @@ def test_the_order_of_the_classes_changes_no_score(name, seed, num_known):
     np.testing.assert_allclose(again, plain(images), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "name", [name for name, score in SCORES.items() if score.in_torch is not ScoreFunction.in_torch]
+)
+@given(seed=st.integers(0, 10**6), num_known=st.integers(2, 20), scale=st.sampled_from([0.1, 3.0, 40.0]))
+def test_a_score_in_torch_is_the_score(name, seed, num_known, scale):
+    score, images = SCORES[name].fit(NOTHING, np.zeros(0)), normal(seed, 30, num_known, scale=scale)
+    found = score.in_torch(torch.from_numpy(images.known), torch.from_numpy(images.dummies))
+    np.testing.assert_allclose(found.numpy(), score(images), rtol=1e-6, atol=1e-6)
+
+
 def test_every_method_says_where_it_comes_from_and_stands_under_its_name():
     for name, method in METHODS.items():
         assert name == method.name
         assert method.source
+    pretrained = [name for name, method in METHODS.items() if method.scores_pretrained]
+    assert pretrained == [name for name, score in SCORES.items() if not score.needs_dummies]

@@ -10,9 +10,9 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proser_core.baselines.openmax import OPENMAX, OpenMax, fit_open_max, fit_weibull
 from proser_core.errors import CalibrationError
 from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.scores.openmax import OpenMax, fit_weibull
 
 
 def logits_of(known: np.ndarray) -> LogitTable:
@@ -57,7 +57,7 @@ def distance(first: np.ndarray, second: np.ndarray) -> float:
 def test_the_score_is_the_textbooks(seed, num_known, tail_size, alpha):
     training, targets = training_of(seed, num_known)
     images = np.random.default_rng(seed + 1).standard_normal((4, num_known)).astype(np.float32) * 3
-    scores = fit_open_max(training, targets, tail_size, alpha)(logits_of(images))
+    scores = OpenMax.fit(training, targets, tail_size, alpha)(logits_of(images))
     alpha = min(alpha, num_known)
     expected = [textbook_score(training, targets, row.astype(float), tail_size, alpha) for row in images]
     np.testing.assert_allclose(scores, expected, rtol=2e-3, atol=2e-3)  # scipy's search ends beside the maximum
@@ -84,8 +84,8 @@ def test_exchanged_classes_exchange_the_revised_logits(seed, num_known):
     training, targets = training_of(seed, num_known)
     generator = np.random.default_rng(seed)
     order, images = generator.permutation(num_known), generator.standard_normal((5, num_known)).astype(np.float32)
-    plain = fit_open_max(training, targets)
-    exchanged = fit_open_max(logits_of(training.known[:, order]), np.argsort(order)[targets])
+    plain = OpenMax.fit(training, targets)
+    exchanged = OpenMax.fit(logits_of(training.known[:, order]), np.argsort(order)[targets])
     revised, unknown = plain.revise(images)
     again, unknown_again = exchanged.revise(images[:, order])
     np.testing.assert_allclose(again, revised[:, order], rtol=1e-7, atol=1e-9)
@@ -96,7 +96,7 @@ def test_exchanged_classes_exchange_the_revised_logits(seed, num_known):
 def test_what_is_taken_from_the_known_classes_goes_to_unknown(seed, num_known):
     training, targets = training_of(seed, num_known)
     images = np.random.default_rng(seed).standard_normal((20, num_known)) * 5
-    revised, unknown = fit_open_max(training, targets).revise(images)
+    revised, unknown = OpenMax.fit(training, targets).revise(images)
     np.testing.assert_allclose(revised.sum(axis=1) + unknown, images.sum(axis=1), rtol=1e-9, atol=1e-9)
     assert (np.abs(revised) <= np.abs(images)).all()
     assert (revised * images >= 0).all()
@@ -104,7 +104,7 @@ def test_what_is_taken_from_the_known_classes_goes_to_unknown(seed, num_known):
 
 def test_an_image_at_the_mean_of_its_class_is_known_and_one_far_from_all_is_not():
     training, targets = training_of(0, 4, per_class=40)
-    score = fit_open_max(training, targets)
+    score = OpenMax.fit(training, targets)
     near, far = logits_of(score.means), logits_of(np.full((1, 4), 4) + np.eye(4)[:1])
     assert score(near).max() < -math.log(0.5)
     revised, unknown = score.revise(far.known)
@@ -116,8 +116,8 @@ def test_only_correctly_classified_images_make_means_and_tails():
     right = training.known_predictions() == targets
     assert 0 < right.sum() < len(right)
     images = logits_of(np.random.default_rng(0).standard_normal((9, 3)))
-    alone = fit_open_max(LogitTable(training.known[right], training.dummies[right]), targets[right])
-    np.testing.assert_array_equal(fit_open_max(training, targets)(images), alone(images))
+    alone = OpenMax.fit(LogitTable(training.known[right], training.dummies[right]), targets[right])
+    np.testing.assert_array_equal(OpenMax.fit(training, targets)(images), alone(images))
 
 
 def test_a_class_without_a_tail_of_its_own_borrows_that_of_all_and_is_named(caplog):
@@ -126,7 +126,7 @@ def test_a_class_without_a_tail_of_its_own_borrows_that_of_all_and_is_named(capl
     known[targets == 2] = [5, 0, 0]  # none is classified correctly
     known[targets == 1] = [0, 7, 1]  # all at one place
     with caplog.at_level(logging.WARNING):
-        score = fit_open_max(logits_of(known), targets)
+        score = OpenMax.fit(logits_of(known), targets)
     assert score.borrowed == (1, 2)
     assert "known class 1, 2 has fewer than three" in caplog.text
     np.testing.assert_array_equal(score.means[2], [5, 0, 0])
@@ -136,7 +136,7 @@ def test_a_class_without_a_tail_of_its_own_borrows_that_of_all_and_is_named(capl
 
 def test_without_any_tail_nothing_is_revised():
     flat, targets = logits_of(np.zeros((6, 2))), np.arange(6) % 2
-    score = fit_open_max(flat, targets)
+    score = OpenMax.fit(flat, targets)
     assert score.borrowed == (0, 1)
     images = np.array([[3.0, 1.0], [-2.0, -1.0]])
     revised, unknown = score.revise(images)
@@ -147,21 +147,20 @@ def test_without_any_tail_nothing_is_revised():
 def test_a_class_without_training_images_and_logits_that_are_not_finite_are_refused():
     training, targets = training_of(0, 3)
     with pytest.raises(CalibrationError, match="there are 0 of class 1"):
-        fit_open_max(training, np.where(targets == 1, 0, targets))
+        OpenMax.fit(training, np.where(targets == 1, 0, targets))
     known = training.known.copy()
     known[:2, 1], known[5] = np.nan, np.inf
     with pytest.raises(CalibrationError, match="needs finite logits; those of 3 of 45 training images are not"):
-        fit_open_max(logits_of(known), targets)
+        OpenMax.fit(logits_of(known), targets)
 
 
 def test_large_logits_keep_their_order_and_are_finite():
     training, targets = training_of(0, 3)
-    scores = fit_open_max(training, targets)(logits_of([[60, 0, 0], [50, 0, 0], [1e4, 1e4, 1e4], [0, 0, 0]]))
+    scores = OpenMax.fit(training, targets)(logits_of([[60, 0, 0], [50, 0, 0], [1e4, 1e4, 1e4], [0, 0, 0]]))
     assert np.isfinite(scores).all()
     assert scores[0] != scores[1]
 
 
 def test_no_image_has_no_score():
-    score = OPENMAX.fit(*training_of(0, 3))
-    assert isinstance(score, OpenMax)
+    score = OpenMax.fit(*training_of(0, 3))
     assert score(logits_of(np.zeros((0, 3)))).shape == (0,)

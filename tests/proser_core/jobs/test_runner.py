@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ import pytest
 import torch
 from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, write_job
 
-from proser_core.baselines import METHODS
-from proser_core.baselines.method import always
 from proser_core.config import Recipe, from_json
 from proser_core.digests import sha256_of
 from proser_core.errors import CalibrationError, ConfigError
@@ -29,6 +26,7 @@ from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.trials import plan_trials
 from proser_core.jobs.worker import run_job
 from proser_core.processor import hardware
+from proser_core.recognition.scores import MaxSoftmaxProbability
 from proser_core.store.files import read_json
 from proser_core.store.lock import alone_in
 from proser_core.store.store import Artefact, Store, find
@@ -63,8 +61,8 @@ def test_it_is_clean_and_ends_with_a_table_and_where_all_is(done: tuple) -> None
     assert "1 unknown" in process.stdout
     assert "pretrained net: MaxLogit" in process.stdout
     assert "pretrained net: OpenMax" in process.stdout
-    assert "cross-entropy control: OpenMax" not in process.stdout  # it is fitted to a pretraining's logits
-    assert "cross-entropy control: MSP" in process.stdout
+    assert "CE control: OpenMax" not in process.stdout  # it is fitted to a pretraining's logits
+    assert "CE control: MSP" in process.stdout
     assert "start scratch: PROSER" in process.stdout
     assert f"proser import {out}" in process.stdout
     assert "left" in process.stderr
@@ -91,7 +89,7 @@ def test_every_training_knows_the_seconds_of_its_epochs_and_on_what_it_ran(done:
 def test_results_have_the_metrics_of_every_training_by_name_and_method(done: tuple) -> None:
     _, out, _ = done
     trainings = results_of(out)["trainings"]
-    assert list(trainings)[:2] == ["pretrained net", "cross-entropy control"]
+    assert list(trainings)[:2] == ["pretrained net", "CE control"]
     for entry in trainings.values():
         assert (out / entry["folder"] / "manifest.json").is_file()
         for metrics in entry["methods"].values():
@@ -186,7 +184,7 @@ def test_a_fine_tune_that_diverges_is_named_and_the_others_go_on(
     printed = capsys.readouterr()
     assert code == 1
     assert "must stay finite" in printed.err
-    assert "cross-entropy control: MSP" in printed.out
+    assert "CE control: MSP" in printed.out
     assert results_of(out)["trainings"]["beta 1, gamma 1e+38, C 5, alpha 2"]["failure"]
 
 
@@ -248,10 +246,10 @@ def test_the_control_is_not_keyed_by_what_is_the_placeholders_own(tmp_path: Path
 def test_a_method_that_cannot_be_calibrated_leaves_its_reason(
     done: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(logits: Any) -> Any:
+    def refuse(score: Any, logits: Any) -> Any:
         raise CalibrationError("no bias")
 
-    monkeypatch.setitem(METHODS, "MSP", replace(METHODS["MSP"], fit=always(refuse)))
+    monkeypatch.setattr(MaxSoftmaxProbability, "__call__", refuse)
     out = shutil.copytree(done[1], tmp_path / "out")
     assert main([str(write_job(tmp_path)), str(out)]) == 1
     entry = results_of(out)["trainings"]["pretrained net"]

@@ -11,8 +11,9 @@ from small_tasks import random_images, small_task
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.comparison import Comparison, compare
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scoring import placeholder_gap
-from proser_core.recognition.validation_scores import METRICS, ValidationScores, fingerprint
+from proser_core.recognition.scores import PlaceholderGap
+from proser_core.recognition.validation_scores import COMPARED, ValidationScores, fingerprint
+from proser_core.titles import METRICS
 
 KNOWN, CLASSES = 300, 4
 
@@ -60,7 +61,7 @@ def test_a_better_one_has_no_objection_and_the_other_way_round_every_metric_obje
     better, worse = scored(2.0, noise=1), scored(0.8, noise=2)
     assert against(better, worse).objections == []
     objections = against(worse, better).objections
-    assert [objection.split(":")[0] for objection in objections] == list(METRICS.values())
+    assert [objection.split(":")[0] for objection in objections] == [METRICS[name] for name in COMPARED]
     assert "2 may be lost" in objections[0]
 
 
@@ -99,9 +100,9 @@ def test_it_is_made_of_a_tasks_logits_and_survives_saving(tmp_path: Path) -> Non
         name: LogitTable(*generator.normal(size=(2, len(getattr(task, name)), 2)).astype(np.float32))
         for name in ("val", "development", "test")
     }
-    held = ValidationScores.of(logits, placeholder_gap, task)
+    held = ValidationScores.of(logits, PlaceholderGap(), task)
     assert held.is_known.tolist() == [True] * 6 + [False] * 6
-    np.testing.assert_array_equal(held.scores[6:], placeholder_gap(logits["development"]))
+    np.testing.assert_array_equal(held.scores[6:], PlaceholderGap()(logits["development"]))
     held.save(tmp_path / "scores.npz")
     loaded = ValidationScores.load(tmp_path / "scores.npz")
     for name in ("scores", "known_predictions", "targets"):

@@ -8,13 +8,14 @@ from PIL import Image
 from small_tasks import CPU, NORMALISATION, SIZE, make_classifier, random_images, tiny_backbone, tiny_net
 
 from proser_core import OpenSetClassifier
-from proser_core.errors import CheckpointError, DataError
+from proser_core.errors import CheckpointError, ConfigError, DataError
 from proser_core.networks.nets import BACKBONES
 from proser_core.networks.weights import save_weights
+from proser_core.recognition import classifier_files
 from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.classifier_files import CARD, MODEL_CARD, SCORE, WEIGHTS
 from proser_core.recognition.logits import compute_logits
-from proser_core.recognition.open_set_classifier import CARD, WEIGHTS
-from proser_core.recognition.scoring import placeholder_gap
+from proser_core.recognition.scores import SCORES, PlaceholderGap
 
 IMAGES = random_images(50, seed=5)
 FORMAT_3 = Path(__file__).parent / "golden" / "classifier_format_3"
@@ -24,6 +25,41 @@ FORMAT_3 = Path(__file__).parent / "golden" / "classifier_format_3"
 @pytest.fixture(scope="module")
 def classifier() -> OpenSetClassifier:
     return make_classifier()
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_every_score_of_every_network_survives_saving(score, tmp_path):
+    classifier = make_classifier(score)
+    classifier.save(tmp_path)
+    loaded = OpenSetClassifier.load(tmp_path)
+    assert type(loaded.score_function) is SCORES[score]
+    assert loaded.num_dummies == classifier.num_dummies == (2 if SCORES[score].needs_dummies else 0)
+    before, after = classifier.predict(IMAGES), loaded.predict(IMAGES)
+    np.testing.assert_array_equal(before.unknown_scores, after.unknown_scores)
+    np.testing.assert_array_equal(before.probabilities, after.probabilities)
+    assert before.labels == after.labels
+    assert "unknown" in before.labels
+
+
+def test_arrays_of_a_fitted_score_that_were_changed_are_refused(tmp_path):
+    make_classifier("OpenMax").save(tmp_path)
+    with np.load(tmp_path / SCORE) as arrays:
+        changed = dict(arrays) | {"means": arrays["means"] + 1}
+    np.savez_compressed(tmp_path / SCORE, **changed)
+    with pytest.raises(CheckpointError, match=f"{SCORE} was changed after it was saved"):
+        OpenSetClassifier.load(tmp_path)
+
+
+def test_a_score_that_is_not_there_is_refused_with_what_to_import(monkeypatch, tmp_path):
+    make_classifier("MSP").save(tmp_path)
+    monkeypatch.setattr(classifier_files, "SCORES", {"MaxLogit": SCORES["MaxLogit"]})
+    with pytest.raises(CheckpointError, match=r"is scored by 'MSP', and there is MaxLogit; import the module"):
+        OpenSetClassifier.load(tmp_path)
+
+
+def test_a_score_that_needs_dummies_is_refused_for_a_network_without():
+    with pytest.raises(ConfigError, match="the score gap needs a network with dummy classifiers"):
+        dataclasses.replace(make_classifier("MSP"), score_function=PlaceholderGap())
 
 
 @pytest.fixture
@@ -67,7 +103,7 @@ def test_a_prediction_is_the_largest_entry_of_the_shifted_logits(classifier):
 
 def test_a_tie_at_the_bias_goes_to_the_known_class(classifier):
     logits = compute_logits(classifier.net, IMAGES, NORMALISATION, CPU)
-    gaps = placeholder_gap(logits)
+    gaps = PlaceholderGap()(logits)
     for row in range(5):
         for bias, is_known in ((-gaps[row], True), (np.nextafter(-gaps[row], np.float32(np.inf)), False)):
             calibration = dataclasses.replace(classifier.calibration, bias=float(bias))
@@ -78,7 +114,7 @@ def test_a_tie_at_the_bias_goes_to_the_known_class(classifier):
 
 
 def test_a_tie_survives_saving(classifier, tmp_path):
-    gap = placeholder_gap(compute_logits(classifier.net, IMAGES, NORMALISATION, CPU))[7]
+    gap = PlaceholderGap()(compute_logits(classifier.net, IMAGES, NORMALISATION, CPU))[7]
     calibration = dataclasses.replace(classifier.calibration, bias=-float(gap))
     dataclasses.replace(classifier, calibration=calibration).save(tmp_path)
     assert OpenSetClassifier.load(tmp_path).predict(IMAGES).unknown_scores[7] == 0
@@ -145,8 +181,8 @@ def test_changed_weights_are_refused_by_name(classifier, folder):
 
 
 @pytest.mark.parametrize(
-    "name", ["calibration", "sha256", "card_sha256", "network", "num_dummies", "image_size", "split", "class_names",
-             "normalisation", "recipe"],
+    "name", ["calibration", "sha256", "card_sha256", "network", "score", "num_dummies", "image_size", "split",
+             "class_names", "normalisation", "recipe"],
 )  # fmt: skip
 def test_a_card_that_lacks_a_part_is_refused_by_name(folder, name):
     change_card(folder, lambda card: card.pop(name))
@@ -230,7 +266,7 @@ def test_a_classifier_is_loaded_from_a_path_in_text_too(folder):
 
 
 def test_a_model_folder_holds_nothing_that_is_pickled(folder):
-    assert sorted(path.name for path in folder.iterdir()) == [CARD, WEIGHTS]
+    assert sorted(path.name for path in folder.iterdir()) == [MODEL_CARD, CARD, WEIGHTS]
 
 
 def test_weights_of_another_network_with_their_own_checksum_are_refused(classifier, tmp_path):

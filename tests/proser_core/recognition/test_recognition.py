@@ -12,18 +12,19 @@ from sklearn.metrics import f1_score, roc_auc_score
 from small_tasks import CPU, NORMALISATION, random_images, small_task, tiny_closed_set_net, tiny_net
 from torch import nn
 
-from proser_core.baselines.max_logit import max_logit
-from proser_core.baselines.msp import max_softmax_surprisal
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import PARTS, LogitTable, compute_logits, load_logits, save_logits
-from proser_core.recognition.scoring import (
-    PlaceholderScore,
-    log_unknown_probability,
-    placeholder_gap,
-    score,
-    unknown_probabilities,
+from proser_core.recognition.scores import (
+    MaxLogit,
+    MaxSoftmaxProbability,
+    PlaceholderGap,
+    UnknownProbability,
+    placeholder_score,
 )
+from proser_core.recognition.scoring import score, unknown_probabilities
+
+GAP, MSP, MAX_LOGIT = PlaceholderGap(), MaxSoftmaxProbability(), MaxLogit()
 
 
 def table(count: int, num_known: int = 2, num_dummies: int = 3, seed: int = 0) -> LogitTable:
@@ -40,11 +41,11 @@ def test_bias_decisions_and_scores_are_those_of_the_papers_difference_to_the_las
     if ties:
         logits = LogitTable(np.round(logits.known) + 0, np.round(logits.dummies) + 0)  # -0 is 0
     difference = logits.known.max(axis=1) - (np.float32(weight) * logits.dummies.max(axis=1) if weight else 0)
-    calibration = calibrate(PlaceholderScore(weight)(logits), rate)
+    calibration = calibrate(placeholder_score(weight)(logits), rate)
     bias = float(np.sort(difference)[::-1][math.ceil(rate * 60 - 1e-9) - 1])
     assert repr(calibration.bias) == repr(bias)
     assert calibration.known_rate == np.mean(difference >= bias)
-    scores = score(logits, PlaceholderScore(weight), calibration)
+    scores = score(logits, placeholder_score(weight), calibration)
     np.testing.assert_array_equal(scores.unknown_scores, bias - difference, strict=True)
     np.testing.assert_array_equal(
         scores.predictions, np.where(difference >= bias, logits.known.argmax(axis=1), logits.known.shape[1])
@@ -55,7 +56,7 @@ def test_bias_decisions_and_scores_are_those_of_the_papers_difference_to_the_las
 def test_probabilities_are_the_softmax_of_the_shifted_logits():
     plain = table(10)
     logits = LogitTable(np.round(plain.known * 64) / 64, np.round(plain.dummies * 64) / 64)  # exact in float32
-    for i, row in enumerate(unknown_probabilities(logits, placeholder_gap, 0.5)):
+    for i, row in enumerate(unknown_probabilities(logits, GAP, 0.5)):
         powers = [math.exp(v) for v in [*logits.known[i].tolist(), max(logits.dummies[i].tolist()) + 0.5]]
         np.testing.assert_allclose(row, np.array(powers) / sum(powers), rtol=1e-9)
 
@@ -65,19 +66,19 @@ def test_the_score_is_the_best_dummy_by_its_weight_less_the_best_known_logit(wei
     logits = table(20)
     rows = zip(logits.known.tolist(), logits.dummies.tolist(), strict=True)
     expected = [weight * max(dummies) - max(known) for known, dummies in rows]
-    scores = PlaceholderScore(weight)(logits)
+    scores = placeholder_score(weight)(logits)
     assert scores.dtype == np.float32
     np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_dummy_weight_of_zero_is_the_maximum_logit_and_needs_no_dummies():
     logits = table(20)
-    np.testing.assert_array_equal(PlaceholderScore(0.0)(logits), max_logit(logits))
+    np.testing.assert_array_equal(placeholder_score(0.0)(logits), MAX_LOGIT(logits))
     without = LogitTable(logits.known, np.zeros((20, 0), np.float32))
-    np.testing.assert_array_equal(PlaceholderScore(0.0)(without), -logits.known.max(axis=1))
+    np.testing.assert_array_equal(placeholder_score(0.0)(without), -logits.known.max(axis=1))
 
 
-SCORES = [*map(PlaceholderScore, (0.0, 0.5, 1.0, 2.0)), max_softmax_surprisal, max_logit]
+SCORES = [*map(placeholder_score, (0.0, 0.5, 1.0, 2.0)), MSP]
 
 
 @given(
@@ -101,13 +102,13 @@ def test_the_most_probable_entry_is_the_decision(score_function, seed, scale, bi
 
 def test_probabilities_of_huge_logits_are_finite():
     logits = LogitTable(np.array([[1e4, -1e4]], np.float32), np.array([[-1e4]], np.float32))
-    assert unknown_probabilities(logits, placeholder_gap, 0.0).tolist() == [[1.0, 0.0, 0.0]]
+    assert unknown_probabilities(logits, GAP, 0.0).tolist() == [[1.0, 0.0, 0.0]]
 
 
 def test_the_second_score_is_the_log_probability_of_unknown():
     logits = table(10)
     np.testing.assert_allclose(
-        log_unknown_probability(logits), np.log(unknown_probabilities(logits, placeholder_gap, 0.0)[:, -1]), rtol=1e-6
+        UnknownProbability()(logits), np.log(unknown_probabilities(logits, GAP, 0.0)[:, -1]), rtol=1e-6
     )
 
 
@@ -115,18 +116,18 @@ def test_msp_is_minus_the_logarithm_of_the_largest_softmax_probability():
     logits = table(30, num_known=5)
     powers = np.exp(logits.known.astype(np.float64))
     expected = -np.log((powers / powers.sum(axis=1, keepdims=True)).max(axis=1))
-    np.testing.assert_allclose(max_softmax_surprisal(logits), expected, rtol=1e-9)
+    np.testing.assert_allclose(MSP(logits), expected, rtol=1e-9)
 
 
 def test_msp_tells_apart_probabilities_that_round_to_one():
     logits = LogitTable(np.array([[60.0, 0.0], [50.0, 0.0]], np.float32), np.empty((2, 0), np.float32))
-    first, second = max_softmax_surprisal(logits)
+    first, second = MSP(logits)
     assert first < second
 
 
 def test_max_logit_is_minus_the_largest_known_logit():
     logits = table(30)
-    assert max_logit(logits).tolist() == [-max(row) for row in logits.known.tolist()]
+    assert MAX_LOGIT(logits).tolist() == [-max(row) for row in logits.known.tolist()]
 
 
 def test_logits_are_those_of_the_net_in_evaluation_mode_in_the_order_of_the_images():
@@ -172,7 +173,7 @@ def test_cached_logits_come_back_bit_equal(tmp_path):
         np.testing.assert_array_equal(loaded[part].dummies, tables[part].dummies)
 
 
-@pytest.mark.parametrize("score_function", [placeholder_gap, max_softmax_surprisal, max_logit])
+@pytest.mark.parametrize("score_function", [GAP, MSP, MAX_LOGIT])
 def test_a_report_calibrates_on_validation_images_only(score_function):
     task = small_task()
     logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
@@ -201,8 +202,8 @@ def test_a_report_calibrates_on_validation_images_only(score_function):
 def test_development_metrics_do_not_look_at_the_test_images():
     task = small_task()
     logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
-    first = evaluate(logits, placeholder_gap, task, 0.8)
-    second = evaluate(logits | {"test": table(12, seed=4)}, placeholder_gap, task, 0.8)
+    first = evaluate(logits, GAP, task, 0.8)
+    second = evaluate(logits | {"test": table(12, seed=4)}, GAP, task, 0.8)
     assert first.development == second.development
     assert first.test != second.test
 
@@ -210,7 +211,7 @@ def test_development_metrics_do_not_look_at_the_test_images():
 def test_a_flat_report_names_its_metrics_by_part():
     task = small_task()
     logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
-    report = evaluate(logits, placeholder_gap, task, 0.8)
+    report = evaluate(logits, GAP, task, 0.8)
     flat = report.flat()
     assert flat["calibration/bias"] == report.calibration.bias
     assert flat["val/known_rate"] == 5 / 6

@@ -5,14 +5,16 @@ As in the authors' code; departures are in docs/method-notes.md.
 
 import logging
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
-from proser_core.baselines.method import Method
+from proser_core import titles
 from proser_core.errors import CalibrationError
 from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.scores.score_function import ScoreFunction
 
 TAIL_SIZE = 20  # authors' code
 ALPHA = 10  # authors' code; at most K
@@ -21,10 +23,12 @@ NO_SPREAD = 1e-9  # of the logarithms of a tail: the same distance, but for roun
 
 
 @dataclass(frozen=True, eq=False)
-class OpenMax:
-    """The score, once fitted: means float64[K, K], and of each class's Weibull shape, scale and where its tail starts.
+class OpenMax(ScoreFunction):
+    """`-log max_k P(k)`, float64[N]: P of the known classes is the softmax of the revised logits and v_hat_0.
 
-    `borrowed` are the classes whose own tail could not be fitted.
+    The paper rejects an image below a threshold of this probability; the calibrated bias takes its place. Fitted are
+    means float64[K, K], and of each class's Weibull the shape, the scale and where its tail starts, float64[K];
+    `borrowed` are the classes whose own tail could not be fitted. There is no form in torch.
     """
 
     means: np.ndarray
@@ -34,11 +38,38 @@ class OpenMax:
     alpha: int
     borrowed: tuple[int, ...] = ()
 
-    def __call__(self, logits: LogitTable) -> np.ndarray:
-        """`-log max_k P(k)`, float64[N]: P of the known classes is the softmax of the revised logits and v_hat_0.
+    name = titles.OPENMAX
+    source = "Bendale and Boult 2016"
+    reads_training = True
+    formula = "- log of the largest known probability, revised"
 
-        The paper rejects an image below a threshold of this probability; the calibrated bias takes its place.
+    @classmethod
+    def fit(cls, training: LogitTable, targets: np.ndarray, tail_size: int = TAIL_SIZE, alpha: int = ALPHA) -> Self:
+        """Means and tails of the correctly classified training images (alg. 1).
+
+        A class that has not three of them, or all at one distance from its mean, borrows the tail of all classes
+        together, and is named in a warning; without any of them, its mean is over all its training images.
+        Raises CalibrationError for a class without a training image, or logits that are not finite.
         """
+        activations, num_known = training.known.astype(np.float64), training.known.shape[1]
+        _check_training(activations, np.bincount(targets, minlength=num_known))
+        correct = training.known_predictions() == targets
+        rows = [np.flatnonzero((targets == k) & correct) for k in range(num_known)]
+        means = np.stack([activations[own if len(own) else targets == k].mean(axis=0) for k, own in enumerate(rows)])
+        distances = [eucos(activations[own], means[k : k + 1])[:, 0] for k, own in enumerate(rows)]
+        tails = [_tail(own, tail_size) for own in distances]
+        together = _tail(np.concatenate(distances), tail_size) or (1.0, np.inf, 0.0)  # a scale that revises nothing
+        borrowed = tuple(k for k, tail in enumerate(tails) if tail is None)
+        if borrowed:
+            logging.getLogger(__name__).warning(
+                "OpenMax: known class %s has fewer than three correctly classified training images at different "
+                "distances from its mean; the tail of all classes stands for its own",
+                ", ".join(map(str, borrowed)),
+            )
+        shapes, scales, starts = np.array([tail or together for tail in tails]).T
+        return cls(means, shapes, scales, starts, min(alpha, num_known), borrowed)
+
+    def __call__(self, logits: LogitTable) -> np.ndarray:
         revised, unknown = self.revise(logits.known)
         best = revised.max(axis=1)
         others = np.sort(revised, axis=1)[:, :-1]
@@ -64,16 +95,7 @@ class OpenMax:
             return -np.expm1(-((beyond / self.scales) ** self.shapes))
 
 
-def fit_open_max(training: LogitTable, targets: np.ndarray, tail_size: int = TAIL_SIZE, alpha: int = ALPHA) -> OpenMax:
-    """Means and tails of the correctly classified training images (alg. 1).
-
-    A class that has not three of them, or all at one distance from its mean, borrows the tail of all classes
-    together, and is named in a warning; without any of them, its mean is over all its training images.
-    Raises CalibrationError for a class without a training image, or logits that are not finite.
-    """
-    activations, num_known = training.known.astype(np.float64), training.known.shape[1]
-    correct = training.known_predictions() == targets
-    counts = np.bincount(targets, minlength=num_known)
+def _check_training(activations: np.ndarray, counts: np.ndarray) -> None:
     if not counts.all():
         raise CalibrationError(
             f"OpenMax needs a training image of each known class; there are 0 of class {counts.argmin()}"
@@ -84,22 +106,6 @@ def fit_open_max(training: LogitTable, targets: np.ndarray, tail_size: int = TAI
             f"OpenMax needs finite logits; those of {broken} of {len(activations)} training images are not: the "
             "network has diverged. Train it with a smaller learning rate"
         )
-    rows = [np.flatnonzero((targets == k) & correct) for k in range(num_known)]
-    means = np.stack(
-        [activations[own if len(own) else targets == k].mean(axis=0) for k, own in enumerate(rows)],
-    )
-    distances = [eucos(activations[own], means[k : k + 1])[:, 0] for k, own in enumerate(rows)]
-    tails = [_tail(own, tail_size) for own in distances]
-    together = _tail(np.concatenate(distances), tail_size) or (1.0, np.inf, 0.0)  # a scale that revises nothing
-    borrowed = tuple(k for k, tail in enumerate(tails) if tail is None)
-    if borrowed:
-        logging.getLogger(__name__).warning(
-            "OpenMax: known class %s has fewer than three correctly classified training images at different "
-            "distances from its mean; the tail of all classes stands for its own",
-            ", ".join(map(str, borrowed)),
-        )
-    shapes, scales, starts = np.array([tail or together for tail in tails]).T
-    return OpenMax(means, shapes, scales, starts, min(alpha, num_known), borrowed)
 
 
 def eucos(activations: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -152,6 +158,3 @@ def fit_weibull(values: np.ndarray) -> tuple[float, float] | None:
         high *= 2
     shape = float(brentq(slope, low, high, rtol=1e-12))
     return shape, float(np.exp(top + np.log(powers(shape).mean()) / shape))
-
-
-OPENMAX = Method("OpenMax", "Bendale and Boult 2016", fit_open_max, reads_training=True)

@@ -2,37 +2,29 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proser_core.data.splits.class_split import in_words, setting_at, where
 from proser_core.recognition.comparison import intervals
-from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.validation_scores import METRICS
-from proser_core.titles import percent
+from proser_core.titles import METRICS, percent
 
-MODEL_CARD = "MODEL_CARD.md"
+if TYPE_CHECKING:
+    from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
 Results = Mapping[str, float]
 
 
-def model_card(
-    classifier: OpenSetClassifier, others: Mapping[str, Results], notes: Mapping[str, str] | None = None
-) -> str:
-    """Markdown; `others` are the controls' metrics by name, on the same images, `notes` those on outlier sets."""
-    results = [*_scores({"this model": classifier.results, **others}), *_proxy(classifier)]
-    results += [line for name, note in (notes or {}).items() for line in ("", f"{name}: {note}.")]
+def model_card(classifier: "OpenSetClassifier") -> str:
+    """Markdown. Results are those of the calibration that the classifier was trained with, and say so where it has
+    another one since."""
+    measured = {"this model": classifier.results, **classifier.controls} if classifier.results else {}
+    results = ["## Results", "", *(_scores(measured) if measured else ["None were measured."]), *_proxy(classifier)]
+    results += [line for name, note in classifier.notes.items() for line in ("", f"{name}: {note}.")]
+    results += _recalibrated(classifier)
     return "\n".join([*_knows(classifier), "", *_decides(classifier), "", *results, "", *_limits(classifier)])
 
 
-def recalibrated_card(classifier: OpenSetClassifier, before: str, source: str) -> str:
-    """The card of a classifier with a new bias: the results stay those of the model that it was made of."""
-    results = before.partition("## Results")[2].partition("## Limits")[0].rstrip()
-    note = f"Measured with the calibration of {source}, on the images of its training; the new bias was not evaluated."
-    return "\n".join(
-        [*_knows(classifier), "", *_decides(classifier), "", f"## Results{results}", "", note, "", *_limits(classifier)]
-    )
-
-
-def _knows(classifier: OpenSetClassifier) -> list[str]:
+def _knows(classifier: "OpenSetClassifier") -> list[str]:
     size, network, recipe = classifier.image_size, classifier.network, classifier.recipe
     names = classifier.class_names
     return [
@@ -41,16 +33,20 @@ def _knows(classifier: OpenSetClassifier) -> list[str]:
         f"Knows: {', '.join(names)}. Everything else it is to call unknown.",
         "",
         f"Images in RGB, {size} x {size} pixels; others are resampled. Network {network.backbone}, "
-        f"{classifier.net.dummies.out_features} dummy classifiers (PROSER, CVPR 2021). Recipe {recipe['name']}, "
+        f"{_dummies(classifier.num_dummies)}. Recipe {recipe['name']}, "
         f"class split {_split(recipe['data'])}, seed {recipe['seed']}.",
     ]
+
+
+def _dummies(count: int) -> str:
+    return f"{count} dummy classifiers (PROSER, CVPR 2021)" if count else "without dummy classifiers"
 
 
 def _split(data: Mapping[str, Any]) -> str:
     return f"{data.get('split_family', '')} {data['split_index']}".strip()  # older classifiers have no family
 
 
-def _decides(classifier: OpenSetClassifier) -> list[str]:
+def _decides(classifier: "OpenSetClassifier") -> list[str]:
     calibration = classifier.calibration
     low, high = calibration.interval
     return [
@@ -63,6 +59,13 @@ def _decides(classifier: OpenSetClassifier) -> list[str]:
     ]
 
 
+def _recalibrated(classifier: "OpenSetClassifier") -> list[str]:
+    measured = classifier.results.get("calibration/bias", classifier.calibration.bias)
+    if measured == classifier.calibration.bias:
+        return []
+    return ["", f"Measured with bias {measured:.4f}, on the images of its training; the new bias was not evaluated."]
+
+
 def _scores(rows: Mapping[str, Results]) -> list[str]:
     found = [re.fullmatch(r"(test/[^/]+)/auroc", name) for results in rows.values() for name in results]
     settings = sorted({setting_at(match[1]) for match in found if match}, key=lambda each: (str(type(each)), each))
@@ -70,8 +73,6 @@ def _scores(rows: Mapping[str, Results]) -> list[str]:
     by = "outlier set" if any(isinstance(setting, str) for setting in settings) else "number of unknown classes"
     measured = f"AUROC / macro-F1 on test images by {by}, closed-set accuracy"
     lines = [
-        "## Results",
-        "",
         f"{measured if settings else 'Closed-set accuracy on test images'}, and share of known images "
         "that stay known, in percent; all methods calibrated by the same rule. Nothing was chosen on these images.",
         "",
@@ -88,7 +89,7 @@ def _scores(rows: Mapping[str, Results]) -> list[str]:
     return lines
 
 
-def _proxy(classifier: OpenSetClassifier) -> list[str]:
+def _proxy(classifier: "OpenSetClassifier") -> list[str]:
     """How well unknown images are found, of a model that knows every class that there was to measure with."""
     proxy = classifier.proxy
     if proxy is None:
@@ -118,9 +119,9 @@ def _proxy(classifier: OpenSetClassifier) -> list[str]:
     return lines
 
 
-def _limits(classifier: OpenSetClassifier) -> list[str]:
-    unknown = percent(1 - classifier.calibration.target_rate)
-    return [
+def _limits(classifier: "OpenSetClassifier") -> list[str]:
+    unknown, score = percent(1 - classifier.calibration.target_rate), classifier.score_function
+    limits = [
         "## Limits",
         "",
         f"- About {unknown} % of known images are called unknown by construction, more where new images differ from "
@@ -130,3 +131,6 @@ def _limits(classifier: OpenSetClassifier) -> list[str]:
         "- The probabilities are not calibrated as frequencies; the decision and the order of unknown scores are what "
         "was evaluated.",
     ]
+    if not score.is_exportable:
+        limits.append(f"- There is no exported program of it, because the score {score.name} has no form in torch.")
+    return limits

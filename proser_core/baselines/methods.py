@@ -1,0 +1,38 @@
+"""Every method by its name, in the order of a table: scores of the pretrained net, then fine-tunes.
+
+A control is a plain cross-entropy fine-tune that sees the same images in the same order as PROSER. There is one for
+each of PROSER's schedules, because the schedule alone may change a number.
+"""
+
+from proser_core.baselines.method import Method
+from proser_core.config import named_finetunes
+from proser_core.recognition.scores import SCORES, MaxLogit, PlaceholderGap
+from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, scored
+
+PAPER = "Zhou et al. 2021"
+TUNED = scored(PROSER, "tuned")
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        *(Method(score.name, score.source, score) for score in SCORES.values() if not score.needs_dummies),
+        Method(
+            scored(CONTROL, MAX_LOGIT),
+            f"control of {PROSER}",
+            MaxLogit(),
+            finetune=lambda own: named_finetunes.control(named_finetunes.paper(own)),
+        ),
+        Method(
+            scored(f"{CONTROL}, tuned", MAX_LOGIT),
+            f"control of {TUNED}",
+            MaxLogit(),
+            finetune=lambda own: named_finetunes.control(named_finetunes.tuned(own)),
+        ),
+        Method("Mixup", f"{PAPER}, ablation", PlaceholderGap(), finetune=named_finetunes.mixup_only),
+        Method("Dummy", f"{PAPER}, ablation", PlaceholderGap(), finetune=named_finetunes.dummies_only),
+        Method(PROSER, PAPER, PlaceholderGap(), finetune=named_finetunes.paper),
+        Method(TUNED, "docs/method-notes.md", MaxLogit(), finetune=named_finetunes.tuned),
+        Method(
+            f"{PROSER}, released form", "authors' released code", PlaceholderGap(), finetune=named_finetunes.released
+        ),
+    )
+}

@@ -1,0 +1,194 @@
+"""A classifier as one self-sufficient folder: weights, arrays and a card in JSON. Nothing is pickled."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from proser_core.config import NetworkConfig, from_json, to_json
+from proser_core.data.splits.class_split import ClassSplit
+from proser_core.errors import CheckpointError, ConfigError, DataError
+from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.networks.weights import load_weights, save_weights
+from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.model_card import model_card
+from proser_core.recognition.scores import SCORES, PlaceholderGap, ScoreFunction, placeholder_score
+from proser_core.recognition.validation_scores import Proxy, ValidationScores
+
+if TYPE_CHECKING:
+    from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+FORMAT, FORMAT_OF_MARGINS = 4, 3
+"""The format that is written, and the one before, which is read: its scores have the other sign."""
+CARD, MODEL_CARD = "classifier.json", "MODEL_CARD.md"
+WEIGHTS, SCORE, VALIDATION, PROXY = "weights.safetensors", "score.npz", "validation_scores.npz", "proxy.npz"
+MARGINS = "holdout.npz"
+PROXY_VALUES = ("bias", "results", "chose", "reported")  # of a proxy, but its scores
+NEEDED = {
+    "sha256",
+    "card_sha256",
+    "network",
+    "num_dummies",
+    "image_size",
+    "split",
+    "class_names",
+    "normalisation",
+    "calibration",
+    "recipe",
+    "results",
+}
+
+
+def write_classifier(classifier: "OpenSetClassifier", folder: Path) -> None:
+    """Weights (safetensors), arrays (.npz), the model card (Markdown) and everything else (JSON)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    net, score, proxy = classifier.net, classifier.score_function, classifier.proxy
+    values = {field.name: getattr(score, field.name) for field in fields(score)}  # type: ignore[arg-type]
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    save_weights(net, folder / WEIGHTS)
+    files = [WEIGHTS]
+    if arrays:
+        np.savez_compressed(folder / SCORE, allow_pickle=False, **arrays)
+        files.append(SCORE)
+    if classifier.validation_scores is not None:
+        classifier.validation_scores.save(folder / VALIDATION)
+        files.append(VALIDATION)
+    if proxy is not None:
+        proxy.validation_scores.save(folder / PROXY)
+        files.append(PROXY)
+    card = {
+        "format": FORMAT,
+        "sha256": {name: _sha256(folder / name) for name in files},
+        "network": to_json(replace(classifier.network, weights_file="")),  # its weights are in the folder
+        "split_point": net.backbone.split_point,
+        "num_dummies": classifier.num_dummies,
+        "image_size": classifier.image_size,
+        "split": to_json(classifier.split),
+        "class_names": classifier.class_names,
+        "normalisation": classifier.normalisation,
+        "score": {"name": score.name, **{name: values[name] for name in values if name not in arrays}},
+        "calibration": to_json(classifier.calibration),
+        "recipe": classifier.recipe,
+        "results": classifier.results,
+        "controls": classifier.controls,
+        "notes": classifier.notes,
+        "proxy": None if proxy is None else {name: getattr(proxy, name) for name in PROXY_VALUES},
+    }
+    card["card_sha256"] = _digest(card)
+    (folder / CARD).write_text(json.dumps(card, indent=1))
+    (folder / MODEL_CARD).write_text(model_card(classifier))
+
+
+def read_classifier(folder: Path) -> dict[str, Any]:
+    """The fields of the `OpenSetClassifier` that was written.
+
+    Raises CheckpointError for another format, for a file that is not the one that was saved, and for parts that do
+    not belong together.
+    """
+    card = _read_card(folder)
+    _check_files(folder, card)
+    try:
+        split = from_json(ClassSplit, card["split"])
+        network = from_json(NetworkConfig, card["network"])
+        score_function = _read_score(folder, card)
+        calibration = from_json(Calibration, card["calibration"])
+    except (ConfigError, DataError) as error:
+        raise CheckpointError(f"{folder / CARD} is damaged: {error}; fetch the model again") from error
+    if not isinstance(calibration.bias, float) or not math.isfinite(calibration.bias):
+        raise CheckpointError(f"{folder / CARD}: the calibration's bias is {calibration.bias!r}; need a number")
+    if len(card["class_names"]) != split.num_known:
+        raise CheckpointError(
+            f"{folder / CARD} names {len(card['class_names'])} classes; its network knows {split.num_known}"
+        )
+    closed_set = make_closed_set_net(network, split.num_known, card["image_size"], seed=0)
+    num_dummies = card["num_dummies"]
+    net = add_placeholders(closed_set, num_dummies, seed=0) if num_dummies else closed_set
+    load_weights(net, folder / WEIGHTS)
+    if _digest(card) != card["card_sha256"]:  # last: what can be named was named above
+        raise CheckpointError(f"{folder / CARD} was changed after it was saved; fetch the model again")
+    mean, std = card["normalisation"]
+    saved_scores = next((folder / name for name in (VALIDATION, MARGINS) if name in card["sha256"]), None)
+    return {
+        "net": net,
+        "network": network,
+        "image_size": card["image_size"],
+        "split": split,
+        "class_names": tuple(card["class_names"]),
+        "normalisation": (tuple(mean), tuple(std)),
+        "score_function": score_function,
+        "calibration": calibration,
+        "recipe": card["recipe"],
+        "results": card["results"],
+        "validation_scores": ValidationScores.load(saved_scores) if saved_scores else None,
+        "proxy": _read_proxy(folder, card),
+        "controls": card.get("controls", {}),
+        "notes": card.get("notes", {}),
+    }
+
+
+def _read_score(folder: Path, card: Mapping[str, Any]) -> ScoreFunction:
+    if card["format"] == FORMAT_OF_MARGINS:
+        return placeholder_score(from_json(PlaceholderGap, card["margin"]).dummy_weight)
+    values = dict(card["score"])
+    name = values.pop("name", None)
+    if name not in (*SCORES,):
+        raise CheckpointError(
+            f"{folder / CARD} is scored by {name!r}, and there is {', '.join(SCORES)}; import the module that adds it "
+            "to proser_core.SCORES before the classifier is loaded"
+        )
+    if SCORE in card["sha256"]:
+        with np.load(folder / SCORE) as arrays:
+            values |= dict(arrays)
+    return from_json(SCORES[name], values)
+
+
+def _read_proxy(folder: Path, card: Mapping[str, Any]) -> Proxy | None:
+    values = card.get("proxy")  # the first classifiers of format 3 lack the field
+    if values is None:
+        return None
+    scores = ValidationScores.load(folder / PROXY)
+    return Proxy(scores, values["bias"], values["results"], tuple(values["chose"]), tuple(values["reported"]))
+
+
+def _read_card(folder: Path) -> dict[str, Any]:
+    for name in (CARD, WEIGHTS):
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder} is not an open-set classifier: {name} is missing")
+    try:
+        card = json.loads((folder / CARD).read_text())
+    except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
+        raise CheckpointError(f"{folder / CARD} is not JSON ({error}); fetch the model again") from error
+    found = card.get("format") if isinstance(card, dict) else None
+    if found not in (FORMAT, FORMAT_OF_MARGINS):
+        older = isinstance(found, int) and found < FORMAT
+        raise CheckpointError(
+            f"{folder / CARD} has format {found!r}; this version reads formats {FORMAT_OF_MARGINS} and {FORMAT}. "
+            + ("The same `proser run` again, with its storage, writes it in this format" if older else "Update proser")
+        )
+    missing = sorted({*NEEDED, "score" if found == FORMAT else "margin"} - set(card))
+    if missing:
+        raise CheckpointError(f"{folder / CARD} lacks {', '.join(missing)}; fetch the model again")
+    return card
+
+
+def _check_files(folder: Path, card: dict[str, Any]) -> None:
+    for name, digest in card["sha256"].items():
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder} is not whole: {name} is missing; fetch the model again")
+        if _sha256(folder / name) != digest:
+            raise CheckpointError(f"{folder / name} was changed after it was saved; fetch the model again")
+
+
+def _digest(card: dict[str, Any]) -> str:
+    """SHA-256 of the card's values but itself."""
+    values = {name: value for name, value in card.items() if name != "card_sha256"}
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,23 @@
+"""From logits to a score: every way to score a network, by its name."""
+
+from proser_core.recognition.scores.max_logit import MaxLogit
+from proser_core.recognition.scores.msp import MaxSoftmaxProbability
+from proser_core.recognition.scores.openmax import OpenMax
+from proser_core.recognition.scores.placeholders import PlaceholderGap, UnknownProbability, placeholder_score
+from proser_core.recognition.scores.score_function import ScoreFunction
+
+SCORES: dict[str, type[ScoreFunction]] = {
+    score.name: score for score in (MaxSoftmaxProbability, MaxLogit, OpenMax, PlaceholderGap, UnknownProbability)
+}
+"""In the order of a table. A score of your own that is added here can be evaluated, saved, loaded and served."""
+
+__all__ = [
+    "SCORES",
+    "MaxLogit",
+    "MaxSoftmaxProbability",
+    "OpenMax",
+    "PlaceholderGap",
+    "ScoreFunction",
+    "UnknownProbability",
+    "placeholder_score",
+]

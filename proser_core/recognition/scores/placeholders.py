@@ -1,0 +1,61 @@
+"""Scores of a network with dummy classifiers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from proser_core import titles
+from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.scores.max_logit import MaxLogit
+from proser_core.recognition.scores.score_function import ScoreFunction
+
+
+@dataclass(frozen=True)
+class PlaceholderGap(ScoreFunction):
+    """`w * max_c w_hat_c^T phi(x) - max_k w_k^T phi(x)`, float32[N], with w = `dummy_weight`.
+
+    1 is the paper's (sec. Calibration).
+    """
+
+    dummy_weight: float = 1.0
+
+    name = titles.GAP
+    source = "Zhou et al. 2021"
+    needs_dummies = True
+
+    def __call__(self, logits: LogitTable) -> np.ndarray:
+        return self.dummy_weight * logits.dummies.max(axis=1) - logits.known.max(axis=1)
+
+    def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
+        return self.dummy_weight * dummies.amax(1) - known.amax(1)
+
+    @property
+    def formula(self) -> str:
+        """In words, for an axis."""
+        weight = "" if self.dummy_weight == 1 else f"{self.dummy_weight:g} x "
+        return f"{weight}best dummy logit - best known logit"
+
+
+@dataclass(frozen=True)
+class UnknownProbability(ScoreFunction):
+    """`log softmax([W^T phi, max_c w_hat_c^T phi])_K`, float64[N]: PROSER's second score."""
+
+    name = titles.P_UNKNOWN
+    source = "authors' released code"
+    needs_dummies = True
+    formula = "log of the probability of unknown"
+
+    def __call__(self, logits: LogitTable) -> np.ndarray:
+        augmented = np.concatenate([logits.known, logits.dummies.max(axis=1, keepdims=True)], axis=1).astype(np.float64)
+        return augmented[:, -1] - np.logaddexp.reduce(augmented, axis=1)
+
+    def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
+        augmented = torch.cat([known, dummies.amax(1, keepdim=True)], dim=1).double()
+        return augmented[:, -1] - augmented.logsumexp(1)
+
+
+def placeholder_score(dummy_weight: float) -> ScoreFunction:
+    """The score of a recipe's network with placeholders: the gap, or MaxLogit where its dummies have weight 0."""
+    return PlaceholderGap(dummy_weight) if dummy_weight else MaxLogit()

@@ -1,0 +1,49 @@
+"""`ScoreFunction`: from the logits of an image to one number, larger for unknown."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Self
+
+import numpy as np
+from torch import Tensor
+
+from proser_core.recognition.logits import LogitTable
+
+
+class ScoreFunction(ABC):
+    """A score, fitted if it has anything to fit.
+
+    Each one is a frozen dataclass; its fields, numbers and arrays, are saved with a classifier. The score of an image
+    must not depend on the other images.
+
+    name: in tables and in files. source: its paper. reads_training: whether `fit` reads the logits of training images.
+    needs_dummies: whether the network must have dummy classifiers.
+    """
+
+    name: ClassVar[str]
+    source: ClassVar[str]
+    reads_training: ClassVar[bool] = False
+    needs_dummies: ClassVar[bool] = False
+
+    @classmethod
+    def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:
+        """Fitted to the logits of N training images and their targets int64[N] in 0..K-1; both are empty where the
+        score does not read them."""
+        return cls()
+
+    @abstractmethod
+    def __call__(self, logits: LogitTable) -> np.ndarray:
+        """float[N], larger for unknown."""
+
+    def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
+        """The same, of known [N, K] and dummies [N, C], for an exported program; a score may lack it."""
+        raise NotImplementedError
+
+    @property
+    def is_exportable(self) -> bool:
+        """Whether it has a form in torch."""
+        return type(self).in_torch is not ScoreFunction.in_torch
+
+    @property
+    def formula(self) -> str:
+        """In words, for an axis."""
+        return self.name
