@@ -11,6 +11,7 @@ from pipelines.reproduction.paper_figures.decision_boundaries import Decisions
 from pipelines.reproduction.paper_figures.novel_embeddings import Generated
 from pipelines.reproduction.paper_figures.outlier_examples import examples
 from pipelines.reproduction.paper_figures.planes import Grid
+from proser_core import titles
 from proser_core.baselines.max_logit import max_logit
 from proser_core.baselines.msp import max_softmax_surprisal
 from proser_core.config import MixupPlace, Recipe
@@ -81,9 +82,9 @@ def boundaries(recipe: Recipe, task: OpenSetTask, closed: Trained, tuned: Traine
     of_closed, of_tuned = shown(closed, task), shown(tuned, task)
     grid = Grid.over([*of_closed.clouds, *of_tuned.clouds])
     methods: list[tuple[str, Trained, Shown, ScoreFunction]] = [
-        ("threshold on maximum softmax probability", closed, of_closed, max_softmax_surprisal),
-        ("threshold on maximum logit", closed, of_closed, max_logit),
-        ("PROSER", tuned, of_tuned, PlaceholderScore(recipe.calibration.dummy_weight)),
+        (titles.MSP, closed, of_closed, max_softmax_surprisal),
+        (titles.MAX_LOGIT, closed, of_closed, max_logit),
+        (titles.PROSER, tuned, of_tuned, PlaceholderScore(recipe.calibration.dummy_weight)),
     ]
     return [_decisions(*method, recipe, task, grid) for method in methods], grid
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
+from proser_core import titles
 from proser_core.baselines import METHODS
-from proser_core.baselines.msp import MSP
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.networks.nets import ClosedSetNet
@@ -33,7 +33,7 @@ def training_seconds(pretrained: Path, finetuned: Path, net: ClosedSetNet, task:
             logits = compute_logits(net, task.train.images, (task.mean, task.std), torch.device("cpu"))
             method.fit(logits, task.train.targets)
             fitted[method.name] = base + time.monotonic() - started
-    return {MSP.name: base, **fitted, "PROSER": base + seconds_of(finetuned)}
+    return {titles.MSP: base, **fitted, titles.PROSER: base + seconds_of(finetuned)}
 
 
 def seconds_of(training: Path) -> float:
