@@ -30,6 +30,21 @@ FIELDS = {
     "lr": "learning rate of fine-tuning",
 }
 """Of `finetune`, those that a search space usually varies, in the order of a table."""
+DATA_SETS = {
+    "svhn": "SVHN",
+    "mnist": "MNIST",
+    "cifar10": "CIFAR10",
+    "cifar100": "CIFAR100",
+    "tiny-imagenet": "Tiny-ImageNet",
+    "omniglot": "Omniglot",
+    "mnist-noise": "MNIST-noise",
+    "noise": "Noise",
+    "imagenet-crop": "ImageNet-crop",
+    "imagenet-resize": "ImageNet-resize",
+    "lsun-crop": "LSUN-crop",
+    "lsun-resize": "LSUN-resize",
+}
+"""Data sets and outlier sets of the paper."""
 
 
 def scored(network: str, score: str) -> str:

@@ -24,14 +24,14 @@ class Made:
 
 @dataclass(frozen=True)
 class Section:
-    """Figures and tables under one heading; `source` is where the paper has them, `points` are told in a list."""
+    """Figures and tables under one heading; `source` is where the paper has them, `points` are a list."""
 
     name: str
     headline: str
     source: str
     note: str = ""
     figures: Sequence[Mapping[str, str]] = ()
-    blocks: Sequence[Mapping[str, Any]] = ()
+    columns: Sequence[Mapping[str, Any]] = ()
     points: Sequence[str] = ()
 
     @property

@@ -20,21 +20,21 @@ from proser_core.naming import look_up
 
 
 @dataclass(frozen=True)
-class Ready:
+class PreparedStudy:
     """A study whose images are there, with what decides the data of each class split."""
 
-    asked: ResolvedStudy
+    resolved: ResolvedStudy
     data: list[dict[str, Any]]
 
     @property
     def name(self) -> str:
         """The study's, among `STUDIES`."""
-        return self.asked.name
+        return self.resolved.name
 
     @property
     def recipes(self) -> list[Recipe]:
         """One for each class split."""
-        return self.asked.recipes
+        return self.resolved.recipes
 
 
 def check_carrying(request: ReproduceRequest) -> None:
@@ -110,12 +110,12 @@ def finetunes_asked_for(request: ReproduceRequest) -> list[FinetuneConfig]:
     return finetunes_of_methods(own, methods)
 
 
-def checked(request: ReproduceRequest, name: str, console: Console) -> Ready:
+def checked(request: ReproduceRequest, name: str, console: Console) -> PreparedStudy:
     """A study whose images are there. Raises ProserError where they are not."""
     from proser_core.jobs.trials import check_recipe
 
-    asked = resolve(request, name)
-    first = asked.recipes[0]
+    resolved = resolve(request, name)
+    first = resolved.recipes[0]
     check_recipe(first)
     check_places(first, request.data_dir, request.storage)
     note = schedule_note(first.pretrain, first.data.name)
@@ -123,8 +123,8 @@ def checked(request: ReproduceRequest, name: str, console: Console) -> Ready:
         say(console, f"{name}: {note}")
     try:
         say_defects(first, request.data_dir, console)
-        for reason in asked.left_out.values():
+        for reason in resolved.left_out.values():
             say(console, f"{name}: not measured: {reason}")
-        return Ready(asked, data_of(asked.recipes, request.data_dir))
+        return PreparedStudy(resolved, data_of(resolved.recipes, request.data_dir))
     except ProserError as error:
         raise type(error)(f"{name}: {error}") from error

@@ -2,19 +2,14 @@
 
 from dataclasses import dataclass, field, replace
 
+from proser_core import titles
 from proser_core.config import DataConfig
+from proser_core.data.splits.class_split import where
 from proser_core.data.splits.families import FAMILIES, Against
 from proser_core.errors import ConfigError
 
 PERMUTED = "permuted"
 """Class splits of our own: the class ids permuted by the split's index. They belong to no published family."""
-UNITS = {
-    "auroc": "AUC, %",
-    "macro_f1": "macro-F1, %",
-    "closed_set_accuracy": "accuracy, %",
-    "seconds": "training time, s",
-}
-"""What a protocol may read, as it is called in a table."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +72,7 @@ class Study:
             raise ConfigError(
                 f"--split-family {family} has no lists for {column.title}"
                 + (f", only for {against.called}" if against else "")
-                + "; leave that protocol away, or choose another family (proser list)"
+                + "; omit that protocol, or choose another family (proser list)"
             )
 
 
@@ -92,7 +87,7 @@ class Column:
     @property
     def unit(self) -> str:
         """What is measured, for people."""
-        return UNITS[self.metric.rpartition("/")[2]]
+        return "training time, s" if self.is_time else f"{titles.METRICS[self.metric.rpartition('/')[2]]}, %"
 
     @property
     def scale(self) -> float:
@@ -171,8 +166,14 @@ STUDIES = {
 def _detection(title: str, study: str, unknown: int) -> Protocol:
     """A column of the table of unknown detection, which is a protocol by itself."""
     data = STUDIES[study].data
-    headline = f"Unknown detection on {title}: {data.num_known} classes known, {unknown} not; AUC"
+    headline = f"Unknown detection on {title}: {data.num_known} classes known, {unknown} not; AUROC"
     return Protocol(headline, DETECTION, (Column(title, study, f"test/unknown_{unknown}/auroc"),))
+
+
+def _outliers(study: str) -> tuple[Column, ...]:
+    """A column per outlier set of a study."""
+    names = STUDIES[study].data.outliers
+    return tuple(Column(titles.DATA_SETS[name], study, f"{where(name)}/macro_f1") for name in names)
 
 
 PROTOCOLS = {
@@ -192,21 +193,12 @@ PROTOCOLS = {
     "mnist-outliers": Protocol(
         "All digits known, and three sets of outliers; macro-F1 over 11 classes",
         "tab. Open-set recognition on MNIST with various outliers",
-        (
-            Column("Omniglot", "mnist-outliers", "test/omniglot/macro_f1"),
-            Column("MNIST-noise", "mnist-outliers", "test/mnist-noise/macro_f1"),
-            Column("Noise", "mnist-outliers", "test/noise/macro_f1"),
-        ),
+        _outliers("mnist-outliers"),
     ),
     "cifar10-outliers": Protocol(
         "All classes of CIFAR10 known, and four sets of outliers; macro-F1 over 11 classes",
         "tab. Open-set recognition results on CIFAR10 with various outliers",
-        (
-            Column("ImageNet-crop", "cifar10-outliers", "test/imagenet-crop/macro_f1"),
-            Column("ImageNet-resize", "cifar10-outliers", "test/imagenet-resize/macro_f1"),
-            Column("LSUN-crop", "cifar10-outliers", "test/lsun-crop/macro_f1"),
-            Column("LSUN-resize", "cifar10-outliers", "test/lsun-resize/macro_f1"),
-        ),
+        _outliers("cifar10-outliers"),
         note="Reviewers of the field call these sets easy: resampling leaves traces that images of CIFAR10 lack.",
     ),
     "cifar100-openness": Protocol(
@@ -233,5 +225,5 @@ FIGURES = "figures"
 
 def headlines() -> dict[str, str]:
     """All that can be reproduced, by name."""
-    told = {name: protocol.headline for name, protocol in PROTOCOLS.items()}
-    return told | {FIGURES: "The figures of the paper, from trainings on MNIST in a 2-d embedding"}
+    found = {name: protocol.headline for name, protocol in PROTOCOLS.items()}
+    return found | {FIGURES: "The figures of the paper, from trainings on MNIST in a 2-d embedding"}

@@ -13,7 +13,7 @@ from pipelines.reports.figures.style import save
 from pipelines.reports.page import HTML, Made, Section, anchor, embedded, write_page
 from pipelines.reproduction.drawing import figures_of
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES
-from pipelines.reproduction.results import Block, Result, block, rows_of
+from pipelines.reproduction.results import SplitResult, TableColumn, cells_of, table_column
 from proser_core.data.splits.families import defect_of
 from proser_core.store.files import write_json
 
@@ -23,7 +23,7 @@ NUMBERS, RECIPES = "results.csv", "recipes.json"
 def write_report(
     names: Sequence[str],
     families: dict[str, str],
-    results: list[Result],
+    results: list[SplitResult],
     recipes: Mapping[str, Any],
     made: Made,
     folder: Path,
@@ -32,13 +32,13 @@ def write_report(
     sections = []
     for name in names:
         protocol = PROTOCOLS[name]
-        blocks = [block(column, results, families[column.study]) for column in protocol.columns]
+        columns = [table_column(column, results, families[column.study]) for column in protocol.columns]
         figures = []
-        for kind, figure in figures_of(name, blocks).items():
+        for kind, figure in figures_of(name, columns).items():
             stem = folder / "figures" / f"{anchor(name)}_{kind}"
             save(figure, stem)
             figures.append(embedded(stem.with_suffix(".svg"), f"{name}: {kind.replace('_', ' ')}", folder))
-        tables = [_block(each) for each in blocks]
+        tables = [_in_words(each) for each in columns]
         sections.append(Section(name, protocol.headline, protocol.source, protocol.note, figures, tables))
     title = f"{', '.join(names)}: measured beside published"
     for target in (HTML, RESULTS):
@@ -47,9 +47,9 @@ def write_report(
     write_json(folder / RECIPES, recipes)
 
 
-def write_numbers(results: Sequence[Result], families: Mapping[str, str], path: Path) -> None:
-    """Every metric of every method on every class split, a row each with the family of the class lists; fractions, and
-    the seconds of its trainings where they are known."""
+def write_numbers(results: Sequence[SplitResult], families: Mapping[str, str], path: Path) -> None:
+    """One row per metric of each method on each class split, with the family of the class lists; fractions, and the
+    seconds of its trainings where they are known."""
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["study", "family", "split_index", "method", "metric", "value"])
@@ -58,8 +58,8 @@ def write_numbers(results: Sequence[Result], families: Mapping[str, str], path: 
             rows.writerows([*about, *metric] for metric in each.numbers().items())
 
 
-def _block(found: Block) -> dict[str, Any]:
-    column = found.column
+def _in_words(found: TableColumn) -> dict[str, Any]:
+    column = found.spec
     data = STUDIES[column.study].data
     family = found.family
     return {
@@ -68,32 +68,32 @@ def _block(found: Block) -> dict[str, Any]:
         "family": family,
         "splits": ", ".join(map(str, found.splits)),
         "defect": "" if family == PERMUTED else defect_of(family, data.name, data.unknown),
-        "rows": [row for line in found.lines for row in rows_of(line)],
+        "rows": [cells for row in found.rows for cells in cells_of(row)],
         "sources": _sources(found),
         "verdicts": found.verdicts,
     }
 
 
-def _sources(found: Block) -> str:
-    """Where the published numbers of a block stand, each place once with the methods that it is for."""
+def _sources(found: TableColumn) -> str:
+    """Where the published numbers of a column stand, each place once with the methods that it is for."""
     methods: dict[str, list[str]] = {}
-    for line in found.lines:
-        for each in line.quoted:
-            methods.setdefault(each.source, []).append(line.method)
+    for row in found.rows:
+        for each in row.quoted:
+            methods.setdefault(each.source, []).append(row.method)
     return "; ".join(f"{', '.join(names)}: {source}" for source, names in methods.items())
 
 
-def terminal_table(protocol: str, found: Block) -> Table:
+def terminal_table(protocol: str, found: TableColumn) -> Table:
     """A column of a protocol for the terminal: the methods that were measured."""
     lists = f", class lists of {found.family}" if found.family else ""
-    title = f"{protocol}, {found.column.title}: {found.column.unit}{lists}"
+    title = f"{protocol}, {found.spec.title}: {found.spec.unit}{lists}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("method")
     for name in ("measured", "splits", "published", "difference"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("its lists", no_wrap=True)
-    for line in found.lines:
-        if line.values:
-            row = rows_of(line)[0]
-            table.add_row(*(row[name] for name in ("method", "measured", "count", "published", "difference", "family")))
+    for row in found.rows:
+        if row.values:
+            first, names = cells_of(row)[0], ("method", "measured", "count", "published", "difference", "family")
+            table.add_row(*(first[name] for name in names))
     return table

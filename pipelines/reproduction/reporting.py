@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pipelines.reports.page import HTML, Made, template_digests
 from pipelines.reports.sweep_table import mean
-from pipelines.reproduction.checking import Ready
+from pipelines.reproduction.checking import PreparedStudy
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.report import terminal_table, write_report
 from pipelines.reproduction.request import ReproduceRequest
-from pipelines.reproduction.results import Result, block
+from pipelines.reproduction.results import SplitResult, table_column
 from pipelines.reproduction.studies import facts
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.session import Session, close
@@ -25,9 +25,9 @@ from proser_core.store.store import Artefact
 class Study:
     """A study that was trained and compared: its MLflow run, its results, and what failed in it."""
 
-    ready: Ready
+    prepared: PreparedStudy
     run: ParentRun
-    results: list[Result]
+    results: list[SplitResult]
     failures: list[str]
 
 
@@ -56,16 +56,16 @@ def report_on(
 def _write(
     request: ReproduceRequest,
     studies: Sequence[Study],
-    results: list[Result],
+    results: list[SplitResult],
     families: dict[str, str],
     spared: Iterable[str],
     failed: Mapping[str, ProserError],
     session: Session,
 ) -> Artefact:
     bf16 = resolve_precision(request.recipe)
-    asked = [study.ready.asked for study in studies]
-    made = Made(request.command, facts(request, asked, results, spared, failed, bf16))
-    recipes = {study.ready.name: to_json(study.ready.recipes[0]) for study in studies}
+    resolved = [study.prepared.resolved for study in studies]
+    made = Made(request.command, facts(request, resolved, results, spared, failed, bf16))
+    recipes = {study.prepared.name: to_json(study.prepared.recipes[0]) for study in studies}
     inputs = {
         "names": request.names,
         "recipes": recipes,
@@ -82,11 +82,11 @@ def _write(
 
 
 def _print_columns(
-    request: ReproduceRequest, results: list[Result], families: dict[str, str], session: Session
+    request: ReproduceRequest, results: list[SplitResult], families: dict[str, str], session: Session
 ) -> None:
     for protocol in request.names:
         for column in PROTOCOLS[protocol].columns:
-            found = block(column, results, families[column.study])
+            found = table_column(column, results, families[column.study])
             if not found.splits:
                 session.say(f"{protocol}, {column.title}: not measured")
                 continue
@@ -95,7 +95,7 @@ def _print_columns(
                 session.say(f"  {verdict}")
 
 
-def mean_metrics(results: Sequence[Result]) -> dict[str, float]:
+def mean_metrics(results: Sequence[SplitResult]) -> dict[str, float]:
     """Of one study, each metric of each method, and its seconds, as a mean over class splits, by `METHOD/metric`."""
     values: dict[str, list[float]] = {}
     for result in results:

@@ -9,13 +9,13 @@ from rich.console import Console
 
 from pipelines.console import say
 from pipelines.reproduction import compare_dag
-from pipelines.reproduction.checking import Ready, carried_methods, check_carrying, checked, finetunes_asked_for
+from pipelines.reproduction.checking import PreparedStudy, carried_methods, check_carrying, checked, finetunes_asked_for
 from pipelines.reproduction.comparing import read_compared
 from pipelines.reproduction.offline_jobs import take_outcomes, write_jobs
 from pipelines.reproduction.protocols import STUDIES
 from pipelines.reproduction.reporting import Study, report_on
 from pipelines.reproduction.request import ReproduceRequest
-from pipelines.reproduction.results import Result
+from pipelines.reproduction.results import SplitResult
 from pipelines.reproduction.studies import method_names, skipped_studies
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import connect, shown_uri
@@ -66,7 +66,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         return 0 if request.dry_run else _train(request, studies, inputs, spared, session, started)
 
 
-def _inputs(request: ReproduceRequest, study: Ready, finetunes: list[FinetuneConfig]) -> TrainingInputs:
+def _inputs(request: ReproduceRequest, study: PreparedStudy, finetunes: list[FinetuneConfig]) -> TrainingInputs:
     return TrainingInputs(
         recipes=study.recipes,
         data_dir=request.data_dir,
@@ -79,7 +79,7 @@ def _inputs(request: ReproduceRequest, study: Ready, finetunes: list[FinetuneCon
 
 def _train(
     request: ReproduceRequest,
-    studies: Sequence[Ready],
+    studies: Sequence[PreparedStudy],
     inputs: Mapping[str, TrainingInputs],
     spared: Mapping[str, str],
     session: Session,
@@ -122,7 +122,7 @@ def _print_plans(request: ReproduceRequest, studies: Mapping[str, TrainingInputs
     plan.check_disk(needed, session.store)
 
 
-def _open_run(request: ReproduceRequest, study: Ready, inputs: TrainingInputs) -> ParentRun:
+def _open_run(request: ReproduceRequest, study: PreparedStudy, inputs: TrainingInputs) -> ParentRun:
     """The MLflow run of a study: one for the same recipe, splits and methods, whichever protocol asks for it."""
     splits = [recipe.data.split_index for recipe in study.recipes]
     family = request.family_of(STUDIES[study.name])
@@ -132,7 +132,7 @@ def _open_run(request: ReproduceRequest, study: Ready, inputs: TrainingInputs) -
 
 
 def _compared(
-    request: ReproduceRequest, study: Ready, inputs: TrainingInputs, run: ParentRun, session: Session
+    request: ReproduceRequest, study: PreparedStudy, inputs: TrainingInputs, run: ParentRun, session: Session
 ) -> Study:
     """Train a study and compare its methods."""
     follower = session.follow(run, trains=not request.import_from)
@@ -140,5 +140,5 @@ def _compared(
         follower, inputs, [training_dag, compare_dag], ["trials", "compared"], methods=method_names(request)
     )
     rows, failures = read_compared(results["compared"])
-    measured = [Result(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]
+    measured = [SplitResult(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]
     return Study(study, run, measured, [*failures_of(results["trials"]), *failures])

@@ -8,16 +8,18 @@ from pipelines.reports.sweep_table import mean, std
 from pipelines.reproduction.protocols import Column
 from pipelines.reproduction.published import Quoted, quoted
 from proser_core.jobs.progress import duration
+from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, scored
 
+PLACEHOLDERS = (PROSER, f"{PROSER}, released form", "Dummy", "Mixup")
 CONTROLS = {
-    **dict.fromkeys(("PROSER", "PROSER, released form", "Dummy", "Mixup"), ("MaxLogit", "CE control, MaxLogit")),
-    "PROSER, tuned": ("MaxLogit", "CE control, tuned, MaxLogit"),
+    **dict.fromkeys(PLACEHOLDERS, (MAX_LOGIT, scored(CONTROL, MAX_LOGIT))),
+    f"{PROSER}, tuned": (MAX_LOGIT, scored(f"{CONTROL}, tuned", MAX_LOGIT)),
 }
 """What placeholders have to beat to have earned their place, by method."""
 
 
 @dataclass(frozen=True)
-class Result:
+class SplitResult:
     """One method on one class split of a study: its metrics by name, fractions."""
 
     study: str
@@ -35,7 +37,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Line:
+class MethodRow:
     """A method in one column: values by class split, none where it was only published."""
 
     method: str
@@ -60,7 +62,7 @@ class Line:
         """Measured minus each published number, in points; NaN where nothing was measured."""
         return [self.mean - each.mean for each in self.quoted]
 
-    def over(self, other: "Line") -> list[float]:
+    def over(self, other: "MethodRow") -> list[float]:
         """This minus the other on each class split that both have, in points."""
         return [
             self.scale * (self.values[split] - other.values[split])
@@ -69,45 +71,45 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Block:
+class TableColumn:
     """One column of a protocol with all of its methods: those measured first, then those that were only published."""
 
-    column: Column
+    spec: Column
     family: str
-    lines: list[Line]
+    rows: list[MethodRow]
     verdicts: list[str] = field(default_factory=list)
 
     @property
     def splits(self) -> list[int]:
         """Class splits that any method was measured on."""
-        return sorted({split for line in self.lines for split in line.values})
+        return sorted({split for row in self.rows for split in row.values})
 
 
-def block(column: Column, results: Sequence[Result], family: str) -> Block:
+def table_column(column: Column, results: Sequence[SplitResult], family: str) -> TableColumn:
     """The methods of a column, in the order of `results`."""
     published: dict[str, list[Quoted]] = {}
     for each in quoted(column, family):
         published.setdefault(each.method, []).append(each)
     of_study = [result for result in results if result.study == column.study]
-    lines = []
+    rows = []
     for method in dict.fromkeys([*(result.method for result in of_study), *published]):
         own = [result for result in of_study if result.method == method]
         values = {result.split_index: value for result in own if (value := _value(column, result)) is not None}
         times = [result.seconds for result in own if result.seconds and not column.is_time]
         seconds = mean(times) if times else 0.0
         if values or method in published:
-            lines.append(Line(method, values, column.scale, tuple(published.get(method, ())), seconds))
-    return Block(column, family, lines, [] if column.is_time else _verdicts(lines))
+            rows.append(MethodRow(method, values, column.scale, tuple(published.get(method, ())), seconds))
+    return TableColumn(column, family, rows, [] if column.is_time else _verdicts(rows))
 
 
-def _value(column: Column, result: Result) -> float | None:
+def _value(column: Column, result: SplitResult) -> float | None:
     return (result.seconds or None) if column.is_time else result.metrics.get(column.metric)
 
 
-def _verdicts(lines: list[Line]) -> list[str]:
+def _verdicts(rows: list[MethodRow]) -> list[str]:
     """How the methods with placeholders stand to their controls, said whichever way it came out, or that a control is
     missing."""
-    by_name = {line.method: line for line in lines if line.values}
+    by_name = {row.method: row for row in rows if row.values}
     found = []
     for method in [name for name in CONTROLS if name in by_name]:
         for control in CONTROLS[method]:
@@ -128,16 +130,16 @@ def _verdict(method: str, control: str, apart: list[float]) -> str:
     return f"{method} is {abs(points):.1f}{spread} points {'above' if points > 0 else 'below'} {control}{on}."
 
 
-def rows_of(line: Line) -> list[dict[str, str]]:
-    """A line as the rows of a table, in words: one for each published number; what was measured stands in the first."""
-    rows = [_published(each, difference) for each, difference in zip(line.quoted, line.differences(), strict=True)] or [
+def cells_of(row: MethodRow) -> list[dict[str, str]]:
+    """A row in words, once per published number; what was measured stands in the first."""
+    found = [_published(each, difference) for each, difference in zip(row.quoted, row.differences(), strict=True)] or [
         {"published": "", "family": "", "difference": "", "source": ""}
     ]
-    if line.values:
-        deviation = "" if math.isnan(line.std) else f" ± {line.std:.1f}"
-        rows[0] |= {"measured": f"{line.mean:.1f}{deviation}", "count": str(len(line.values))}
-        rows[0] |= {"training": duration(line.seconds) if line.seconds else ""}
-    return [{"method": line.method, "measured": "", "count": "", "training": "", **row} for row in rows]
+    if row.values:
+        deviation = "" if math.isnan(row.std) else f" ± {row.std:.1f}"
+        found[0] |= {"measured": f"{row.mean:.1f}{deviation}", "count": str(len(row.values))}
+        found[0] |= {"training": duration(row.seconds) if row.seconds else ""}
+    return [{"method": row.method, "measured": "", "count": "", "training": "", **each} for each in found]
 
 
 def _published(each: Quoted, difference: float) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pipelines.recipes import schedule_in_words, schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
-from pipelines.reproduction.results import Result
+from pipelines.reproduction.results import SplitResult
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
@@ -64,8 +64,8 @@ def method_names(request: ReproduceRequest) -> list[str]:
 
 def facts(
     request: ReproduceRequest,
-    asked: Sequence[ResolvedStudy],
-    results: Sequence[Result],
+    resolved: Sequence[ResolvedStudy],
+    results: Sequence[SplitResult],
     spared: Iterable[str],
     failed: Mapping[str, Exception],
     bf16: bool,
@@ -74,7 +74,7 @@ def facts(
     finished."""
     recipe = request.recipe
     schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} of fine-tuning"
-    sizes = " and ".join(sorted({str(each.data.image_size) for study in asked for each in study.recipes}))
+    sizes = " and ".join(sorted({str(each.data.image_size) for study in resolved for each in study.recipes}))
     told = {
         "schedule": f"{schedule}, backbone {recipe.network.backbone}, images of {sizes} pixels, "
         + ("bf16" if bf16 else "fp32"),
@@ -84,7 +84,7 @@ def facts(
     }
     told |= {name: f"failed: {first_line(error)}" for name, error in failed.items()}
     left_out = [STUDIES[name].title for name in spared]
-    for each in asked:
+    for each in resolved:
         told |= each.notes
         left_out += each.left_out
     return told | dict.fromkeys(left_out, "not measured: its images were not there")

@@ -20,7 +20,7 @@ from proser_core.recognition.embeddings import compute_embeddings, head_logits, 
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, ScoreFunction, placeholder_score
 from proser_core.recognition.scoring import score
-from proser_core.titles import PROSER
+from proser_core.titles import MAX_LOGIT, MSP, PROSER
 
 SHOWN_KNOWN, SHOWN_NOVEL, SHOWN_GENERATED = 200, 150, 300
 """Dots of each known class, of each novel class, and of mixtures; shares are of all test images, or all these
@@ -81,8 +81,8 @@ def boundaries(recipe: Recipe, task: OpenSetTask, closed: Trained, tuned: Traine
     of_closed, of_tuned = shown(closed, task), shown(tuned, task)
     grid = Grid.over([*of_closed.clouds, *of_tuned.clouds])
     methods: list[tuple[str, Trained, Shown, ScoreFunction]] = [
-        ("threshold on maximum softmax probability", closed, of_closed, MaxSoftmaxProbability()),
-        ("threshold on maximum logit", closed, of_closed, MaxLogit()),
+        (MSP, closed, of_closed, MaxSoftmaxProbability()),
+        (MAX_LOGIT, closed, of_closed, MaxLogit()),
         (PROSER, tuned, of_tuned, placeholder_score(recipe.calibration.dummy_weight)),
     ]
     return [_decisions(*method, recipe, task, grid) for method in methods], grid

@@ -31,21 +31,11 @@ from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST
+from proser_core.titles import DATA_SETS
 from tune_spaces.mixup_alpha import ALPHAS
 
 WAYS: tuple[MixupPlace, ...] = ("vanilla", "manifold")  # as the paper has them, left and right
 EXAMPLE_SIZE = 32  # pixels, as the networks of the outlier protocols see them
-TITLES = {
-    "mnist": "MNIST",
-    "cifar10": "CIFAR10",
-    "omniglot": "Omniglot",
-    "mnist-noise": "MNIST-noise",
-    "noise": "Noise",
-    "imagenet-crop": "ImageNet-crop",
-    "imagenet-resize": "ImageNet-resize",
-    "lsun-crop": "LSUN-crop",
-    "lsun-resize": "LSUN-resize",
-}
 
 
 def draw_figures(
@@ -109,7 +99,7 @@ def check_drawable(recipe: Recipe) -> None:
 def about_training(recipe: Recipe, num_images: int) -> str:
     """What was trained on, and where."""
     data, place = recipe.data, "a GPU" if recipe.cluster.uses_gpu else "CPU cores"
-    return f"{TITLES.get(data.name, data.name)}, {data.num_known} classes, {num_images:,} images, {place}"
+    return f"{DATA_SETS.get(data.name, data.name)}, {data.num_known} classes, {num_images:,} images, {place}"
 
 
 def schedule(recipe: Recipe) -> str:
@@ -123,7 +113,7 @@ def example_sets(known: str, others: Sequence[str], data_dir: Path | None) -> di
     assert isinstance(first, np.ndarray)
     loaded = {name: open_outlier_set(name, data_dir).load(size=EXAMPLE_SIZE, count=COLUMNS) for name in others}
     remade = outlier_notes(others, data_dir)
-    names = {name: TITLES.get(name, name) + (",\nre-created" if name in remade else "") for name in (known, *others)}
+    names = {name: DATA_SETS.get(name, name) + (",\nre-created" if name in remade else "") for name in (known, *others)}
     return {names[name]: images for name, images in {known: first, **loaded}.items()}
 
 

@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path

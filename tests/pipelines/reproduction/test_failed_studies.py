@@ -14,7 +14,7 @@ from pipelines.reproduction import checking, protocols, reproducing
 from pipelines.reproduction.protocols import Column, Protocol, Study
 from pipelines.reproduction.report import HTML
 from pipelines.reproduction.request import ReproduceRequest
-from pipelines.reproduction.results import Result
+from pipelines.reproduction.results import SplitResult
 from proser_core.config import FinetuneConfig
 from proser_core.errors import DataError, TrainingError
 
@@ -34,10 +34,10 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     times = Protocol("Times", "here", (Column("Second", "second", "seconds"),))
     monkeypatch.setitem(protocols.PROTOCOLS, "times", times)
 
-    def compared(request: ReproduceRequest, study: checking.Ready, context: object) -> list[Result]:
+    def compared(request: ReproduceRequest, study: checking.PreparedStudy, context: object) -> list[SplitResult]:
         if study.name == "second":
             raise error("class split 0 failed: the loss is nan")
-        return [Result(study.name, 0, "MSP", {METRIC: 0.5}, 60.0, ("2 cores",))]
+        return [SplitResult(study.name, 0, "MSP", {METRIC: 0.5}, 60.0, ("2 cores",))]
 
     monkeypatch.setattr(reproducing, "_compared", compared)
     for name in ("_print_plans", "_open_parent", "connect"):

@@ -102,7 +102,7 @@ def test_every_figure_is_drawn_and_its_numbers_are_those_of_the_stored_logits(st
     logits = load_logits(stored.pretrained.path / spec.LOGITS)
     bias = np.sort(logits["val"].known.max(axis=1))[len(logits["val"]) - int(np.ceil(0.95 * len(logits["val"])))]
     rejected = logits["test"].known.max(axis=1) < bias
-    drawn = numbers["decision_boundaries"]["threshold on maximum logit"]
+    drawn = numbers["decision_boundaries"]["MaxLogit"]
     for number in task.split.unknown:
         assert drawn["rejected"][f"class {number}"] == pytest.approx(rejected[task.test_classes == number].mean())
     assert drawn["kept"] == pytest.approx(1 - rejected[task.test.targets < 5].mean())
@@ -129,7 +129,7 @@ def test_the_region_at_a_test_image_is_the_decision_about_it(stored: Stored) -> 
         rows = np.abs(method.known[:, 1:] - grid.y).argmin(axis=1)
         accepted = method.regions[rows, columns] < 5
         assert accepted.mean() == pytest.approx(method.kept, abs=0.03)  # a grid has steps, and not all are drawn
-    assert [method.method.split()[0] for method in methods] == ["threshold", "threshold", "PROSER"]
+    assert [method.method for method in methods] == ["MSP", "MaxLogit", "PROSER"]
 
 
 def closed_as_tuned(stored: Stored) -> Trained:
@@ -179,7 +179,7 @@ def test_the_page_holds_every_figure_and_what_stands_in_it(stored: Stored, tmp_p
     }
     page = (folder / "report.html").read_text()
     assert page.count("data:image/svg+xml;base64,") == 4
-    assert "threshold on maximum logit: known kept" in page
+    assert "<li>MaxLogit: known kept" in page
     assert "proser reproduce figures --seed 1" in page
     assert "± is the standard deviation" not in page  # it has no table
     assert 'id="decision-boundaries"' in page

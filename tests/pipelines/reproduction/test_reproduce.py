@@ -22,7 +22,7 @@ from pipelines.reproduction.report import NUMBERS
 from pipelines.reproduction.reporting import mean_metrics
 from pipelines.reproduction.reproducing import reproduce
 from pipelines.reproduction.request import ReproduceRequest
-from pipelines.reproduction.results import Result
+from pipelines.reproduction.results import SplitResult
 from pipelines.reproduction.studies import facts, resolve
 from proser_core import job as runner
 from proser_core.baselines import METHODS, Method
@@ -186,7 +186,9 @@ def test_a_method_that_cannot_be_calibrated_is_told_by_every_run(
 
 def test_means_are_over_class_splits() -> None:
     measured = ((0.5, 60.0), (0.7, 80.0), (0.6, 0.0))  # of the last nobody took the time
-    results = [Result("digits", split, "PROSER", {"auroc": auc}, time) for split, (auc, time) in enumerate(measured)]
+    results = [
+        SplitResult("digits", split, "PROSER", {"auroc": auc}, time) for split, (auc, time) in enumerate(measured)
+    ]
     assert mean_metrics(results) == {"PROSER/auroc": pytest.approx(0.6), "PROSER/seconds": 70}
 
 

@@ -15,7 +15,7 @@ from pipelines.reports.page import HTML, Made
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES, Column
 from pipelines.reproduction.published import UNKNOWN, quoted
 from pipelines.reproduction.report import NUMBERS, RECIPES, terminal_table, write_report
-from pipelines.reproduction.results import CONTROLS, Result, block, rows_of
+from pipelines.reproduction.results import CONTROLS, SplitResult, cells_of, table_column
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe, from_json, to_json
 from proser_core.data.splits.class_split import draw_split, where
@@ -28,8 +28,8 @@ NUM_CLASSES = {"svhn": (10,), "cifar10": (10,), "cifar-plus": (10, 100), "tiny-i
 MADE = Made("proser reproduce cifar10 --data-dir 'my data'", {"schedule": "10 epochs", "hardware": "2 cores"})
 
 
-def results(method: str, *values: float, column: Column = CIFAR10, seconds: float = 60.0) -> list[Result]:
-    return [Result(column.study, split, method, {column.metric: value}, seconds) for split, value in enumerate(values)]
+def results(method: str, *values: float, column: Column = CIFAR10, seconds: float = 60.0) -> list[SplitResult]:
+    return [SplitResult(column.study, at, method, {column.metric: value}, seconds) for at, value in enumerate(values)]
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -73,7 +73,9 @@ def test_a_family_that_has_one_of_two_settings_is_measured_in_that_one() -> None
     assert study.data_of("cvaecap", 0).unknown_settings == (50,)
     assert study.data_of("neal", 0).unknown_settings == study.data_of(PERMUTED, 0).unknown_settings == (10, 50)
     study.check_column(fifty, "cvaecap")
-    with pytest.raises(ConfigError, match=r"cvaecap has no lists for CIFAR\+10, only for CIFAR\+50; leave .* away, or"):
+    with pytest.raises(
+        ConfigError, match=r"cvaecap has no lists for CIFAR\+10, only for CIFAR\+50; omit that protocol, or"
+    ):
         study.check_column(ten, "cvaecap")
     for family in ("neal", PERMUTED):
         study.check_column(ten, family)
@@ -132,17 +134,17 @@ def test_later_methods_stand_beside_their_own_lists(
 
 
 def test_methods_are_in_the_order_in_which_they_were_measured_then_those_only_published() -> None:
-    found = block(CIFAR10, [*results("MaxLogit", 0.8), *results("PROSER", 0.9)], "neal")
-    assert [line.method for line in found.lines[:2]] == ["MaxLogit", "PROSER"]
-    assert {"MSP", "OSRCI", "GFROSR"} <= {line.method for line in found.lines[2:]}
-    assert not any(line.values for line in found.lines[2:])
+    found = table_column(CIFAR10, [*results("MaxLogit", 0.8), *results("PROSER", 0.9)], "neal")
+    assert [line.method for line in found.rows[:2]] == ["MaxLogit", "PROSER"]
+    assert {"MSP", "OSRCI", "GFROSR"} <= {line.method for line in found.rows[2:]}
+    assert not any(line.values for line in found.rows[2:])
 
 
 def test_a_difference_is_measured_minus_published_in_points() -> None:
     line = next(
-        line for line in block(CIFAR10, results("PROSER", 0.871, 0.891), "neal").lines if line.method == "PROSER"
+        line for line in table_column(CIFAR10, results("PROSER", 0.871, 0.891), "neal").rows if line.method == "PROSER"
     )
-    row = rows_of(line)[0]
+    row = cells_of(line)[0]
     assert (row["measured"], row["count"], row["training"]) == ("88.1 ± 1.4", "2", "1:00")
     assert (row["published"], row["family"], row["difference"]) == ("89.1 ± 1.6", UNKNOWN, "-1.0")
 
@@ -157,7 +159,7 @@ def test_a_difference_is_measured_minus_published_in_points() -> None:
     ],
 )
 def test_how_placeholders_stand_to_their_controls_is_said_either_way(proser: tuple[float, ...], verdict: str) -> None:
-    found = block(CIFAR10, [*results("MaxLogit", 0.82, 0.86), *results("PROSER", *proser)], "neal")
+    found = table_column(CIFAR10, [*results("MaxLogit", 0.82, 0.86), *results("PROSER", *proser)], "neal")
     assert found.verdicts[0] == verdict
     assert found.verdicts[1].startswith("PROSER was held against no CE control, MaxLogit")
 
@@ -167,9 +169,9 @@ def test_placeholders_are_held_against_methods_that_exist() -> None:
 
 
 def test_a_method_that_was_not_measured_says_so_by_empty_cells() -> None:
-    line = block(CIFAR10, [], "neal").lines[0]
+    line = table_column(CIFAR10, [], "neal").rows[0]
     assert math.isnan(line.mean)
-    assert {rows_of(line)[0][name] for name in ("measured", "count", "training", "difference")} == {""}
+    assert {cells_of(line)[0][name] for name in ("measured", "count", "training", "difference")} == {""}
 
 
 def test_a_time_is_in_seconds_and_held_against_nothing(tmp_path: Path) -> None:
@@ -178,8 +180,8 @@ def test_a_time_is_in_seconds_and_held_against_nothing(tmp_path: Path) -> None:
         *results("MaxLogit", 0.9, column=column, seconds=300.0),
         *results("PROSER", 0.9, column=column, seconds=420.0),
     ]
-    found = block(column, measured, "")
-    assert [(line.method, line.mean) for line in found.lines] == [("MaxLogit", 300.0), ("PROSER", 420.0)]
+    found = table_column(column, measured, "")
+    assert [(line.method, line.mean) for line in found.rows] == [("MaxLogit", 300.0), ("PROSER", 420.0)]
     assert found.verdicts == []
     write_report(["running-time"], {"mnist-outliers": ""}, measured, {}, MADE, tmp_path)
     assert "| PROSER | 420.0 |  |  |  | 1 |" in (tmp_path / RESULTS).read_text()
@@ -242,9 +244,9 @@ def test_the_terminal_tells_of_which_lists_a_published_number_is() -> None:
     out = Console(file=io.StringIO(), width=80)
     names = ("MSP", "CE control, tuned, MaxLogit", "PROSER")
     measured = [result for name in names for result in results(name, 0.7, 0.9)]
-    out.print(terminal_table("cifar10", block(CIFAR10, measured, "neal")))
+    out.print(terminal_table("cifar10", table_column(CIFAR10, measured, "neal")))
     title, *lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert title.strip() == "cifar10, CIFAR10: AUC, %, class lists of neal"
+    assert title.strip() == "cifar10, CIFAR10: AUROC, %, class lists of neal"
     assert not any("…" in line for line in lines)  # nothing is cut
     cells = {line.split()[0]: line.split()[-1] for line in lines if line.strip()}
     assert (cells["MSP"], cells["PROSER"]) == ("neal", UNKNOWN)
@@ -254,7 +256,7 @@ def test_the_terminal_tells_of_which_lists_a_published_number_is() -> None:
 def test_openness_is_drawn_for_settings_that_differ_in_it(tmp_path: Path) -> None:
     columns = PROTOCOLS["cifar100-openness"].columns
     measured = [
-        Result(
+        SplitResult(
             "cifar100", 0, "PROSER", {column.metric: 0.6 - 0.05 * place for place, column in enumerate(columns)}, 1.0
         )
     ]
