@@ -20,7 +20,7 @@ from scipy.stats import t
 
 from benchmarks.tables import Table
 from proser_core.jobs.spec import PREPARE
-from proser_core.store.store import find
+from proser_core.store.store import load_if_complete
 
 METRICS = ("dev/auroc", "dev/macro_f1", "dev/closed_set_accuracy")
 TEST_METRICS = (
@@ -97,7 +97,7 @@ def _refuse_other_images(
 def read_results(folder: Path) -> Results:
     """What a folder's results.json says, and on what images. Raises FileNotFoundError where these are not there."""
     results = json.loads((folder / "results.json").read_text())
-    prepared = find(folder / PREPARE / results["task"])
+    prepared = load_if_complete(folder / PREPARE / results["task"])
     if prepared is None:
         raise FileNotFoundError(folder / PREPARE)
     rows = {

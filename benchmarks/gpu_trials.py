@@ -25,7 +25,7 @@ from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.spec import PREPARE, TRIALS, Job
 from proser_core.jobs.trials import plan_trials
 from proser_core.store.files import read_json
-from proser_core.store.store import MANIFEST, Store, find
+from proser_core.store.store import MANIFEST, Store, load_if_complete
 
 WEIGHTS = (0.0, 0.01, 0.1, 1.0, 10.0)  # of the space trade_off, which imports Ray
 EPOCHS, BOUND = 10, 60.0
@@ -117,8 +117,8 @@ def _on_gpu(settings: Settings) -> bool:
 def _jobs(job: JobFile, points: Sequence[FinetuneConfig], outcome: runner.Outcome, out: Path) -> list[Job]:
     """The points as jobs of workers, on what the runner prepared and pretrained."""
     results, store = outcome.results, Store(out)
-    task = find(store.root / PREPARE / results["task"])
-    pretrained = find(store.root / results["trainings"][runner.PRETRAINED]["folder"])
+    task = load_if_complete(store.root / PREPARE / results["task"])
+    pretrained = load_if_complete(store.root / results["trainings"][runner.PRETRAINED]["folder"])
     assert task is not None
     assert pretrained is not None
     bf16, code = results["bf16"], job.code.train

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proser_core.errors import ConfigError, StorageError
-from proser_core.store.files import FULL, beside_of, write_atomically
+from proser_core.store.files import DISK_FULL, temporary_path, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None
             raise ConfigError(
                 f"{option} got {path}; need a file in a folder that exists, ending in {', '.join(endings)}"
             )
-        beside = beside_of(path)  # where the file is written before it is renamed
+        beside = temporary_path(path)  # where the file is written before it is renamed
         beside.touch()
         beside.unlink()
     except OSError as error:
@@ -53,6 +53,6 @@ def full_disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL:
             raise
         raise StorageError(f"the disk of {path} is full; free some space, and give the command again") from error

@@ -18,9 +18,9 @@ from pipelines.cluster.worker_failures import failure_reason
 from pipelines.storage.training_folder import TrainingFolder, training_folder
 from proser_core.errors import ProserError, StorageError, TrainingError
 from proser_core.jobs.spec import Job, read_scores
-from proser_core.store.files import full_disk_named
-from proser_core.store.lock import alone_at
-from proser_core.store.store import find
+from proser_core.store.files import disk_full_errors
+from proser_core.store.lock import exclusive_training
+from proser_core.store.store import load_if_complete
 
 RETRIES = 3
 """Workers or machines that one training may lose before it counts as failed."""
@@ -77,7 +77,7 @@ def train_here(config: dict[str, Any], make_notify: Callable[[Job, TrainingFolde
     try:
         with _alone_in(folder.path), folder.localised_job() as job:
             notify = make_notify(job, folder)
-            if find(folder.path) is None:
+            if load_if_complete(folder.path) is None:
                 check_disk_space(job)
                 run_job(job, notify, open_stream=stream_opener(job))
     except StorageError as error:
@@ -88,7 +88,7 @@ def train_here(config: dict[str, Any], make_notify: Callable[[Job, TrainingFolde
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    with full_disk_named(folder), alone_at(folder):
+    with disk_full_errors(folder), exclusive_training(folder):
         yield
 
 
@@ -198,7 +198,7 @@ def _train_loop(config: dict[str, Any]) -> str:
             with folder.localised_job() as job:
                 if writes:
                     check_disk_space(job)
-                if not _broadcast(find(folder.path) is None):
+                if not _broadcast(load_if_complete(folder.path) is None):
                     return ""
                 run_job(job, notify, open_stream=stream_opener(job))
     except _RankZeroEndedError:

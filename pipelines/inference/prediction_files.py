@@ -17,7 +17,7 @@ from pipelines.console import utf8_text
 from pipelines.inference.predictions import PredictedPart
 from pipelines.output_files import full_disk_errors
 from proser_core.class_names import UNKNOWN
-from proser_core.store.files import beside_of
+from proser_core.store.files import temporary_path
 
 Write = Callable[[PredictedPart], None]
 ROW_GROUP = 16_384  # rows of Parquet that are written together
@@ -32,7 +32,7 @@ def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write
     if path is None:
         yield lambda part: None
         return
-    beside = beside_of(path)
+    beside = temporary_path(path)
     try:
         with full_disk_errors(path), FORMATS[path.suffix](beside, list(class_names)) as write:
             yield write

@@ -5,7 +5,7 @@ from pathlib import Path
 from pipelines.reproduction.comparing import compare
 from pipelines.workflow.stage import stage
 from pipelines.workflow.training import TrainedSplit
-from proser_core.store.store import Artefact, Built, Store
+from proser_core.store.store import Artefact, BuildResult, Store
 
 
 @stage("compare")
@@ -16,6 +16,6 @@ def compared(
     swept: Artefact,
     store: Store,
     folder: Path,
-) -> Built:
+) -> BuildResult:
     """Every method on every class split, calibrated and evaluated alike."""
     return compare(splits, methods, bf16, store, folder)

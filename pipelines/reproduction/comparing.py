@@ -20,13 +20,15 @@ from proser_core.processor import hardware
 from proser_core.recognition.logits import load_logits
 from proser_core.store.code_version import code_version
 from proser_core.store.files import read_json, write_json
-from proser_core.store.store import MANIFEST, Artefact, Built, Store, find
+from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store, load_if_complete
 
 COMPARED = "compared.json"
 Row = dict[str, Any]
 
 
-def compare(splits: Sequence[TrainedSplit], methods: Sequence[str], bf16: bool, store: Store, folder: Path) -> Built:
+def compare(
+    splits: Sequence[TrainedSplit], methods: Sequence[str], bf16: bool, store: Store, folder: Path
+) -> BuildResult:
     """Write a row per method and class split: its metrics, and how long and on what its trainings ran.
 
     A method whose fine-tune failed on a split has no row there, nor one whose own network cannot be trained or whose
@@ -35,7 +37,7 @@ def compare(splits: Sequence[TrainedSplit], methods: Sequence[str], bf16: bool, 
     comparison = _Comparison(bf16, store)
     rows = [row for split in splits for row in comparison.rows(split, methods)]
     write_json(folder / COMPARED, {"rows": rows, "failures": comparison.failures})
-    return Built(complete=not comparison.failures)
+    return BuildResult(complete=not comparison.failures)
 
 
 def read_compared(compared: Artefact) -> tuple[list[Row], list[str]]:
@@ -73,7 +75,7 @@ class _Comparison:
         if method.finetune is None:
             return split.pretrained.path
         (trial,) = split.trials([method.finetune(split.recipe.finetune)], self.store, self.bf16)
-        return trial.folder if find(trial.folder) is not None else None
+        return trial.folder if load_if_complete(trial.folder) is not None else None
 
     def _trained(self, method: Method, task: OpenSetTask, split: TrainedSplit) -> Path:
         """The folder of a method that trains a network of its own: found, or trained now, in this process."""

@@ -22,7 +22,7 @@ from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.runner import JOB_FILE, RESULTS
-from proser_core.store.store import Store, find
+from proser_core.store.store import Store, load_if_complete
 
 OUT = "OUT"
 
@@ -92,7 +92,7 @@ def _unfinished(study: TrainingInputs, outs: Sequence[Path], store: Store) -> It
         where = f"{recipe.name}, split {recipe.data.split_index}"
         if not has_ended(folder, outs):
             yield f"{where}: the pretraining"
-        pretrained = find(folder)
+        pretrained = load_if_complete(folder)
         if pretrained is not None:
             trials = TrainedSplit(recipe, task, pretrained).trials(study.finetunes, store, study.bf16)
             yield from (f"{where}: {trial.name}" for trial in trials if not has_ended(trial.folder, outs))

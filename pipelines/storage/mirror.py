@@ -18,8 +18,8 @@ from pipelines.storage.transfer import download, pull, push, read_manifest
 from proser_core.digests import sha256_of
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, Job
 from proser_core.store.files import write_atomically
-from proser_core.store.lock import alone_in
-from proser_core.store.store import MANIFEST, Artefact, Built, Store, find
+from proser_core.store.lock import exclusive_storage
+from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store, load_if_complete
 
 MIRROR_VARIABLE = "PROSER_MIRROR"
 """Variable with the folder of a machine's mirrors, in the place of ~/.cache/proser."""
@@ -79,7 +79,7 @@ class Mirror:
             return []
         listed = read_manifest(self.objects.read(f"{name}/{MANIFEST}")) if f"{name}/{MANIFEST}" in there else None
         if listed is None:
-            if find(folder) is not None:
+            if load_if_complete(folder) is not None:
                 self._push(folder)
             return []
         if not pull(self.objects, name, folder):
@@ -173,7 +173,7 @@ class MirroredStore(Store):
     mirror: Mirror = field(kw_only=True)
 
     def run(
-        self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], Built | None], made_on: str = ""
+        self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], BuildResult | None], made_on: str = ""
     ) -> Artefact:
         """As of a Store, with the artefact on both sides."""
         folder = self.folder(stage, inputs)
@@ -191,7 +191,7 @@ def open_mirror(uri: str, work: str, say: Callable[[str], None]) -> Iterator[Sto
     """
     objects, folder = open_objects(uri), mirror_folder(uri)
     store = MirroredStore(folder / STORE, announce=say, mirror=Mirror(objects, folder / STORE, say))
-    with alone_in(store.root, work), hold_lease(objects, _identity(folder), work, say):
+    with exclusive_storage(store.root, work), hold_lease(objects, _identity(folder), work, say):
         yield store
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from proser_core.errors import ConfigError
-from proser_core.store.lock import alone_in
+from proser_core.store.lock import exclusive_storage
 from proser_core.store.store import Store
 
 DEFAULT_STORAGE = Path("proser-storage")
@@ -37,5 +37,5 @@ def open_storage(storage: Path | str, work: str, say: Callable[[str], None]) -> 
             yield store
         return
     store = Store(storage, announce=say)
-    with alone_in(store.root, work):
+    with exclusive_storage(store.root, work):
         yield store

@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.storage.objects import Objects
 from proser_core.digests import sha256_of
 from proser_core.jobs.spec import FAILURE, STATE
-from proser_core.store.files import beside_of, write_atomically
+from proser_core.store.files import temporary_path, write_atomically
 from proser_core.store.store import MANIFEST
 
 DOWNLOADS = 2  # of a file before it counts as changed
@@ -60,7 +60,7 @@ def fetch(objects: Objects, name: str, path: Path, digest: str) -> bool:
     """Download a file, unless it is here; False where none has a SHA-256 that begins with `digest`."""
     if path.is_file() and sha256_of(path).startswith(digest):
         return True
-    beside = beside_of(path)
+    beside = temporary_path(path)
     try:
         for _ in range(DOWNLOADS):
             objects.download(name, beside)
@@ -76,7 +76,7 @@ def fetch(objects: Objects, name: str, path: Path, digest: str) -> bool:
 
 def download(objects: Objects, name: str, path: Path) -> None:
     """Replace a file by the one on the storage, which no manifest lists yet; delete it where there is none."""
-    beside = beside_of(path)
+    beside = temporary_path(path)
     try:
         objects.download(name, beside)
         beside.replace(path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pipelines.tracking.databases import open_database, sqlite_file
 from proser_core.errors import TrackingError, first_line
-from proser_core.store.files import FULL
+from proser_core.store.files import DISK_FULL
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -86,7 +86,7 @@ def is_outage(error: Exception) -> bool:
 
     if isinstance(error, MlflowException):
         return error.error_code in OUTAGE_CODES
-    if isinstance(error, OSError) and error.errno in FULL:  # the folder of the artefacts
+    if isinstance(error, OSError) and error.errno in DISK_FULL:  # the folder of the artefacts
         return True
     return isinstance(error, ConnectionError | TimeoutError) or type(error).__module__.startswith("requests.")
 

@@ -22,7 +22,7 @@ from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scores import placeholder_score
 from proser_core.store.files import read_json
-from proser_core.store.store import MANIFEST, Artefact, find
+from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
 
 def register_best(sweep: str, storage: Path, split_index: int | None, model: str) -> Registered:
@@ -56,7 +56,7 @@ def best_row(table: SweepTable, own: FinetuneConfig, split_index: int | None) ->
 
 
 def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage: Path, place: Path) -> Path:
-    trial = find(storage.expanduser().resolve() / spec.TRIALS / row["key"])
+    trial = load_if_complete(storage.expanduser().resolve() / spec.TRIALS / row["key"])
     if trial is None:
         raise ConfigError(
             f"--storage got {storage}, which does not hold trial {row['key']} whole; give the storage of the sweep, or "
@@ -73,7 +73,7 @@ def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage:
 def _task_of(trial: Artefact, storage: Path) -> Artefact:
     """The prepared images that a trial was trained on, by their digest in its manifest."""
     wanted = read_json(trial.path / MANIFEST)["inputs"]["task"]
-    tasks = (find(folder) for folder in sorted((storage / spec.PREPARE).glob("*")))
+    tasks = (load_if_complete(folder) for folder in sorted((storage / spec.PREPARE).glob("*")))
     found = next((task for task in tasks if task is not None and task.digest == wanted), None)
     if found is None:
         raise ConfigError(f"{storage} does not hold the images of trial {trial.path.name}; give the same sweep again")

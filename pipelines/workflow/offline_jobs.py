@@ -33,9 +33,9 @@ from proser_core.jobs.preparing import (
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import Trial, check_recipe, plan_trials
-from proser_core.store.files import full_disk_named, read_json, write_atomically
-from proser_core.store.store import MANIFEST, Artefact, Store, find
-from proser_core.store.transfer import adopt, check_artefact, check_key
+from proser_core.store.files import disk_full_errors, read_json, write_atomically
+from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
+from proser_core.store.transfer import check_artefact, check_key, import_artefact
 
 
 def write_job(
@@ -84,7 +84,7 @@ def save_job(
     check_recipe(recipe)
     check_split(recipe, data_dir)
     code, task = CodeVersions.current(), None
-    with full_disk_named(output.parent):
+    with disk_full_errors(output.parent):
         if storage is not None:
             with open_storage(storage, f"the images of {output}", partial(say, console)) as store:
                 task = _task_beside(recipe, data_dir, store, output.parent)
@@ -107,7 +107,7 @@ def _check_output(output: Path, option: str) -> None:
 def _task_beside(recipe: Recipe, data_dir: Path | None, store: Store, folder: Path) -> Path:
     """Name of the prepared task, which lies beside the job file under the key of its content."""
     task = prepare_task(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
-    beside = adopt(task.path, "task", Store(folder))
+    beside = import_artefact(task.path, "task", Store(folder))
     return beside.path.relative_to(Store(folder).root)
 
 
@@ -148,13 +148,13 @@ def check_finished(out: Path) -> list[Path]:
 def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Console) -> dict[Path, Artefact]:
     """Copy finished folders of a runner's OUT into the storage where they are not there, and why other fine-tunes
     failed; the copies by folder."""
-    there = sum(find(store.root / folder.parent.name / folder.name) is not None for folder in folders)
-    artefacts = {folder: adopt(folder, folder.parent.name, store) for folder in folders}
+    there = sum(load_if_complete(store.root / folder.parent.name / folder.name) is not None for folder in folders)
+    artefacts = {folder: import_artefact(folder, folder.parent.name, store) for folder in folders}
     say(console, f"{len(folders) - there} finished folders copied, {there} were there")
     for failure in (path for stage in (PRETRAIN, TRIALS) for path in out.glob(f"{stage}/*/{spec.FAILURE}")):
         source = failure.parent
         target = store.root / source.parent.name / source.name
-        if find(target) is None:
+        if load_if_complete(target) is None:
             for name in (spec.EPOCHS, spec.FAILURE):
                 if (source / name).is_file():
                     write_atomically(target / name, (source / name).read_bytes())
@@ -164,7 +164,7 @@ def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Co
 def has_ended(folder: Path, outs: Sequence[Path]) -> bool:
     """Whether the training of a folder of the storage is finished there, or failed in one of the runners' OUTs."""
     there = (out / folder.parent.name / folder.name / spec.FAILURE for out in outs)
-    return find(folder) is not None or any(failure.is_file() for failure in there)
+    return load_if_complete(folder) is not None or any(failure.is_file() for failure in there)
 
 
 def read_job(out: Path) -> JobFile:
@@ -204,7 +204,7 @@ def _inputs(
     if recorded.get("code") != job.code.prepare:
         raise ConfigError(f"{task.path} was prepared by other code; write the job again with `proser job --with-task`")
     key = spec.job_inputs("pretrain", job.recipe, task, "", results.bf16, job.code.train)
-    pretrained = find(store.folder(PRETRAIN, key))
+    pretrained = load_if_complete(store.folder(PRETRAIN, key))
     if pretrained is None:
         raise _unfinished(out, ["the pretraining"])
 
@@ -215,7 +215,7 @@ def _inputs(
     missing = [trial.name for trial in trials if not has_ended(trial.folder, [out])]
     if missing:
         raise _unfinished(out, missing)
-    if all(trial.is_control or find(trial.folder) is None for trial in trials):
+    if all(trial.is_control or load_if_complete(trial.folder) is None for trial in trials):
         raise ConfigError(f"{out} has no finished PROSER fine-tune, and one must be selected; add one to {JOB_FILE}")
     points = points_of(job.recipe, job.recipe.space)
     own = finetunes_of(job.recipe, points)

@@ -20,7 +20,7 @@ from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.probe import StepCost, measure_step
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PREPARE
-from proser_core.store.store import Artefact, Store, find
+from proser_core.store.store import Artefact, Store, load_if_complete
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ def plan_split(
         return SplitPlan(recipe, True, False, images, len(finetunes), tuple(finetunes))
     trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store, bf16)
     sync(store, [trial.folder for trial in trials])
-    missing = tuple(trial.recipe.finetune for trial in trials if find(trial.folder) is None)
+    missing = tuple(trial.recipe.finetune for trial in trials if load_if_complete(trial.folder) is None)
     return SplitPlan(recipe, True, True, images, len(trials), missing)
 
 
 def _finished(folder: Path, store: Store) -> Artefact | None:
     sync(store, [folder])
-    return find(folder)
+    return load_if_complete(folder)
 
 
 def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:

@@ -28,7 +28,7 @@ from proser_core.errors import ConfigError, TrackingError
 from proser_core.recognition.comparison import Comparison, compare
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
-from proser_core.store.lock import alone_in
+from proser_core.store.lock import exclusive_storage
 
 LOCKS = Path("~/.cache/proser/locks")
 
@@ -179,7 +179,7 @@ def _alone(model: str) -> Iterator[None]:
         return
     with ExitStack() as stack:
         try:
-            stack.enter_context(alone_in(folder, f"a decision on the model {model!r}"))
+            stack.enter_context(exclusive_storage(folder, f"a decision on the model {model!r}"))
         except ConfigError as error:
             raise TrackingError(f"another decision on the model {model!r} is being made here; wait for it") from error
         yield

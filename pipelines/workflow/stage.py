@@ -14,7 +14,7 @@ from proser_core.jobs.preparing import ENCODED
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import WORKER
 from proser_core.store.code_version import code_version
-from proser_core.store.store import Artefact, Built, Store
+from proser_core.store.store import Artefact, BuildResult, Store
 
 STAGES = {
     ENCODED: "proser_core.data.readers.parquet",
@@ -42,10 +42,10 @@ def stage_code(stage: str) -> str:
     return code_version(STAGES[stage])
 
 
-def stage(name: str) -> Callable[[Callable[..., Built | None]], Callable[..., Artefact]]:
+def stage(name: str) -> Callable[[Callable[..., BuildResult | None]], Callable[..., Artefact]]:
     """Make `build(..., folder)` a node: it takes `store` too, and gives the artefact, found by its inputs or built."""
 
-    def decorate(build: Callable[..., Built | None]) -> Callable[..., Artefact]:
+    def decorate(build: Callable[..., BuildResult | None]) -> Callable[..., Artefact]:
         parameters = dict(inspect.signature(build).parameters)
         del parameters["folder"]
         takes_store = "store" in parameters

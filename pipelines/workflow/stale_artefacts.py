@@ -21,7 +21,7 @@ FOLDERS = (*STAGES, METHODS_STAGE)
 DAY = 86_400
 UNFINISHED, LEFT_BY_RAY, OUTDATED = "unfinished", "left by Ray", "of other code"
 ARTEFACT = re.compile(KEY_PATTERN)
-COPY = re.compile(rf"\.{KEY_PATTERN}\.\d+")  # of an artefact, as `adopt` writes it before it takes its place
+COPY = re.compile(rf"\.{KEY_PATTERN}\.\d+")  # of an artefact, as `import_artefact` writes it first
 RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|(pretrain-|finetune-)?{KEY_PATTERN}(-[01])?")
 """As pretrainings at a time, trainings by several workers and sweeps name what Ray writes to."""
 

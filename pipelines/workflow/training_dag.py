@@ -15,7 +15,7 @@ from pipelines.workflow.stages.trial_rows import read_rows
 from pipelines.workflow.training import Search, TrainedSplit
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.jobs.preparing import check_batches, prepare_task
-from proser_core.store.store import Artefact, Built, Store
+from proser_core.store.store import Artefact, BuildResult, Store
 
 
 def prepared(
@@ -58,7 +58,7 @@ def swept(
     search: Search,
     session: TrainingSession,
     folder: Path,
-) -> Built:
+) -> BuildResult:
     """Every fine-tune on every class split, trained and evaluated."""
     return sweep(splits, finetunes, spaces, bf16, search, session, folder)
 

@@ -15,7 +15,7 @@ from proser_core.errors import ConfigError
 from proser_core.jobs.spec import CLASS_SPLIT, PREPARE
 from proser_core.store.code_version import code_version
 from proser_core.store.files import write_json
-from proser_core.store.store import Artefact, Built, Store
+from proser_core.store.store import Artefact, BuildResult, Store
 
 AUGMENTATION_ONLY = ("flip", "padding", "download")
 PREPARING = "proser_core.jobs.preparing"
@@ -61,7 +61,7 @@ def data_fields(recipe: Recipe) -> dict[str, Any]:
     return {name: value for name, value in to_json(recipe.data).items() if name not in AUGMENTATION_ONLY}
 
 
-def save_task(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | None = None) -> Built:
+def save_task(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | None = None) -> BuildResult:
     """Make the task and write it; also its class split for people, with the notes on its outlier sets.
 
     To stream Parquet files, their images are unpacked into `store`, once for all tasks of a data set.
@@ -71,7 +71,7 @@ def save_task(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store 
     task.save(folder)
     notes = {"notes": task.notes} if task.notes else {}
     write_json(folder / CLASS_SPLIT, describe_split(task.class_names, to_json(task.split)) | notes)
-    return Built(linked=tuple((unpacked or {}).values()))
+    return BuildResult(linked=tuple((unpacked or {}).values()))
 
 
 def _unpacked(recipe: Recipe, data_dir: Path | None, store: Store | None) -> dict[str, Path]:

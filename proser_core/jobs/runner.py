@@ -32,9 +32,9 @@ from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.store.files import write_atomically, write_json
-from proser_core.store.lock import alone_in
-from proser_core.store.store import Artefact, Store, find
-from proser_core.store.transfer import adopt, check_artefact
+from proser_core.store.lock import exclusive_storage
+from proser_core.store.store import Artefact, Store, load_if_complete
+from proser_core.store.transfer import check_artefact, import_artefact
 from proser_core.titles import PRETRAINED
 
 JOB_FILE, RESULTS = "JOB.json", "results.json"
@@ -58,7 +58,7 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     recipe = job.recipe
     check_machine(recipe)
     store = Store(out)
-    with alone_in(store.root, f"python -m proser_core.job, {recipe.name}"):
+    with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}"):
         task = _prepared(job, store)
         check_batches(recipe, job.finetunes, task.path)
         job.save(store.root / JOB_FILE)
@@ -69,7 +69,7 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
         pretrained = _pretrained(job, task, store, bf16, progress, outcome)
         _evaluate(outcome, store, PRETRAINED, pretrained.path, None, images, recipe)
         trials = plan_trials(recipe, job.finetunes, task, pretrained, store, bf16=bf16, code=job.code.train)
-        waiting = [trial for trial in trials if find(trial.folder) is None]
+        waiting = [trial for trial in trials if load_if_complete(trial.folder) is None]
         progress.expect("finetune", sum(trial.recipe.finetune.epochs for trial in waiting))
         for number, trial in enumerate(trials, start=1):
             name = f"[{number}/{len(trials)}] {trial.name}"
@@ -104,7 +104,7 @@ def _prepared(job: JobFile, store: Store) -> Artefact:
                 f"{job.task} was prepared by other code than JOB.json says, and `proser import` would refuse it; "
                 "write both again with `proser job --with-task`"
             )
-        return adopt(job.task, spec.PREPARE, store)
+        return import_artefact(job.task, spec.PREPARE, store)
     check_split(job.recipe, job.data_dir)
     inputs = prepare_inputs(job.recipe, job.data_dir)
     return prepare_task(job.recipe, inputs, job.data_dir, store, job.code.prepare)
@@ -117,11 +117,11 @@ def _pretrained(
     inputs = spec.job_inputs("pretrain", recipe, task, "", bf16, job.code.train)
 
     folder = store.folder(spec.PRETRAIN, inputs)
-    if find(folder) is None:
+    if load_if_complete(folder) is None:
         progress.expect("pretrain", recipe.pretrain.epochs)
         training = pretrain_job(recipe, task, folder, bf16, inputs=inputs)
         _train(training, "pretraining", recipe.pretrain.epochs, progress, outcome)
-    found = find(folder)
+    found = load_if_complete(folder)
     if found is None:
         raise TrainingError(f"pretraining: {next(iter(outcome.failures.values()), 'its outcome was changed')}")
     return found
@@ -144,7 +144,7 @@ def _train(job: spec.Job, name: str, epochs: int, progress: EpochProgress, outco
 
 
 def _score(outcome: Outcome, store: Store, trial: Trial, images: OpenSetTask) -> None:
-    if find(trial.folder) is None:
+    if load_if_complete(trial.folder) is None:
         failure = trial.folder / spec.FAILURE
         _add(outcome, store, trial.name, trial.folder, {}, failure.read_text() if failure.is_file() else "unfinished")
         return

@@ -29,8 +29,8 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placehol
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.processor import hardware
 from proser_core.recognition.logits import PARTS, TRAIN, compute_logits, save_logits
-from proser_core.store.files import clear_halves, full_disk_named, write_atomically
-from proser_core.store.store import MANIFEST, seal
+from proser_core.store.files import disk_full_errors, remove_partial_files, write_atomically
+from proser_core.store.store import MANIFEST, write_manifest
 
 
 def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream = lambda stored: stored) -> None:
@@ -48,7 +48,7 @@ def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
         folder.mkdir(parents=True, exist_ok=True)
         _clear(folder)
     try:
-        with full_disk_named(folder):
+        with disk_full_errors(folder):
             net, seconds = _trained(job, from_json(Recipe, job.recipe), task, notify)
             if rank == 0:
                 _finish(job, net, task, seconds)
@@ -129,14 +129,14 @@ def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask, sec
         raise
     passing = (STATE, FAILURE)
     # before the checkpoint goes: a crash in between would train all again
-    seal(folder, job.inputs, seconds=seconds, passing=passing, made_on=hardware(device.type == "cuda"))
+    write_manifest(folder, job.inputs, seconds=seconds, passing=passing, made_on=hardware(device.type == "cuda"))
     for name in passing:
         (folder / name).unlink(missing_ok=True)
 
 
 def _clear(folder: Path) -> None:
     """Remove what an earlier attempt left; its epochs stay where a checkpoint goes on from them."""
-    clear_halves(folder)
+    remove_partial_files(folder)
     stale = (FAILURE, MANIFEST) if (folder / STATE).is_file() else (FAILURE, MANIFEST, EPOCHS)
     for name in stale:
         (folder / name).unlink(missing_ok=True)

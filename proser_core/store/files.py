@@ -13,11 +13,11 @@ from typing import Any
 
 from proser_core.errors import StorageError
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
-BESIDE = re.compile(r"\..+\.\d+")  # a file that is being written: a dot, its name, the writer's thread
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+PARTIAL = re.compile(r"\..+\.\d+")  # a file that is being written: a dot, its name, the writer's thread
 
 
-def beside_of(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """Where this thread writes a file before it takes its place: two threads may write one at a time."""
     return path.with_name(f".{path.name}.{threading.get_native_id()}")
 
@@ -25,7 +25,7 @@ def beside_of(path: Path) -> Path:
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace `path` in one step; a reader or a crash never sees half of it, and an error leaves nothing behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = beside_of(path)
+    beside = temporary_path(path)
     try:
         with beside.open("wb") as file:
             file.write(content)
@@ -37,21 +37,21 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
-def clear_halves(folder: Path) -> None:
+def remove_partial_files(folder: Path) -> None:
     """Remove what a process that was killed has left of files that it was writing."""
     for path in folder.iterdir():
-        if BESIDE.fullmatch(path.name):
+        if PARTIAL.fullmatch(path.name):
             path.unlink(missing_ok=True)
 
 
 @contextmanager
-def full_disk_named(folder: Path) -> Iterator[None]:
+def disk_full_errors(folder: Path) -> Iterator[None]:
     """Turn the system's error of a full disk into a StorageError that says where, and what to do."""
     try:
         yield
     except OSError as error:
         # numpy's own error of an array that did not fit has no number
-        if error.errno not in FULL and (error.errno is not None or shutil.disk_usage(folder).free > 0):
+        if error.errno not in DISK_FULL and (error.errno is not None or shutil.disk_usage(folder).free > 0):
             raise
         place = error.filename2 or error.filename or folder  # of a copy, the second is where it goes
         raise StorageError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from proser_core.errors import ConfigError, TrainingError
-from proser_core.store.files import full_disk_named
+from proser_core.store.files import disk_full_errors
 
 LOCK = ".lock"
 WAIT = 120.0
@@ -18,14 +18,14 @@ WAIT = 120.0
 
 
 @contextmanager
-def alone_in(storage: Path, work: str) -> Iterator[None]:
+def exclusive_storage(storage: Path, work: str) -> Iterator[None]:
     """Hold the storage's lock: two runs would write over each other's checkpoints.
 
     `work` says who holds it to whoever comes second. Raises ConfigError where another run works there, or where
     the file system has no locks over all machines that start runs, as NFS 4, EFS and Lustre have; StorageError
     where the disk is full, now or later.
     """
-    with full_disk_named(storage), (storage / LOCK).open("a+") as lock:
+    with disk_full_errors(storage), (storage / LOCK).open("a+") as lock:
         try:
             taken = _take(lock)
         except OSError as error:
@@ -43,7 +43,7 @@ def alone_in(storage: Path, work: str) -> Iterator[None]:
 
 
 @contextmanager
-def alone_at(folder: Path, wait: float = WAIT) -> Iterator[None]:
+def exclusive_training(folder: Path, wait: float = WAIT) -> Iterator[None]:
     """Hold a training's folder, as soon as a process of an earlier attempt that may still write there has ended.
 
     Such a process has lost its driver or its cluster and does not know it yet. Raises TrainingError where it

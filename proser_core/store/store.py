@@ -32,7 +32,7 @@ class Artefact:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuildResult:
     """What a stage says of its work: whether all of it succeeded, and the artefacts it points to.
 
     An incomplete artefact is used, and built again by the next run. A linked folder that is
@@ -67,21 +67,21 @@ class Store:
         return self.root / stage / digest_of(stage, dict(inputs))[:KEY_DIGITS]
 
     def run(
-        self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], Built | None], made_on: str = ""
+        self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], BuildResult | None], made_on: str = ""
     ) -> Artefact:
         """The artefact of `build(folder)` for `inputs`: found, or made now, on the hardware `made_on` in words.
 
         `build` may find what an interrupted attempt left in the folder, and go on from there.
         """
         folder = self.folder(stage, inputs)
-        found = find(folder)
+        found = load_if_complete(folder)
         if found is not None:
             return found
         with self.stage(stage) as seconds:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / MANIFEST).unlink(missing_ok=True)
-            built = build(folder) or Built()
-            return seal(folder, inputs, built, seconds=seconds(), made_on=made_on)
+            built = build(folder) or BuildResult()
+            return write_manifest(folder, inputs, built, seconds=seconds(), made_on=made_on)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Callable[[], float]]:
@@ -93,10 +93,10 @@ class Store:
         self.ran[name] = self.ran.get(name, 0.0) + time.monotonic() - began
 
 
-def seal(
+def write_manifest(
     folder: Path,
     inputs: Mapping[str, Any],
-    built: Built | None = None,
+    built: BuildResult | None = None,
     seconds: float = 0.0,
     passing: Collection[str] = (),
     made_on: str = "",
@@ -105,7 +105,7 @@ def seal(
 
     `seconds` and `made_on`, the hardware in words, decide nothing.
     """
-    built = built or Built()
+    built = built or BuildResult()
     files = {name: sha256_of(folder / name) for name in _file_names(folder) if name not in passing}
     manifest = {
         "complete": built.complete,
@@ -119,7 +119,7 @@ def seal(
     return Artefact(folder, digest_of(files))
 
 
-def find(folder: Path) -> Artefact | None:
+def load_if_complete(folder: Path) -> Artefact | None:
     """The artefact in a folder, or None where it or one that it links to is missing or changed."""
     try:
         manifest = read_json(folder / MANIFEST)
@@ -130,7 +130,7 @@ def find(folder: Path) -> Artefact | None:
         linked = [(folder / path).resolve() for path in manifest["linked"]]
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):  # missing, damaged or no manifest
         return None
-    if not whole or any(find(path) is None for path in linked):
+    if not whole or any(load_if_complete(path) is None for path in linked):
         return None
     return Artefact(folder, digest_of(files))
 

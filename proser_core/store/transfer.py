@@ -8,7 +8,7 @@ from typing import Any
 from proser_core.digests import digest_of, sha256_of
 from proser_core.errors import CheckpointError
 from proser_core.store.files import read_json
-from proser_core.store.store import KEY_DIGITS, MANIFEST, Artefact, Store, find
+from proser_core.store.store import KEY_DIGITS, MANIFEST, Artefact, Store, load_if_complete
 
 
 def check_artefact(folder: Path) -> dict[str, Any]:
@@ -34,14 +34,14 @@ def check_key(folder: Path, manifest: dict[str, Any]) -> None:
         )
 
 
-def adopt(folder: Path, stage: str, store: Store) -> Artefact:
+def import_artefact(folder: Path, stage: str, store: Store) -> Artefact:
     """Copy a checked artefact into `store`, where a run with its inputs finds it; one that is there is left.
 
     Raises CheckpointError as `check_artefact` does.
     """
     manifest = check_artefact(folder)
     target = store.folder(stage, manifest["inputs"])
-    found = find(target)
+    found = load_if_complete(target)
     if found is not None:
         return found
     beside = target.with_name(f".{target.name}.{os.getpid()}")
@@ -51,7 +51,7 @@ def adopt(folder: Path, stage: str, store: Store) -> Artefact:
         shutil.copyfile(folder / name, beside / name)
     shutil.rmtree(target, ignore_errors=True)
     beside.rename(target)
-    found = find(target)
+    found = load_if_complete(target)
     if found is None:
         raise CheckpointError(f"{folder} could not be copied to {target}; is the disk full?")
     return found

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from benchmarks.compare import CONTROL, METRICS, difference_text, main
-from proser_core.store.store import seal
+from proser_core.store.store import write_manifest
 
 VALUES = {"CE control": [0.80, 0.82, 0.79], "dummies": [0.81, 0.84, 0.79]}
 
@@ -20,7 +20,7 @@ def written(folder: Path, split: int, names: tuple[str, ...] = tuple(VALUES), fa
     prepared = folder / "prepare" / key
     prepared.mkdir(parents=True)
     (prepared / "images").write_text(f"of split {split}")
-    seal(prepared, {})
+    write_manifest(prepared, {})
     (folder / "results.json").write_text(json.dumps({"task": key, "trainings": trainings}))
     return str(folder)
 

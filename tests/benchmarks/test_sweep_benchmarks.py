@@ -18,7 +18,7 @@ from proser_core.jobs.preparing import save_task
 from proser_core.jobs.spec import LOGITS, Job, read_epochs
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.logits import load_logits
-from proser_core.store.store import MANIFEST, find
+from proser_core.store.store import MANIFEST, load_if_complete
 from tune_spaces import expand
 
 
@@ -56,7 +56,7 @@ def test_a_simulated_training_leaves_what_a_real_one_does_without_taking_a_step(
             run_job(job, lambda metrics: None)
     real, made = (tmp_path / name for name in kinds)
     for folder in (real, made):
-        assert find(folder) is not None
+        assert load_if_complete(folder) is not None
     assert {path.name for path in real.iterdir()} == {path.name for path in made.iterdir()}
     assert len(read_epochs(real)) == len(read_epochs(made)) == recipe.finetune.epochs
     tables = [load_logits(folder / LOGITS)["test"] for folder in (real, made)]

@@ -19,7 +19,7 @@ from proser_core.digests import sha256_of
 from proser_core.jobs import spec
 from proser_core.jobs.preparing import save_task
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.store.store import Artefact, seal
+from proser_core.store.store import Artefact, write_manifest
 
 # A space with one point that cannot stay finite beside the one of the paper.
 ONE_DIVERGES = '''"""Two points; the weight of the second one overflows."""
@@ -88,7 +88,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
     """The tiny recipe's task, as the save_task stage leaves it."""
     folder = tmp_path_factory.mktemp("task")
     save_task(tiny_recipe(), None, folder)
-    return seal(folder, {})
+    return write_manifest(folder, {})
 
 
 @pytest.fixture(scope="session")

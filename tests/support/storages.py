@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.storage.mirror import MIRROR_VARIABLE, STORE, Mirror, mirror_folder
 from pipelines.storage.objects import Objects, open_objects
-from proser_core.store.store import seal
+from proser_core.store.store import write_manifest
 
 BUCKET = "bucket"
 TASK = "prepare/task"
@@ -65,5 +65,5 @@ def artefact(folder: Path, **files: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text)
-    seal(folder, {"made": "of nothing"})
+    write_manifest(folder, {"made": "of nothing"})
     return folder

@@ -15,7 +15,7 @@ from proser_core.errors import TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.selection import Row
 from proser_core.jobs.trials import Trial
-from proser_core.store.store import MANIFEST, Built, find
+from proser_core.store.store import MANIFEST, BuildResult, load_if_complete
 
 
 def sweep(
@@ -26,7 +26,7 @@ def sweep(
     search: Search,
     session: TrainingSession,
     folder: Path,
-) -> Built:
+) -> BuildResult:
     """Train what is not trained yet, evaluate every trial, and write one row each.
 
     Tune's own generator has expanded the spaces, so that its Tuner is given the missing points alone.
@@ -35,7 +35,7 @@ def sweep(
     planned = [(split, trial) for split in splits for trial in split.trials(finetunes, session.store, bf16)]
     trials = [trial for _, trial in planned]
     sync(session.store, [trial.folder for trial in trials])
-    missing = [(split, trial) for split, trial in planned if find(trial.folder) is None]
+    missing = [(split, trial) for split, trial in planned if load_if_complete(trial.folder) is None]
     may_stop = finetunes if search.max_seconds else search.points
     rows = TrialRows({split.index: split.task for split in splits}, spaces, may_stop, unreported_exit)
     controls = sum(trial.is_control for trial in trials)
@@ -47,7 +47,7 @@ def sweep(
     return _write([rows.row(trial) for trial in trials], trials, folder, timed_out)
 
 
-def _write(rows: list[Row], trials: Sequence[Trial], folder: Path, timed_out: bool) -> Built:
+def _write(rows: list[Row], trials: Sequence[Trial], folder: Path, timed_out: bool) -> BuildResult:
     write_rows(rows, folder)
     placeholders = [row for row in rows if row["objective"] == "proser"]
     if placeholders and not any(row["status"] == "finished" for row in placeholders):
@@ -55,7 +55,7 @@ def _write(rows: list[Row], trials: Sequence[Trial], folder: Path, timed_out: bo
         raise TrainingError(f"no trial with placeholders finished; the first: {first['name']}: {first['reason']}")
     finished = [trial.folder for trial, row in zip(trials, rows, strict=True) if row["status"] == "finished"]
     failed = any(row["status"] == "failed" for row in rows)
-    return Built(complete=not (failed or timed_out), linked=tuple(finished))
+    return BuildResult(complete=not (failed or timed_out), linked=tuple(finished))
 
 
 def _train(

@@ -20,7 +20,7 @@ from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
 from proser_core.store.code_version import code_version
-from proser_core.store.store import Artefact, Store, find
+from proser_core.store.store import Artefact, Store, load_if_complete
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def pretrain(
         for recipe, task in zip(recipes, tasks, strict=True)
     ]
     sync(session.store, [plan.folder for plan in plans])
-    missing = [plan for plan in plans if find(plan.folder) is None]
+    missing = [plan for plan in plans if load_if_complete(plan.folder) is None]
     curves = {plan.folder: f"/split_{plan.recipe.data.split_index}" if len(plans) > 1 else "" for plan in plans}
     if missing and session.trains:
         with session.store.stage(spec.PRETRAIN):
@@ -122,7 +122,7 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
 
 
 def _found(plan: Pretraining) -> Artefact:
-    artefact = find(plan.folder)
+    artefact = load_if_complete(plan.folder)
     if artefact is None:
         failure = plan.folder / spec.FAILURE
         reason = failure.read_text() if failure.is_file() else unreported_exit()

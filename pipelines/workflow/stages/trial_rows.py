@@ -12,7 +12,7 @@ from proser_core.jobs.trials import Trial
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.store.files import read_json, write_json
-from proser_core.store.store import Artefact, find
+from proser_core.store.store import Artefact, load_if_complete
 
 ROWS = "trials.json"
 
@@ -57,7 +57,7 @@ class TrialRows:
         }
 
     def _outcome(self, trial: Trial) -> Row:
-        if find(trial.folder) is None:
+        if load_if_complete(trial.folder) is None:
             return self._unfinished(trial)
         logits, task = load_logits(trial.folder / spec.LOGITS), self._tasks[trial.recipe.data.split_index]
         try:

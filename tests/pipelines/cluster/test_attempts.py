@@ -12,7 +12,7 @@ from proser_core.config import to_json
 from proser_core.errors import StorageError
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
-from proser_core.store.lock import alone_at
+from proser_core.store.lock import exclusive_training
 from proser_core.store.store import MANIFEST, Artefact
 
 
@@ -40,8 +40,10 @@ def test_a_trial_that_another_process_holds_leaves_that_as_its_reason(
     job: spec.Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path(job.folder)
-    monkeypatch.setattr("pipelines.cluster.train_worker.alone_at", lambda folder: alone_at(folder, wait=0.1))
-    with alone_at(folder):
+    monkeypatch.setattr(
+        "pipelines.cluster.train_worker.exclusive_training", lambda folder: exclusive_training(folder, wait=0.1)
+    )
+    with exclusive_training(folder):
         run_single_trial({"job": job.to_json()})
     assert f"another process trains in {folder}: process {os.getpid()}" in (folder / spec.FAILURE).read_text()
     assert not (folder / spec.EPOCHS).exists()

@@ -25,7 +25,7 @@ from proser_core.errors import DataError
 from proser_core.jobs import spec
 from proser_core.jobs.preparing import prepare_inputs, prepare_task, save_task
 from proser_core.jobs.worker import run_job
-from proser_core.store.store import Artefact, Store, seal
+from proser_core.store.store import Artefact, Store, write_manifest
 
 SIZE = 8
 SETS = {"folder": write_folder, PARQUET.name: write_parquet}
@@ -202,7 +202,7 @@ def own_folder(tmp_path: Path) -> Iterator[Callable[[], StoredImages]]:
     folder = tmp_path / "task"
     folder.mkdir()
     save_task(recipe_of("folder", True), root, folder)
-    artefact = seal(folder, {})
+    artefact = write_manifest(folder, {})
     return lambda: stored_of(artefact)
 
 

@@ -19,7 +19,7 @@ from proser_core.config import to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
 from proser_core.recognition.logits import load_logits
-from proser_core.store.store import Artefact, find
+from proser_core.store.store import Artefact, load_if_complete
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_a_trial_of_two_workers_leaves_an_artefact(
         weights=str(closed_set_weights),
     )
     cluster.run_jobs([trial], 2, "two-workers", max_seconds=600)  # with a limit it goes through Tune, as several do
-    assert find(folder) is not None
+    assert load_if_complete(folder) is not None
     assert [row["epoch"] for row in spec.read_epochs(folder)] == [0, 1]
     assert len(load_logits(folder / spec.LOGITS)["test"]) == len(OpenSetTask.load(task.path).test)
 
@@ -77,7 +77,7 @@ def test_a_trial_whose_process_died_says_where_its_log_is(
     folder = tmp_path / "trial"
     job = spec.Job(kind="finetune", recipe=to_json(tiny_recipe()), task=str(task.path), folder=str(folder))
     cluster.run_jobs([job], 1, "died")
-    assert find(folder) is None
+    assert load_if_complete(folder) is None
     reason = (folder / spec.FAILURE).read_text()
     (path,) = re.findall(r"^the worker exited without reporting an error; its log is in (\S+) on \S+$", reason)
     assert any(words in Path(log).read_text() for log in glob.glob(path))

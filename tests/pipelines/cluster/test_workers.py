@@ -22,7 +22,7 @@ from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import PARTS, TRAIN, compute_logits, load_logits
-from proser_core.store.store import Artefact, find
+from proser_core.store.store import Artefact, load_if_complete
 
 Make = Callable[..., spec.Job]
 
@@ -83,12 +83,12 @@ def test_a_job_that_was_stopped_after_an_epoch_equals_one_that_never_stopped(
     run_job(whole, ignore)
     with pytest.raises(StoppedError):
         run_job(stopped, stop_after(stopped_after))
-    assert find(Path(stopped.folder)) is None
+    assert load_if_complete(Path(stopped.folder)) is None
     assert len(spec.read_epochs(Path(stopped.folder))) == stopped_after
     run_job(stopped, ignore)
     for name in (spec.WEIGHTS, spec.EPOCHS, spec.LOGITS):
         assert sha256_of(Path(stopped.folder) / name) == sha256_of(Path(whole.folder) / name), name
-    assert find(Path(stopped.folder)).digest == find(Path(whole.folder)).digest  # type: ignore[union-attr]
+    assert load_if_complete(Path(stopped.folder)).digest == load_if_complete(Path(whole.folder)).digest  # type: ignore[union-attr]
 
 
 def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make: Make, task: Artefact) -> None:
@@ -131,7 +131,7 @@ def test_a_job_with_the_users_weights_only_scores_them(make: Make, closed_set_we
     load_weights(net, closed_set_weights)
     unaugmented = compute_logits(net, images.train.images, (images.mean, images.std), torch.device("cpu"))
     np.testing.assert_array_equal(logits[TRAIN].known, unaugmented.known)
-    assert find(folder) is not None
+    assert load_if_complete(folder) is not None
 
 
 def test_weights_of_other_shapes_are_refused_by_name(make: Make, closed_set_weights: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_loss_that_is_not_finite_leaves_its_message_and_no_artefact(make: Make
         run_job(job, ignore)
     folder = Path(job.folder)
     assert "must stay finite" in (folder / spec.FAILURE).read_text()
-    assert find(folder) is None
+    assert load_if_complete(folder) is None
     assert not (folder / spec.WEIGHTS).exists()
 
 
@@ -157,7 +157,7 @@ def test_weights_that_overflow_in_the_very_last_step_are_a_failure_too(make: Mak
     job = make("job", recipe=lively_recipe(gamma=1e38, epochs=1, batch_size=one_batch))
     with pytest.raises(TrainingError):
         run_job(job, ignore)
-    assert find(Path(job.folder)) is None
+    assert load_if_complete(Path(job.folder)) is None
 
 
 def test_the_message_of_an_earlier_failure_goes_when_the_job_succeeds(make: Make) -> None:
@@ -174,14 +174,14 @@ def test_a_crash_in_the_last_moment_of_a_job_repeats_no_epoch(make: Make, monkey
         raise StoppedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(worker, "seal", crash)
+        patch.setattr(worker, "write_manifest", crash)
         with pytest.raises(StoppedError):
             run_job(job, ignore)
     again: list[object] = []
     run_job(job, again.append)
     assert again == []
     assert len(spec.read_epochs(Path(job.folder))) == 3
-    assert find(Path(job.folder)) is not None
+    assert load_if_complete(Path(job.folder)) is not None
 
 
 def full_disk_at(path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_full_disk_at_a_checkpoint_is_named_and_the_job_goes_on_once_there_is_
     run_job(cut, again.append)
     run_job(whole, ignore)
     assert len(again) == 2  # the first epoch had its checkpoint
-    assert find(folder).digest == find(Path(whole.folder)).digest  # type: ignore[union-attr]
+    assert load_if_complete(folder).digest == load_if_complete(Path(whole.folder)).digest  # type: ignore[union-attr]
 
 
 def test_a_full_disk_at_the_weights_leaves_the_last_checkpoint_and_no_half_of_them(make: Make) -> None:
@@ -211,7 +211,7 @@ def test_a_full_disk_at_the_weights_leaves_the_last_checkpoint_and_no_half_of_th
         run_job(job, lambda metrics: full_disk_at(folder / spec.WEIGHTS))
     assert {path.name for path in folder.iterdir()} == {spec.EPOCHS, spec.STATE, spec.FAILURE}
     run_job(job, stop_after(1))
-    assert find(folder) is not None
+    assert load_if_complete(folder) is not None
 
 
 def test_a_job_removes_what_a_killed_process_was_writing_and_leaves_the_lock(make: Make) -> None:

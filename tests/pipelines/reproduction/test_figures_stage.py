@@ -35,7 +35,7 @@ from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
 from proser_core.store.files import read_json
-from proser_core.store.store import MANIFEST, Artefact, Store, seal
+from proser_core.store.store import MANIFEST, Artefact, Store, write_manifest
 
 
 class Stored(SimpleNamespace):
@@ -79,7 +79,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
         finetune=replace(tiny.finetune, epochs=1),
     )
     save_task(recipe, None, root / "task")
-    task = seal(root / "task", {})
+    task = write_manifest(root / "task", {})
     run_job(pretrain_job(recipe, task, root / "pretrained", False), lambda _: None)
     pretrained = Artefact(root / "pretrained", "weights")
     store, rows = Store(root / "storage"), []
@@ -195,7 +195,7 @@ def test_the_page_holds_every_figure_and_what_stands_in_it(stored: Stored, tmp_p
 
 def test_a_training_without_a_time_is_refused(tmp_path: Path) -> None:
     (tmp_path / "weights").write_bytes(b"brought")
-    seal(tmp_path, {})
+    write_manifest(tmp_path, {})
     with pytest.raises(ConfigError, match="does not know its time"):
         seconds_of(tmp_path)
 

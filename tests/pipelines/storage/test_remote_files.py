@@ -11,7 +11,7 @@ from pipelines.storage.objects import Objects, open_objects
 from pipelines.storage.transfer import pull, push
 from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError
-from proser_core.store.store import MANIFEST, Built, find, seal
+from proser_core.store.store import MANIFEST, BuildResult, load_if_complete, write_manifest
 
 
 def fail_at(objects: Objects, count: int) -> Objects:
@@ -71,19 +71,19 @@ class TestAFinishedFolder:
         made = artefact(first.root / "trials/k", a="1", b="2")
         first.push(made)
         second.sync([second.root / "trials/k"])
-        found = find(second.root / "trials/k")
+        found = load_if_complete(second.root / "trials/k")
         assert found is not None
-        assert found.digest == find(made).digest  # type: ignore[union-attr]
+        assert found.digest == load_if_complete(made).digest  # type: ignore[union-attr]
 
     def test_brings_those_that_it_links_to(self, machines: Machines) -> None:
         first, second = machines.mirror("first"), machines.mirror("second")
         linked = artefact(first.root / "trials/k", a="1")
         first.sync([linked])
         (first.root / "sweep/s").mkdir(parents=True)
-        seal(first.root / "sweep/s", {}, Built(linked=(linked,)))
+        write_manifest(first.root / "sweep/s", {}, BuildResult(linked=(linked,)))
         first.push(first.root / "sweep/s")
         second.sync([second.root / "sweep/s"])
-        assert find(second.root / "sweep/s") is not None
+        assert load_if_complete(second.root / "sweep/s") is not None
 
     @pytest.mark.parametrize("count", [1, 2])
     def test_of_which_only_a_part_got_there_is_none(self, machines: Machines, count: int) -> None:
@@ -92,10 +92,10 @@ class TestAFinishedFolder:
         with pytest.raises(KeyboardInterrupt):
             push(fail_at(machines.objects, count), made, "trials/k")
         second.sync([second.root / "trials/k"])
-        assert find(second.root / "trials/k") is None
+        assert load_if_complete(second.root / "trials/k") is None
         first.sync([made])
         second.sync([second.root / "trials/k"])
-        assert find(second.root / "trials/k") is not None
+        assert load_if_complete(second.root / "trials/k") is not None
 
     def test_that_replaces_another_never_stands_under_the_old_manifest(self, machines: Machines) -> None:
         mirror = machines.mirror("first")
@@ -116,10 +116,10 @@ class TestAFinishedFolder:
         else:
             machines.objects.write(f"trials/k/{MANIFEST}", b'{"files": {"../../b": "x"}, "complete": true}')
         assert not pull(machines.objects, "trials/k", second.root / "trials/k")
-        assert find(second.root / "trials/k") is None
+        assert load_if_complete(second.root / "trials/k") is None
         machines.mirror("first").sync([made])
         assert pull(machines.objects, "trials/k", second.root / "trials/k")
-        assert find(second.root / "trials/k") is not None
+        assert load_if_complete(second.root / "trials/k") is not None
 
 
 def test_two_threads_that_bring_one_folder_at_a_time_both_have_it_and_it_stays(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_two_threads_that_bring_one_folder_at_a_time_both_have_it_and_it_stays(t
     objects = Slow.from_uri((tmp_path / "there").as_uri())
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "file").write_text("content")
-    seal(tmp_path / "made", {})
+    write_manifest(tmp_path / "made", {})
     push(objects, tmp_path / "made", "trials/k")
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda _: pull(objects, "trials/k", tmp_path / "here"), range(2)))
     assert found == [True, True]
-    assert find(tmp_path / "here") is not None
+    assert load_if_complete(tmp_path / "here") is not None
     assert objects.read(f"trials/k/{MANIFEST}") is not None

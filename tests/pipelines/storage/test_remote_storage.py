@@ -21,7 +21,7 @@ from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import to_json
 from proser_core.jobs import spec
-from proser_core.store.store import MANIFEST, Artefact, find
+from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
 
 @pytest.mark.usefixtures("s3")
@@ -68,9 +68,9 @@ def test_trials_of_two_workers_leave_their_outcome_on_the_storage(
     ]
     Cluster(recipe.cluster, mirror.root, mirror=mirror).run_jobs(jobs, 2, "two-workers")
     good, bad = mirror.root / "trials/good", mirror.root / "trials/bad"
-    assert find(good) is not None
+    assert load_if_complete(good) is not None
     assert [row["epoch"] for row in spec.read_epochs(good)] == [0, 1]
-    assert find(bad) is None
+    assert load_if_complete(bad) is None
     assert "must stay finite" in (bad / spec.FAILURE).read_text()
     assert on_s3.objects.stamp(f"trials/good/{MANIFEST}") is not None
 

@@ -19,7 +19,7 @@ from proser_core.digests import sha256_of
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
 from proser_core.store.lock import LOCK
-from proser_core.store.store import Artefact, find
+from proser_core.store.store import Artefact, load_if_complete
 
 
 def stop_after(epochs: int, look: Callable[[], Any]) -> tuple[Callable[[object], None], list[Any]]:
@@ -93,7 +93,7 @@ class TestATraining:
         run_single_trial(config)
         assert on_storage == [3]
         driver.poll([folder])
-        assert find(folder) is not None
+        assert load_if_complete(folder) is not None
         assert machines.objects.stamp(f"trials/k/{spec.STATE}") is None
         whole = replace(spec.Job(**self.config(driver, sees_driver=True)["job"]), folder=str(tmp_path / "undisturbed"))
         run_job(whole, lambda metrics: None)
@@ -181,4 +181,4 @@ class TestATraining:
         machines.on("first")
         run_single_trial({"job": job.to_json(), "storage": driver.address})
         driver.poll([driver.root / "pretrain/own"])
-        assert find(driver.root / "pretrain/own") is not None
+        assert load_if_complete(driver.root / "pretrain/own") is not None

@@ -19,7 +19,7 @@ from proser_core.baselines import METHODS
 from proser_core.errors import ConfigError
 from proser_core.jobs import preparing, spec
 from proser_core.store.code_version import code_version
-from proser_core.store.lock import alone_in
+from proser_core.store.lock import exclusive_storage
 from proser_core.store.store import MANIFEST, Store
 
 ROOT = Path(__file__).parents[3]
@@ -119,7 +119,7 @@ def test_of_very_many_folders_the_first_are_named_and_all_where_asked_for(storag
 
 
 def test_a_storage_in_use_is_left_alone(storage: Path) -> None:
-    with alone_in(storage, "proser sweep"), pytest.raises(ConfigError, match="proser sweep, process"):
+    with exclusive_storage(storage, "proser sweep"), pytest.raises(ConfigError, match="proser sweep, process"):
         carry_out(storage, yes=True)
 
 

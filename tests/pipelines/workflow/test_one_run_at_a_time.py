@@ -13,7 +13,7 @@ from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.run import run
 from pipelines.workflow.sweeping import sweep
 from proser_core.errors import ConfigError
-from proser_core.store.lock import LOCK, alone_in
+from proser_core.store.lock import LOCK, exclusive_storage
 
 
 def start_sweep(storage: Path) -> int:
@@ -29,6 +29,6 @@ def test_a_storage_in_which_another_sweep_works_is_refused_and_left_alone(
     tmp_path: Path, start: Callable[[Path], int]
 ) -> None:
     said = rf"proser sweep digits trade_off, process {os.getpid()} on .*; wait for it, or give another folder"
-    with alone_in(tmp_path, "proser sweep digits trade_off"), pytest.raises(ConfigError, match=said):
+    with exclusive_storage(tmp_path, "proser sweep digits trade_off"), pytest.raises(ConfigError, match=said):
         start(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [LOCK]

@@ -25,7 +25,7 @@ from pipelines.workflow.sweeping import sweep
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrackingError
 from proser_core.recognition.model_card import model_card
-from proser_core.store.lock import alone_in
+from proser_core.store.lock import exclusive_storage
 
 BETAS = '''"""Two points."""
 
@@ -245,7 +245,7 @@ def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
 
 def test_a_second_run_on_the_storage_is_told_who_is_first(folder: RunFolder, tmp_path: Path) -> None:
     with (
-        alone_in(tmp_path, "proser run digits"),
+        exclusive_storage(tmp_path, "proser run digits"),
         pytest.raises(ConfigError, match=r"proser run digits, process \d+ on"),
     ):
         carry_out(request(folder, storage=tmp_path))

@@ -28,8 +28,8 @@ from proser_core.jobs.worker import run_job
 from proser_core.processor import hardware
 from proser_core.recognition.scores import MaxSoftmaxProbability
 from proser_core.store.files import read_json
-from proser_core.store.lock import alone_in
-from proser_core.store.store import Artefact, Store, find
+from proser_core.store.lock import exclusive_storage
+from proser_core.store.store import Artefact, Store, load_if_complete
 
 LONG = {"recipe": {**RECIPE, "finetune": {**RECIPE["finetune"], "epochs": 12}}, "finetunes": [CONTROL, {"beta": 2}]}
 
@@ -123,8 +123,8 @@ def test_a_fine_tune_more_trains_that_one_alone(
 def test_it_is_what_the_worker_of_the_pipeline_gives_under_the_same_key(done: tuple, tmp_path: Path) -> None:
     job, out, _ = done
     parsed, results = read_job_file(job), results_of(out)
-    task = find(out / "prepare" / results["task"])
-    pretrained = find(out / results["trainings"]["pretrained net"]["folder"])
+    task = load_if_complete(out / "prepare" / results["task"])
+    pretrained = load_if_complete(out / results["trainings"]["pretrained net"]["folder"])
     assert task is not None
     assert pretrained is not None
     trials = plan_trials(
@@ -294,7 +294,7 @@ def test_a_prepared_task_is_taken_as_it_is_and_a_changed_one_refused(
 
 def test_two_runs_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out").mkdir()
-    with alone_in(tmp_path / "out", "a sweep"):
+    with exclusive_storage(tmp_path / "out", "a sweep"):
         assert main([str(write_job(tmp_path)), str(tmp_path / "out")]) == 2
     assert f"{tmp_path / 'out'}: a sweep, process {os.getpid()} on" in capsys.readouterr().err
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from proser_core.errors import ConfigError, StorageError, TrainingError, exit_code_of
-from proser_core.store.files import clear_halves, full_disk_named, write_atomically
-from proser_core.store.lock import LOCK, alone_at, alone_in
+from proser_core.store.files import disk_full_errors, remove_partial_files, write_atomically
+from proser_core.store.lock import LOCK, exclusive_storage, exclusive_training
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from proser_core.store.lock import alone_at
-with alone_at(Path(sys.argv[1])):
+from proser_core.store.lock import exclusive_training
+with exclusive_training(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -34,26 +34,26 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
     full(path)
     with (
         pytest.raises(StorageError, match=rf"the disk of {tmp_path} is full; free some space"),
-        full_disk_named(tmp_path),
+        disk_full_errors(tmp_path),
     ):
         write_atomically(path, b"new")
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("state.pt", b"old")]
 
 
 def test_of_a_copy_the_disk_that_is_written_to_is_the_full_one(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="the disk of there is full"), full_disk_named(tmp_path):
+    with pytest.raises(StorageError, match="the disk of there is full"), disk_full_errors(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device", "here", None, "there")  # as of shutil.copyfile
 
 
 def test_other_errors_of_the_system_are_not_called_a_full_disk(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), full_disk_named(tmp_path):
+    with pytest.raises(FileNotFoundError), disk_full_errors(tmp_path):
         (tmp_path / "missing").read_text()
 
 
 def test_halves_of_killed_processes_go_and_other_files_stay(tmp_path: Path) -> None:
     for name in (".state.pt.77", ".epochs.jsonl.1", ".lock", "state.pt", ".hidden.txt"):
         (tmp_path / name).touch()
-    clear_halves(tmp_path)
+    remove_partial_files(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {".lock", "state.pt", ".hidden.txt"}
 
 
@@ -61,7 +61,7 @@ def test_a_full_disk_ends_a_command_with_one_line_and_exit_code_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def command() -> int:
-        with alone_in(tmp_path, "a sweep"):
+        with exclusive_storage(tmp_path, "a sweep"):
             full(tmp_path / "table.json")
             write_atomically(tmp_path / "table.json", b"{}")
         return 0
@@ -74,9 +74,9 @@ def test_a_full_disk_ends_a_command_with_one_line_and_exit_code_1(
 
 def test_a_second_run_is_told_who_works_there_and_is_let_in_afterwards(tmp_path: Path) -> None:
     said = rf"proser sweep digits ablation, process {os.getpid()} on .*, since"
-    with alone_in(tmp_path, "proser sweep digits ablation"), pytest.raises(ConfigError, match=said):
-        alone_in(tmp_path, "another").__enter__()
-    with alone_in(tmp_path, "another"):
+    with exclusive_storage(tmp_path, "proser sweep digits ablation"), pytest.raises(ConfigError, match=said):
+        exclusive_storage(tmp_path, "another").__enter__()
+    with exclusive_storage(tmp_path, "another"):
         pass
 
 
@@ -87,7 +87,7 @@ def test_a_training_waits_for_a_process_of_an_earlier_attempt_and_its_death_lets
     entered = threading.Event()
 
     def train() -> None:
-        with alone_at(tmp_path):
+        with exclusive_training(tmp_path):
             entered.set()
 
     waiting = threading.Thread(target=train)
@@ -101,6 +101,6 @@ def test_a_training_waits_for_a_process_of_an_earlier_attempt_and_its_death_lets
 
 def test_a_training_gives_up_with_the_name_of_a_process_that_does_not_end(tmp_path: Path) -> None:
     said = f"another process trains in {tmp_path}: process {os.getpid()} on"
-    with alone_at(tmp_path), pytest.raises(TrainingError, match=said):
-        alone_at(tmp_path, wait=0.1).__enter__()
+    with exclusive_training(tmp_path), pytest.raises(TrainingError, match=said):
+        exclusive_training(tmp_path, wait=0.1).__enter__()
     assert (tmp_path / LOCK).read_text() == ""

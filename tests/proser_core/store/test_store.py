@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from proser_core.errors import ConfigError
-from proser_core.store.store import MANIFEST, Built, Store, find, seal
+from proser_core.store.store import MANIFEST, BuildResult, Store, load_if_complete, write_manifest
 
 INPUTS = {"task": "abc", "lr": 0.1}
 
@@ -57,7 +57,7 @@ def test_a_deleted_or_changed_file_makes_it_stale(store: Store, harm: str) -> No
         result.write_text("tampered")
     else:
         (result if harm == "delete" else made.path / MANIFEST).unlink()
-    assert find(made.path) is None
+    assert load_if_complete(made.path) is None
     assert store.run("stage", INPUTS, write("one")) == made
     assert result.read_text() == "one"
 
@@ -78,9 +78,9 @@ def test_a_deleted_or_changed_file_makes_it_stale(store: Store, harm: str) -> No
 def test_a_manifest_that_is_none_is_made_again(store: Store, text: str) -> None:
     made = store.run("stage", INPUTS, write("one"))
     (made.path / MANIFEST).write_text(text)
-    assert find(made.path) is None
+    assert load_if_complete(made.path) is None
     assert store.run("stage", INPUTS, write("one")) == made
-    assert find(made.path) == made
+    assert load_if_complete(made.path) == made
 
 
 @pytest.mark.parametrize("harm", ["delete", "change"])
@@ -88,37 +88,37 @@ def test_a_missing_or_changed_linked_artefact_makes_it_stale(store: Store, tmp_p
     trial = store.folder("trials", {"beta": 1})
     trial.mkdir(parents=True)
     (trial / "weights").write_text("weights")
-    seal(trial, {"beta": 1})
+    write_manifest(trial, {"beta": 1})
 
-    def build(folder: Path) -> Built:
+    def build(folder: Path) -> BuildResult:
         (folder / "table").write_text("table")
-        return Built(linked=(trial,))
+        return BuildResult(linked=(trial,))
 
     made = store.run("sweep", INPUTS, build)
-    assert find(made.path) == made
+    assert load_if_complete(made.path) == made
     if harm == "delete":
         shutil.rmtree(trial)
     else:
         (trial / "weights").write_text("tampered")
-    assert find(made.path) is None
+    assert load_if_complete(made.path) is None
 
 
 def test_links_hold_after_the_storage_has_moved(store: Store, tmp_path: Path) -> None:
     trial = store.folder("trials", {})
     trial.mkdir(parents=True)
-    seal(trial, {})
-    made = store.run("sweep", INPUTS, lambda folder: Built(linked=(trial,)))
+    write_manifest(trial, {})
+    made = store.run("sweep", INPUTS, lambda folder: BuildResult(linked=(trial,)))
     moved = tmp_path / "moved"
     store.root.rename(moved)
-    assert find(moved / made.path.relative_to(store.root)) is not None
+    assert load_if_complete(moved / made.path.relative_to(store.root)) is not None
 
 
 def test_an_incomplete_artefact_is_built_again(store: Store) -> None:
     calls = []
 
-    def build(folder: Path) -> Built:
+    def build(folder: Path) -> BuildResult:
         calls.append(folder)
-        return Built(complete=len(calls) > 1)
+        return BuildResult(complete=len(calls) > 1)
 
     for expected in (1, 2, 2):
         store.run("sweep", INPUTS, build)
@@ -133,7 +133,7 @@ def test_a_build_that_fails_leaves_no_artefact_but_what_it_wrote(store: Store) -
     with pytest.raises(RuntimeError):
         store.run("stage", INPUTS, build)
     folder = store.folder("stage", INPUTS)
-    assert find(folder) is None
+    assert load_if_complete(folder) is None
     assert (folder / "half").is_file()
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from proser_core.errors import CheckpointError
-from proser_core.store.store import MANIFEST, Store, seal
-from proser_core.store.transfer import adopt
+from proser_core.store.store import MANIFEST, Store, write_manifest
+from proser_core.store.transfer import import_artefact
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def folder(tmp_path: Path) -> Path:
     made.mkdir(parents=True)
     (made / "weights").write_text("weights")
     (tmp_path / "there" / "evil").write_text("weights")
-    seal(made, {})
+    write_manifest(made, {})
     return made
 
 
@@ -28,7 +28,7 @@ def edit(folder: Path, **changes: Any) -> None:
 
 
 def test_a_finished_folder_is_adopted(folder: Path, tmp_path: Path) -> None:
-    adopted = adopt(folder, "trials", Store(tmp_path / "storage"))
+    adopted = import_artefact(folder, "trials", Store(tmp_path / "storage"))
     assert (adopted.path / "weights").read_text() == "weights"
 
 
@@ -38,7 +38,7 @@ def test_a_name_outside_the_folder_is_refused_and_nothing_written(folder: Path, 
     digest = json.loads((folder / MANIFEST).read_text())["files"]["weights"]
     edit(folder, files={name: digest})
     with pytest.raises(CheckpointError, match="evil', which lies outside its folder"):
-        adopt(folder, "trials", Store(tmp_path / "storage"))
+        import_artefact(folder, "trials", Store(tmp_path / "storage"))
     assert list((tmp_path / "storage").iterdir()) == []
 
 
@@ -48,4 +48,4 @@ def test_a_name_outside_the_folder_is_refused_and_nothing_written(folder: Path, 
 def test_a_field_of_another_kind_is_refused_by_name(folder: Path, tmp_path: Path, field: str, value: Any) -> None:
     edit(folder, **{field: value})
     with pytest.raises(CheckpointError, match=f"{field}|lists 1"):
-        adopt(folder, "trials", Store(tmp_path / "storage"))
+        import_artefact(folder, "trials", Store(tmp_path / "storage"))
