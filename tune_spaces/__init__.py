@@ -6,7 +6,7 @@ grid, `tune.uniform` and the like for a search. Its name is the file's name; a f
 anywhere is given by its path, `my_space.py`.
 
 A module may also name its points (`POINTS`), list what a paper prints for them (`PUBLISHED`) and what it
-says of their order (`CLAIMS`); the report sets these beside its own results.
+says of their order (`CLAIMS`); the report shows these next to its own results.
 """
 
 import ast

@@ -46,8 +46,7 @@ def anchor(name: str) -> str:
 
 
 def embedded(svg: Path, alt: str, folder: Path) -> dict[str, str]:
-    """A figure that was written as SVG, for a page in `folder`: wide ones are scrolled on a phone, not shrunk beyond
-    reading."""
+    """A figure that was written as SVG, for a page in `folder`; on a phone a wide one is scrolled, not shrunk."""
     found = re.search(r'width="([\d.]+)pt"', svg.read_text())
     assert found is not None
     inches = float(found[1]) / 72
@@ -61,7 +60,7 @@ def embedded(svg: Path, alt: str, folder: Path) -> dict[str, str]:
 
 
 def template_digests() -> list[str]:
-    """What decides a page beside code and content."""
+    """Digests of the templates, which decide a page along with code and content."""
     return [sha256_of(path) for path in sorted(Path(__file__).parent.glob("*.jinja"))]
 
 

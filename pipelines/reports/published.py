@@ -1,4 +1,4 @@
-"""What a paper prints or says of a space, set beside what was measured.
+"""Numbers and claims of a paper on a search space, to be compared with what was measured.
 
 Shown only where the numbers of known and unknown classes are the paper's. A claim is checked on the means
 over splits of test macro-F1, which have chosen nothing.

@@ -42,7 +42,7 @@ def results_page(table: SweepTable, facts: Sequence[str] = (), notes: Mapping[st
 
 
 def _legend(table: SweepTable, notes: Mapping[str, str]) -> list[str]:
-    """What the columns are, where they need a word."""
+    """Openness, notes, and what the columns mean."""
     found = {in_words(setting): table.openness(setting) for setting in table.settings}
     openness = ", ".join(f"{name} {100 * each:.2f} %" for name, each in found.items() if each is not None)
     lines = [f"Openness: {openness}."] if openness else []
@@ -70,8 +70,8 @@ def overview(table: SweepTable, facts: Sequence[str] = ()) -> str:
     if not table.has_development:
         return "\n".join(lines)
     lines += [
-        "Validation images and development unknowns choose, by macro-F1; test images only report. A selected point is "
-        "the best of its space on the very images that chose it.",
+        "Points are selected on validation images and development unknowns, by macro-F1; test images only report. "
+        "Development metrics of a selected point are optimistic: the same images selected it.",
         "",
     ]
     for space in spaces:
@@ -91,39 +91,39 @@ def _selected(table: SweepTable, space: Space) -> str:
 
 
 def _against(table: SweepTable, space: Space) -> list[str]:
-    """Whether any point is above the controls on the metric that chooses, by means over common splits."""
+    """Whether any point is above the controls on the metric that selects, by means over common splits."""
     lines = []
     for control in controls_of(table):
-        apart = [(point, each) for point in space.ranked if (each := difference(point, control, SELECTION_METRIC))]
-        if control.label not in COMPARED or not apart or space.selected is None:
+        found = [(point, each) for point in space.ranked if (each := difference(point, control, SELECTION_METRIC))]
+        if control.label not in COMPARED or not found or space.selected is None:
             continue
-        above = sum(mean(each) > 0 for _, each in apart)
-        best, nearest = max(apart, key=lambda both: mean(both[1]))
+        above = sum(mean(each) > 0 for _, each in found)
+        best, nearest = max(found, key=lambda both: mean(both[1]))
         if above:
             own = difference(space.selected, control, SELECTION_METRIC)
             lines.append(
-                f"Above {control.label} on development macro-F1: {above} of {len(apart)} points; the selected one "
+                f"Above {control.label} on development macro-F1: {above} of {len(found)} points; the selected one "
                 f"differs by {_points(own)}."
             )
         else:
             lines.append(
-                f"No point lies above {control.label} on development macro-F1: the nearest, {best.label}, differs by "
+                f"No point is above {control.label} on development macro-F1: the nearest, {best.label}, differs by "
                 f"{_points(nearest)}."
             )
     return lines
 
 
-def _points(apart: list[float]) -> str:
+def _points(differences: list[float]) -> str:
     """A mean difference in points of percent, with its standard deviation over splits."""
-    if not apart:
+    if not differences:
         return "an unknown amount (no split in common)"
-    deviation = "" if math.isnan(std(apart)) else f" ± {percent(std(apart))}"
-    return f"{_signed(mean(apart))}{deviation} points"
+    deviation = "" if math.isnan(std(differences)) else f" ± {percent(std(differences))}"
+    return f"{_signed(mean(differences))}{deviation} points"
 
 
-def _signed(apart: float) -> str:
+def _signed(difference: float) -> str:
     """A difference in points of percent; never -0.0."""
-    return f"{round(100 * apart, 1) + 0.0:+.1f}"
+    return f"{round(100 * difference, 1) + 0.0:+.1f}"
 
 
 def _section(table: SweepTable, space: Space) -> list[str]:
@@ -156,8 +156,8 @@ def _points_table(table: SweepTable, space: Space | None, points: list[Point]) -
     for point in points:
         name = f"**{point.label}** (selected)" if space and point is space.selected else point.label
         counts = [f"{point.num_finished} of {len(table.splits)}"] * several
-        beside = printed.get(point.label, ("", "")) if printed else ()
-        rows.append([name, *counts, *_cells(point, list(places.values())), *beside])
+        published = printed.get(point.label, ("", "")) if printed else ()
+        rows.append([name, *counts, *_cells(point, list(places.values())), *published])
     return _table(header, rows)
 
 

@@ -1,4 +1,4 @@
-"""Figures of a reproduction: measured beside published, and a metric against openness."""
+"""Figures of a reproduction: measured and published numbers, and a metric against openness."""
 
 import math
 from collections.abc import Sequence

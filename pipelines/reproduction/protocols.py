@@ -14,7 +14,7 @@ PERMUTED = "permuted"
 
 @dataclass(frozen=True)
 class Study:
-    """What one model for each class split is trained for; several columns may read from it."""
+    """One training task per class split, from which several columns may read."""
 
     title: str
     data: DataConfig

@@ -1,4 +1,4 @@
-"""What was published for the protocols, in percent. A number stands beside class lists of its family, or as UNKNOWN.
+"""Published numbers of the protocols, in percent, by the family of class lists that they were measured on, or UNKNOWN.
 
 PROSER's paper names GFROSR's lists, which were never published: what is known of it has the family UNKNOWN. So has
 Neal's own Tiny-ImageNet, whose draw cannot be made again: the family `neal` has the lists that others use in its place.

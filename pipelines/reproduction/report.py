@@ -40,7 +40,7 @@ def write_report(
             figures.append(embedded(stem.with_suffix(".svg"), f"{name}: {kind.replace('_', ' ')}", folder))
         tables = [_in_words(each) for each in columns]
         sections.append(Section(name, protocol.headline, protocol.source, protocol.note, figures, tables))
-    title = f"{', '.join(names)}: measured beside published"
+    title = f"{', '.join(names)}: measured and published results"
     for target in (HTML, RESULTS):
         write_page(title, sections, made, folder / target)
     write_numbers(results, families, folder / NUMBERS)

@@ -1,4 +1,4 @@
-"""What was measured for a protocol, by method and class split, beside what was published."""
+"""Measured and published results of a protocol, by method and class split."""
 
 import math
 from collections.abc import Sequence
@@ -107,26 +107,25 @@ def _value(column: Column, result: SplitResult) -> float | None:
 
 
 def _verdicts(rows: list[MethodRow]) -> list[str]:
-    """How the methods with placeholders stand to their controls, said whichever way it came out, or that a control is
-    missing."""
+    """How each method with placeholders compares with its controls, or that a control is missing."""
     by_name = {row.method: row for row in rows if row.values}
     found = []
     for method in [name for name in CONTROLS if name in by_name]:
         for control in CONTROLS[method]:
-            apart = by_name[method].over(by_name[control]) if control in by_name else []
-            found.append(_verdict(method, control, apart))
+            differences = by_name[method].over(by_name[control]) if control in by_name else []
+            found.append(_verdict(method, control, differences))
     return found
 
 
-def _verdict(method: str, control: str, apart: list[float]) -> str:
-    if not apart:
-        return f"{method} was held against no {control}: it was not measured on the same class splits."
-    points = round(mean(apart), 1)
-    spread = "" if math.isnan(std(apart)) else f" ± {std(apart):.1f}"
+def _verdict(method: str, control: str, differences: list[float]) -> str:
+    if not differences:
+        return f"{method} cannot be compared with {control}: they were not measured on the same class splits."
+    points = round(mean(differences), 1)
+    spread = "" if math.isnan(std(differences)) else f" ± {std(differences):.1f}"
     if not points:
         return f"{method} is level with {control}{spread and f' (0.0{spread} points)'}."
-    won = sum(each > 0 for each in apart)
-    on = f", above it on {won} of {len(apart)} class splits" if len(apart) > 1 else ""
+    won = sum(each > 0 for each in differences)
+    on = f", above it on {won} of {len(differences)} class splits" if len(differences) > 1 else ""
     return f"{method} is {abs(points):.1f}{spread} points {'above' if points > 0 else 'below'} {control}{on}."
 
 

@@ -1,4 +1,4 @@
-"""Curve over one numeric field, and curves of groups where a field of words varies beside it."""
+"""Curve over one numeric field, or one curve per value of a second field that holds words."""
 
 import math
 

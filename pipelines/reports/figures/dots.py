@@ -1,4 +1,4 @@
-"""One line for each point, where its fields do not lie on one or two axes."""
+"""One row per point, for spaces whose fields do not fit on one or two axes."""
 
 import math
 

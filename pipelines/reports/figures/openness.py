@@ -44,7 +44,7 @@ def against_openness(table: SweepTable, space: Space, metric: str) -> Figure:
         axes.set(xlabel="openness, %")
         axes.grid(alpha=0.3)
     legend_beside(figure)
-    bars = "bars: standard deviation; to the right paired by split; curves set apart sideways"
+    bars = "bars: standard deviation; to the right paired by split; curves shifted sideways"
     some = "" if len(points) == len(space.points) else f"{len(points)} of {len(space.points)} points are drawn."
     caption(figure, table, points, bars, some)
     return figure

@@ -46,7 +46,7 @@ COLUMNS = 3
 
 
 def over_points(table: SweepTable, space: Space, metric: str, places: list[str]) -> Figure:
-    """A panel for each place (`dev`, `test/unknown_15`, ...), the controls beside where the kind has room for them."""
+    """A panel per place (`dev`, `test/unknown_15`, ...), with the controls where the kind has room for them."""
     which = kind(space)
     draw, spread, marks = PANELS[which]
     columns = min(len(places), COLUMNS)

@@ -1,4 +1,4 @@
-"""Parallel coordinates: a line for each point, through its fields and what it reached."""
+"""Parallel coordinates: a line per point, through its fields and its metrics."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where the values of a field lie along an axis: linear, in decades (0 beside them), or one step a value."""
+"""Scale of a field along an axis: linear, in decades (0 to their left), or one step per value."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -27,7 +27,7 @@ def found_outliers(outliers: OutlierNames, data_dir: Path | None, session: Train
             found[known] = there
         missing = [name for name in names if name not in found.get(known, ())]
         if missing:
-            session.say(f"  no examples of {', '.join(missing)} beside {known}: the images are not there")
+            session.say(f"  no examples of {', '.join(missing)} for {known}: their images were not found")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Decision boundaries in a 2-d embedding, a threshold beside PROSER (fig. Visualization on open-set recognition)."""
+"""Decision boundaries in a 2-d embedding, thresholds and PROSER (fig. Visualization on open-set recognition)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Generated novel embeddings beside the real ones, vanilla and manifold mixup (supplement, fig. Visualization of
+"""Generated and real novel embeddings, vanilla and manifold mixup (supplement, fig. Visualization of
 generated novel instances)."""
 
 from collections.abc import Mapping, Sequence

@@ -14,11 +14,11 @@ NUMBERS = "figures.json"
 EXAMPLES = "outlier_examples_"
 FIGURES = {
     "decision_boundaries": (
-        "What each method decides at each place of a 2-d embedding; shares of all test images, in percent",
+        "Decisions of each method in a 2-d embedding; shares of all test images, in percent",
         "fig. Visualization on open-set recognition of MNIST",
     ),
     "novel_embeddings": (
-        "Mixtures beside images of the unknown classes: vanilla mixup left, manifold mixup right",
+        "Mixtures and images of the unknown classes: vanilla mixup left, manifold mixup right",
         "fig. Visualization of generated novel instances and real distribution of novel instances",
     ),
     "beta_densities": (
@@ -26,7 +26,7 @@ FIGURES = {
         "fig. Kernel density estimation of Beta distribution when alpha varies",
     ),
     "running_time": (
-        "Seconds of training by method",
+        "Training time by method",
         "fig. Running time comparison for different methods on MNIST dataset",
     ),
     f"{EXAMPLES}mnist": (
@@ -42,7 +42,7 @@ FIGURES = {
 
 
 def write_figures_page(drawn: Path, command: str, folder: Path) -> None:
-    """The figures in `drawn` with their numbers, a section for each, and beside the pages a copy of every file."""
+    """Write the pages, with one section per figure in `drawn` and its numbers, and copy every file."""
     numbers = read_json(drawn / NUMBERS)
     for name in (NUMBERS, *(path.name for ending in ("png", "svg") for path in drawn.glob(f"*.{ending}"))):
         shutil.copyfile(drawn / name, folder / name)
@@ -54,7 +54,7 @@ def write_figures_page(drawn: Path, command: str, folder: Path) -> None:
             title = name.replace("_", " ")
             sections.append(Section(title, headline, source, figures=figures, points=points.get(name, [])))
     for target in (HTML, RESULTS):
-        write_page("figures of the paper, drawn again", sections, Made(command, numbers["facts"]), folder / target)
+        write_page("figures of the paper, reproduced", sections, Made(command, numbers["facts"]), folder / target)
 
 
 def _points(numbers: dict[str, Any]) -> dict[str, list[str]]:

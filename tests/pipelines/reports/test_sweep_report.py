@@ -180,7 +180,7 @@ def test_one_split_shows_no_deviation() -> None:
 
 def test_it_is_said_where_no_point_is_above_a_control() -> None:
     text = overview(trade_off())
-    assert "No point lies above MaxLogit on development macro-F1" in text
+    assert "No point is above MaxLogit on development macro-F1" in text
     assert "beta 0, gamma 0, differs by -2.0 ± 0.0 points" in text
     better = table("trade_off", GRID, range(2), lambda point, split: by_weights(point, split) + 0.016)
     assert "Above CE control, MaxLogit on development macro-F1: 16 of 25 points" in overview(better)
