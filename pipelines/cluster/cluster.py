@@ -22,6 +22,7 @@ from pipelines.cluster.train_worker import (
     run_single_trial,
     train_distributed,
 )
+from pipelines.cluster.worker_failures import failure_reason
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError, last_line
@@ -208,7 +209,7 @@ class Cluster:
             if result.error is not None:
                 # by its folder: a trial that failed before its first report has no config in its result
                 job = by_name[Path(result.path).name]
-                training_folder(self._worker_config(job)).write_failure(last_line(result.error))
+                training_folder(self._worker_config(job)).write_failure(failure_reason(result.error))
 
     def _distributed_trial(self, workers: int) -> Callable[[dict[str, Any]], None]:
         resources, storage = self._worker_resources(), self.storage / RAY_FOLDER

@@ -14,8 +14,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from pipelines.cluster.worker_failures import failure_reason
 from pipelines.storage.training_folder import TrainingFolder, training_folder
-from proser_core.errors import ProserError, StorageError, TrainingError, last_line
+from proser_core.errors import ProserError, StorageError, TrainingError
 from proser_core.jobs.spec import Job, read_scores
 from proser_core.store.files import full_disk_named
 from proser_core.store.lock import alone_at
@@ -128,7 +129,7 @@ def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[
         shutil.rmtree(storage / name, ignore_errors=True)  # of a run that was killed
         full_disk = _fit(trainer).return_value
     except (TrainingFailedError, RayActorError) as error:
-        folder.write_failure(last_line(error))
+        folder.write_failure(failure_reason(error))
     finally:
         shutil.rmtree(storage / name, ignore_errors=True)
     if full_disk:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pipelines.cluster.worker_failures import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import poll_storage, sync
 from pipelines.workflow.session import TrainingSession
@@ -15,8 +16,6 @@ from proser_core.jobs import spec
 from proser_core.jobs.selection import Row
 from proser_core.jobs.trials import Trial
 from proser_core.store.store import MANIFEST, Built, find
-
-SILENCE = "the worker exited without reporting an error; see the logs of its process"
 
 
 def sweep(
@@ -38,7 +37,7 @@ def sweep(
     sync(session.store, [trial.folder for trial in trials])
     missing = [(split, trial) for split, trial in planned if find(trial.folder) is None]
     may_stop = finetunes if search.max_seconds else search.points
-    rows = TrialRows({split.index: split.task for split in splits}, spaces, may_stop, SILENCE)
+    rows = TrialRows({split.index: split.task for split in splits}, spaces, may_stop, unreported_exit)
     controls = sum(trial.is_control for trial in trials)
     among = "one of them the control" if controls == 1 else f"{controls} of them controls"
     session.say(f"  {len(trials)} trials ({among}), {len(trials) - len(missing)} trained before")

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipelines.cluster.worker_failures import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import has_file, poll_storage, sync
 from pipelines.workflow.session import TrainingSession
-from pipelines.workflow.stages.finetune import SILENCE, Shortage
+from pipelines.workflow.stages.finetune import Shortage
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
@@ -124,7 +125,7 @@ def _found(plan: Pretraining) -> Artefact:
     artefact = find(plan.folder)
     if artefact is None:
         failure = plan.folder / spec.FAILURE
-        reason = failure.read_text() if failure.is_file() else SILENCE
+        reason = failure.read_text() if failure.is_file() else unreported_exit()
         raise TrainingError(f"pretraining of class split {plan.recipe.data.split_index} failed: {reason}")
     return artefact
 

@@ -1,6 +1,6 @@
 """The rows of a sweep: each trial's parameters, what became of it, and its metrics, read from its folder."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from proser_core.config import FinetuneConfig
@@ -21,7 +21,7 @@ class TrialRows:
     """Rows by trial; one that has finished is evaluated once.
 
     `tasks` are prepared tasks by class split, `spaces` the points of each search space, `may_stop` the fine-tunes that
-    a search may stop early; `silence` is the reason of a trial that left none.
+    a search may stop early; `unreported` gives the reason of one that left none.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class TrialRows:
         tasks: Mapping[int, Artefact],
         spaces: Mapping[str, Collection[FinetuneConfig]],
         may_stop: Collection[FinetuneConfig],
-        silence: str,
+        unreported: Callable[[], str],
     ) -> None:
         self._tasks = {split_index: OpenSetTask.load(task.path) for split_index, task in tasks.items()}
         self._spaces = {name: frozenset(points) for name, points in spaces.items()}
-        self._may_stop, self._silence = frozenset(may_stop), silence
+        self._may_stop, self._unreported = frozenset(may_stop), unreported
         self._finished: dict[str, Row] = {}
 
     def row(self, trial: Trial) -> Row:
@@ -72,7 +72,7 @@ class TrialRows:
         if failure.is_file():
             return {"status": "failed", "reason": failure.read_text(), "metrics": {}}
         if trial.recipe.finetune not in self._may_stop:
-            return {"status": "failed", "reason": self._silence, "metrics": {}}
+            return {"status": "failed", "reason": self._unreported(), "metrics": {}}
         scores = spec.read_scores(trial.folder)
         metrics = {spec.SELECTION_METRIC: scores[-1][spec.SELECTION_METRIC]} if scores else {}
         reason = f"stopped after epoch {epochs} of {trial.recipe.finetune.epochs}" if epochs else "not started in time"

@@ -1,10 +1,13 @@
 """Trials of more than one DDP worker: a TorchTrainer under each Tune trial, on a real local Ray."""
 
+import glob
 import os
+import re
+import signal
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ray
@@ -54,29 +57,30 @@ def test_a_pretraining_that_diverges_leaves_its_reason(cluster: Cluster, task: A
     assert "must stay finite" in (folder / spec.FAILURE).read_text()
 
 
-def load_in(process: int) -> "Unloadable":
-    if os.getpid() != process:
-        raise RuntimeError("this process cannot load what it is to run")
-    return Unloadable()
+class OnlyHere:
+    """Of a module that workers cannot import."""
 
 
-class Unloadable:
-    """What only this process can unpickle."""
-
-    def __reduce__(self) -> tuple[Callable[[int], "Unloadable"], tuple[int]]:
-        return load_in, (os.getpid(),)
-
-
-def test_a_trial_whose_process_never_began_leaves_that_as_its_reason(
-    cluster: Cluster, task: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("trainable", "words"),
+    [
+        (lambda config: OnlyHere(), "No module named"),
+        (lambda config: (print("the last words", flush=True), os.kill(os.getpid(), signal.SIGKILL)), "the last words"),
+    ],
+    ids=["never began", "killed"],
+)
+def test_a_trial_whose_process_died_says_where_its_log_is(
+    trainable: Any, words: str, cluster: Cluster, task: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cannot_begin = Unloadable()
-    monkeypatch.setattr("pipelines.cluster.cluster.run_single_trial", lambda config: print(cannot_begin))
+    monkeypatch.setattr("pipelines.cluster.cluster.run_single_trial", trainable)
+    monkeypatch.setattr("pipelines.cluster.cluster.RETRIES", 0)
     folder = tmp_path / "trial"
     job = spec.Job(kind="finetune", recipe=to_json(tiny_recipe()), task=str(task.path), folder=str(folder))
-    cluster.run_jobs([job], 1, "cannot-begin")
+    cluster.run_jobs([job], 1, "died")
     assert find(folder) is None
-    assert (folder / spec.FAILURE).read_text()
+    reason = (folder / spec.FAILURE).read_text()
+    (path,) = re.findall(r"^the worker exited without reporting an error; its log is in (\S+) on \S+$", reason)
+    assert any(words in Path(log).read_text() for log in glob.glob(path))
 
 
 @pytest.mark.slow
