@@ -86,7 +86,7 @@ def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_trac
         console=SimpleNamespace(is_terminal=False),
         cluster=SimpleNamespace(shortage=lambda workers: ""),
     )
-    watch = SweepWatch(session, trials, TrialRows({0: task}, {}, (), "silent"))  # type: ignore[arg-type]
+    watch = SweepWatch(session, trials, TrialRows({0: task}, {}, (), lambda: "silent"))  # type: ignore[arg-type]
     seen: list[Path] = []
     read = spec.read_epochs
     monkeypatch.setattr(spec, "read_epochs", lambda folder: seen.append(folder) or read(folder))

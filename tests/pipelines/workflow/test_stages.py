@@ -41,7 +41,7 @@ def trained(task: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Trained
     trials = split.trials(finetunes_of(recipe, points), Store(root / "storage"), bf16=False)
     for trial in trials[:-1]:
         run_job(trial.job(task, split.pretrained, False), lambda _: None)
-    rows = TrialRows({0: task}, {"betas": points}, (), "nothing was said")
+    rows = TrialRows({0: task}, {"betas": points}, (), lambda: "nothing was said")
     return Trained(split, [rows.row(trial) for trial in trials], root / "storage" / spec.TRIALS)
 
 

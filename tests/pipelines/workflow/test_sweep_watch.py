@@ -49,7 +49,7 @@ def test_a_trial_that_ends_while_it_is_looked_at_has_all_its_epochs_tracked(
     job = trial.job(task, split.pretrained, bf16=False)
     with pytest.raises(StoppedError):
         run_job(job, stop)
-    watch = SweepWatch(session, [trial], TrialRows({0: task}, {}, (), "silent"))
+    watch = SweepWatch(session, [trial], TrialRows({0: task}, {}, (), lambda: "silent"))
     read = spec.read_epochs
 
     def read_then_end(folder: Path) -> list[dict[str, float]]:

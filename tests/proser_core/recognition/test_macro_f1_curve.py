@@ -103,7 +103,8 @@ def test_thresholds_below_a_score_are_counted_as_by_a_binary_search(
     """Evenly spaced ones, any others, scores that are thresholds and their neighbours, in both precisions."""
     low, high = min(others, default=-1.0), max(others, default=1.0)
     for thresholds in (np.sort(np.array(others, kind)), np.linspace(low, high, even).astype(kind)):
-        beside = np.concatenate([np.nextafter(thresholds, np.inf), np.nextafter(thresholds, -np.inf)])
+        with np.errstate(over="ignore"):  # of the largest numbers
+            beside = np.concatenate([np.nextafter(thresholds, np.inf), np.nextafter(thresholds, -np.inf)])
         values = np.concatenate([np.array(scores), thresholds, beside]).astype(other_kind)
         values = values[np.isfinite(values)]
         expected = np.searchsorted(thresholds, values, side="left")
