@@ -54,7 +54,7 @@ def table(trainings: dict[str, Any], settings: Sequence[int | str]) -> list[str]
     """Lines of the closing table: a row for each training and method, a column for each setting."""
     from proser_core.data.splits.class_split import in_words
 
-    rows = [["AUC / macro-F1, %", *map(in_words, settings)]]
+    rows = [["AUROC / macro-F1, %", *map(in_words, settings)]]
     for training, entry in trainings.items():
         names = entry["methods"] or {"failed": {}}
         rows += [[f"{training}: {name}", *(_cell(metrics, n) for n in settings)] for name, metrics in names.items()]
