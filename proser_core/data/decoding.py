@@ -78,4 +78,4 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
         reason: object = error
         if isinstance(error, UnidentifiedImageError):  # its own words name the buffer
             reason = "it is no image that Pillow knows" if encoded else "it is empty"
-        raise DataError(f"{name}: the image cannot be decoded ({reason}); mend or remove it") from error
+        raise DataError(f"{name}: the image cannot be decoded ({reason}); repair or remove it") from error
