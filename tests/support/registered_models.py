@@ -46,7 +46,7 @@ def classifier_of(
     logits = {name: compute_logits(net, part, normalisation, device) for name, part in parts.items()}
     score = SCORES[control or "MaxLogit"].fit(logits[TRAIN], np.asarray(images.train.targets))
     report = evaluate(logits, score, images, 0.95)
-    return OpenSetClassifier.of(net, score, logits, report, images, recipe, controls={"MaxLogit": report})
+    return OpenSetClassifier.of(net, score, logits, report, images, recipe, controls={"MaxLogit": report.flat()})
 
 
 def _without_last(images: OpenSetTask, count: int) -> dict[str, np.ndarray]:
