@@ -12,7 +12,6 @@ from typing import Annotated
 
 from rich.console import Console
 
-from pipelines.cluster.ray_internals import serve_http_address
 from pipelines.cluster.session import join
 from pipelines.commands.model_options import Device, Model, check_device
 from pipelines.commands.parsing import parse
@@ -78,7 +77,7 @@ def serve(request: ServeRequest, console: Console) -> int:
     from pipelines.serving.application import ReplicaOptions  # these load ray, for which `join` sets the environment
     from pipelines.serving.server import application_status, check_room, deploy, ray_serve
 
-    with ray_serve(request.host, request.port, request.address, serve_http_address()):
+    with ray_serve(request.host, request.port, request.address):
         check_room(request.replicas, request.device, request.address)
         say(console, f"starting {request.replicas} replica(s) of {model.title}")
         options = ReplicaOptions(uri, tracking_uri(), request.device, request.limits, request.reload_pause)

@@ -9,6 +9,7 @@ import ray
 from ray import serve
 from ray.serve.exceptions import RayServeException
 
+from pipelines.cluster.ray_internals import serve_http_address
 from pipelines.serving.application import Recogniser, ReplicaOptions
 from proser_core.errors import ClusterError, last_line
 
@@ -16,14 +17,14 @@ APPLICATION = "proser"
 
 
 @contextmanager
-def ray_serve(host: str, port: int, address: str, listens: tuple[str, int] | None) -> Iterator[None]:
-    """Ray Serve on this host and port of the cluster that this process joined; `listens` is where it runs already, if
-    it does. In the end requests that have begun are answered, and the application is deleted; on a cluster (`address`)
-    Serve is shut down too if it was started here and serves nothing else.
+def ray_serve(host: str, port: int, address: str) -> Iterator[None]:
+    """Ray Serve on this host and port of the cluster that this process joined. In the end requests that have begun are
+    answered, and the application is deleted; on a cluster (`address`) Serve is shut down too if it was started here and
+    serves nothing else.
 
     Raises ClusterError where Serve does not start, or runs already on another port or with a model of ours.
     """
-    started_here = _start(host, port, address, listens)
+    started_here = _start(host, port, address)
     try:
         yield
     finally:
@@ -65,10 +66,11 @@ def application_status() -> str:
     return "NOT_STARTED" if application is None else str(application.status.value)
 
 
-def _start(host: str, port: int, address: str, listens: tuple[str, int] | None) -> bool:
+def _start(host: str, port: int, address: str) -> bool:
     """Start Ray Serve, or use the one that runs there already; whether it was started here."""
     logging.getLogger("ray.serve").setLevel(logging.ERROR)
     with _cluster_errors("Ray Serve did not start"):
+        listens = serve_http_address()
         if listens is None:
             try:
                 serve.start(http_options={"host": host, "port": port})

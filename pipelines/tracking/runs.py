@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mlflow import MlflowClient
@@ -86,9 +86,9 @@ class ParentRun:
     def save_view(self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[Setting]) -> None:
         """Save the UI's view of this sweep, with the fields that vary over its trials as columns."""
         points = [to_json(tuned) for tuned in finetunes if tuned.objective == "proser"]
-        varied = [name for name in FinetuneConfig.__dataclass_fields__ if len({each[name] for each in points}) > 1]
-        fields = ["C" if name == "num_dummies" else name for name in varied]
-        views.save_sweep_view(self.client, self.experiment_id, self.run_id, name, fields, settings)
+        varied = [each.name for each in fields(FinetuneConfig) if len({point[each.name] for point in points}) > 1]
+        columns = ["C" if name == "num_dummies" else name for name in varied]
+        views.save_sweep_view(self.client, self.experiment_id, self.run_id, name, columns, settings)
 
     def link(self) -> str:
         """Where that view opens; with a local database, once `proser ui` serves it."""

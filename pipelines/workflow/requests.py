@@ -19,9 +19,9 @@ UNNAMED = tyro.conf.arg(name="")  # the fields of such a field are options witho
 
 
 def parse_indices(text: str) -> tuple[int, ...]:
-    """Class splits from "0-4" or "0,2,5-7"; none from an empty text. Raises ConfigError for anything else."""
+    """Class splits from "0-4" or "0,2,5-7". Raises ConfigError for anything else."""
     found: list[int] = []
-    for part in text.split(",") if text else ():
+    for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if last < first:
