@@ -11,10 +11,10 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow.requests import ModelName, PromoteRequest
-from proser_core.titles import percent
+from proser_core.titles import METRICS, percent
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
-HEADS = ("macro-F1", "AUROC", "accuracy", "known")
+HEADS = (METRICS["macro_f1"], METRICS["auroc"], "accuracy", "known")
 """Of SHOWN, in its order: on validation images and development unknowns."""
 
 

@@ -25,7 +25,7 @@ class Verdict:
 def published_at(table: SweepTable, space: Space, point: Point, place: str, metric: str) -> float | None:
     """The number printed for this point, a fraction, where there is one for this place and metric."""
     for printed in space.info.published:
-        same_task = printed.num_known == table.num_known and place == where(printed.num_unknown)
+        same_task = printed.num_known == table.split.num_known and place == where(printed.num_unknown)
         if same_task and printed.metric == metric and point.has(printed.point):
             return printed.value
     return None
@@ -49,7 +49,7 @@ def verdicts(table: SweepTable, space: Space) -> list[Verdict]:
 
 
 def _settings(table: SweepTable, claim: Claim) -> list[int]:
-    same_known = claim.num_known == table.num_known
+    same_known = claim.num_known == table.split.num_known
     return [setting for setting in claim.num_unknown if same_known and setting in table.settings]
 
 

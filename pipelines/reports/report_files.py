@@ -54,7 +54,7 @@ def figures_of(table: SweepTable, space: Space) -> dict[str, Figure]:
             figures[metric] = over_points(table, space, metric, first)
         if len(settings) > 1:
             figures[f"{metric}_settings"] = over_points(table, space, metric, settings)
-        if table.has_openness:
+        if table.split.has_openness:
             figures[f"{metric}_against_openness"] = against_openness(table, space, metric)
     if table.has_development:
         figures["parallel_coordinates"] = parallel_coordinates(table, space)

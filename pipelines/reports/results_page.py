@@ -43,7 +43,7 @@ def results_page(table: SweepTable, facts: Sequence[str] = (), notes: Mapping[st
 
 def _legend(table: SweepTable, notes: Mapping[str, str]) -> list[str]:
     """Openness, notes, and what the columns mean."""
-    found = {in_words(setting): table.openness(setting) for setting in table.settings}
+    found = {in_words(setting): table.split.openness(setting) for setting in table.settings}
     openness = ", ".join(f"{name} {100 * each:.2f} %" for name, each in found.items() if each is not None)
     lines = [f"Openness: {openness}."] if openness else []
     lines += [f"{name}: {note}." for name, note in notes.items()]

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.reports.sweep_table import Point, SweepTable, by_split, controls_of, is_numeric, number
 from proser_core import titles
-from proser_core.jobs.selection import Row, by_point, finetune_of, ranked
+from proser_core.jobs.selection import Row, by_point, has_point, point_of, ranked
 from proser_core.jobs.spec import SELECTION_METRIC
 from tune_spaces import Fields, SpaceInfo, space_info
 
@@ -58,7 +58,7 @@ def methods_of(table: SweepTable) -> list[Point]:
     selected = [(space, space.selected) for space in spaces if space.selected]
     name = titles.PROSER
     found = [replace(point, label=f"{name}, {space.title}" if spaces[1:] else name) for space, point in selected]
-    own = [row for row in table.rows if row["objective"] == "proser" and finetune_of(row) == table.own]
+    own = [row for row in table.rows if row["objective"] == "proser" and has_point(row, table.own)]
     if own and all(own[0] not in point.rows.values() for point in found):
         found.append(Point(titles.OWN_POINT, own[0]["params"], by_split(own)))
     return [*found, *controls_of(table)]
@@ -71,10 +71,10 @@ def _space(table: SweepTable, name: str) -> Space:
     info, varied = space_info(name), _varied(params)
     usual = _usual(params, varied)
     points = {
-        finetune: Point(_label(group[0], varied, usual, info), group[0]["params"], by_split(group))
-        for finetune, group in groups.items()
+        key: Point(_label(group[0], varied, usual, info), group[0]["params"], by_split(group))
+        for key, group in groups.items()
     }
-    best = [points[finetune_of(group[0])] for group in ranked(rows, table.own)]
+    best = [points[point_of(group[0]["params"])] for group in ranked(rows, table.own)]
     listed = sorted(points.values(), key=lambda point: _order(point, varied, info))
     if len(varied) > 2 and not info.points and len(points) > LISTED:
         lost = sorted(

@@ -7,9 +7,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
-
-import numpy as np
 
 from proser_core.config import FinetuneConfig, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit, Setting
@@ -35,19 +34,14 @@ class SweepTable:
     """The recipe's own point, to which a tie goes."""
 
     @property
+    def split(self) -> ClassSplit:
+        """Any class split: all have the same settings and as many known classes."""
+        return next(iter(self.splits.values()))
+
+    @property
     def settings(self) -> tuple[Setting, ...]:
-        """The test settings, the same on every split."""
-        return next(iter(self.splits.values())).settings
-
-    @property
-    def num_known(self) -> int:
-        """Number of known classes K, the same on every split."""
-        return next(iter(self.splits.values())).num_known
-
-    @property
-    def has_openness(self) -> bool:
-        """Whether the settings are numbers of unknown classes."""
-        return next(iter(self.splits.values())).has_openness
+        """The test settings."""
+        return self.split.settings
 
     @property
     def has_development(self) -> bool:
@@ -140,13 +134,13 @@ def difference(point: Point, control: Point, metric: str) -> list[float]:
 def mean(values: Iterable[float]) -> float:
     """Mean; NaN of nothing."""
     numbers = list(values)
-    return float(np.mean(numbers)) if numbers else float("nan")
+    return fmean(numbers) if numbers else math.nan
 
 
 def std(values: Iterable[float]) -> float:
     """Standard deviation of the sample (n - 1); NaN of fewer than two."""
     numbers = list(values)
-    return float(np.std(numbers, ddof=1)) if len(numbers) > 1 else float("nan")
+    return stdev(numbers) if len(numbers) > 1 else math.nan
 
 
 def spread(point: Point, metric: str, sign: str = " ± ") -> str:

@@ -21,7 +21,7 @@ SHORT = {"F1": "macro_f1", "AUROC": "auroc"}
 
 def run_tables(table: SweepTable) -> list[Table]:
     """One table per metric with a row per method and a column per setting; without unknown test classes, one."""
-    by = "number of unknown classes" if table.has_openness else "outlier set"
+    by = "number of unknown classes" if table.split.has_openness else "outlier set"
     heads = {metric: f"{titles.METRICS[metric]} on test images, %, by {by}" for metric in ("auroc", "macro_f1")}
     tables, methods = [], methods_of(table)
     for metric, title in (heads if table.settings else {"": "test images of known classes, %"}).items():

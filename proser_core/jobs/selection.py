@@ -1,12 +1,14 @@
 """Which point of a sweep is selected: one rule for a run, a sweep's report and a promotion."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from statistics import fmean
 from typing import Any
 
-from proser_core.config import FinetuneConfig, from_json
+from proser_core.config import FinetuneConfig, from_json, to_json
 from proser_core.jobs.spec import SELECTION_METRIC
 
+DEFAULTS = to_json(FinetuneConfig())
+Point = tuple[Any, ...]
 Row = dict[str, Any]
 """A trial of a sweep: `key`, `objective`, `split_index`, `params`, `status`, `metrics`."""
 
@@ -26,21 +28,30 @@ def ranked(rows: Iterable[Row], own: FinetuneConfig) -> list[list[Row]]:
 
     def standing(point: list[Row]) -> tuple[int, float, bool]:
         mean = fmean(row["metrics"].get(SELECTION_METRIC, 0.0) for row in point)
-        return len(point), mean, finetune_of(point[0]) == own
+        return len(point), mean, has_point(point[0], own)
 
     trained = [row for row in rows if row["objective"] == "proser" and row["status"] == "finished"]
     return sorted(by_point(trained).values(), key=standing, reverse=True)
 
 
-def by_point(rows: Iterable[Row]) -> dict[FinetuneConfig, list[Row]]:
+def by_point(rows: Iterable[Row]) -> dict[Point, list[Row]]:
     """Rows of the same fine-tune together, in the order of their first row."""
-    points: dict[FinetuneConfig, list[Row]] = {}
+    points: dict[Point, list[Row]] = {}
     for row in rows:
-        points.setdefault(finetune_of(row), []).append(row)
+        points.setdefault(point_of(row["params"]), []).append(row)
     return points
+
+
+def has_point(row: Row, finetune: FinetuneConfig) -> bool:
+    """Whether a row is of this fine-tune."""
+    return point_of(row["params"]) == point_of(to_json(finetune))
+
+
+def point_of(params: Mapping[str, Any]) -> Point:
+    """Values of all fields of a fine-tune, to find equal ones by; 1 and 1.0 are equal."""
+    return tuple(params.get(name, default) for name, default in DEFAULTS.items())
 
 
 def finetune_of(row: Row) -> FinetuneConfig:
     """What a trial was fine-tuned with."""
-    names = FinetuneConfig.__dataclass_fields__
-    return from_json(FinetuneConfig, {name: value for name, value in row["params"].items() if name in names})
+    return from_json(FinetuneConfig, {name: value for name, value in row["params"].items() if name in DEFAULTS})

@@ -15,6 +15,11 @@ BAND, BARS = "band: standard deviation", "bars: standard deviation"
 CAPTION, PAPER = "Large diamond: selected.", "Hollow and dotted: published."
 
 
+def size(space: Space) -> tuple[float, float]:
+    """Width and height of a panel, inches."""
+    return 3.9, 3.1
+
+
 def curve(axes: Axes, table: SweepTable, space: Space, controls: list[Point], place: str, metric: str) -> None:
     """The mean over splits with its band, the dots of each split, the controls as lines across."""
     (field,) = space.varied

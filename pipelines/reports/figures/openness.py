@@ -77,7 +77,7 @@ def _draw(
     axes: Axes, table: SweepTable, values: dict[Setting, list[float]], style: dict[str, Any], shift: float
 ) -> None:
     """Mean and standard deviation at each setting that has a value."""
-    openness = {setting: found for setting in table.settings if (found := table.openness(setting)) is not None}
+    openness = {setting: found for setting in table.settings if (found := table.split.openness(setting)) is not None}
     settings = [setting for setting in openness if values[setting]]
     xs = [100 * openness[setting] + shift for setting in settings]
     means = [100 * mean(values[setting]) for setting in settings]

@@ -13,6 +13,7 @@ from pipelines.reports.spaces import Space
 from pipelines.reports.sweep_table import Point, SweepTable, controls_of, is_numeric
 
 Panel = Callable[[Axes, SweepTable, Space, list[Point], str, str], None]
+Size = Callable[[Space], tuple[float, float]]
 
 
 def kind(space: Space) -> str:
@@ -30,17 +31,11 @@ def _size_of_grid(space: Space) -> int:
     return math.prod(len({point.params[name] for point in space.points}) for name in space.varied)
 
 
-PANELS: dict[str, tuple[Panel, str, str]] = {  # what draws a panel, and the words of its caption
-    "heat_map": (heat_maps.panel, heat_maps.SPREAD, heat_maps.CAPTION),
-    "curve": (curves.curve, curves.BAND, curves.CAPTION),
-    "grouped": (curves.grouped, curves.BARS, curves.CAPTION),
-    "dots": (dots.panel, dots.SPREAD, dots.CAPTION),
-}
-SIZES: dict[str, Callable[[Space], tuple[float, float]]] = {
-    "heat_map": heat_maps.size,
-    "curve": lambda space: (3.9, 3.1),
-    "grouped": lambda space: (3.9, 3.1),
-    "dots": dots.size,
+PANELS: dict[str, tuple[Panel, Size, str, str]] = {  # what draws a panel, its size, and the words of its caption
+    "heat_map": (heat_maps.panel, heat_maps.size, heat_maps.SPREAD, heat_maps.CAPTION),
+    "curve": (curves.curve, curves.size, curves.BAND, curves.CAPTION),
+    "grouped": (curves.grouped, curves.size, curves.BARS, curves.CAPTION),
+    "dots": (dots.panel, dots.size, dots.SPREAD, dots.CAPTION),
 }
 COLUMNS = 3
 
@@ -48,10 +43,10 @@ COLUMNS = 3
 def over_points(table: SweepTable, space: Space, metric: str, places: list[str]) -> Figure:
     """A panel per place (`dev`, `test/unknown_15`, ...), with the controls where the kind has room for them."""
     which = kind(space)
-    draw, spread, marks = PANELS[which]
+    draw, size, spread, marks = PANELS[which]
     columns = min(len(places), COLUMNS)
     rows = math.ceil(len(places) / columns)
-    width, height = SIZES[which](space)
+    width, height = size(space)
     beside = {"heat_map": 0.0, "dots": 2.0 + dots.room_for_labels(space)}.get(which, 2.0)  # legend, labels; inches
     figure = Figure(figsize=(columns * width + beside, rows * height + 0.7), layout="constrained")
     controls = controls_of(table)

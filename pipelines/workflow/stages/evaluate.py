@@ -9,7 +9,7 @@ from proser_core.baselines.tables import controls, placeholder_scores
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
-from proser_core.jobs.selection import Row, finetune_of, select
+from proser_core.jobs.selection import Row, finetune_of, has_point, select
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
@@ -57,7 +57,7 @@ def _reports(
     own_score = placeholder_score(recipe.calibration.dummy_weight)
     reports = {PROSER: evaluate(chosen, own_score, task, rate)}
     finished = [row for row in rows if row["status"] == "finished"]
-    own = next((row for row in finished if finetune_of(row) == recipe.finetune), selected)
+    own = next((row for row in finished if has_point(row, recipe.finetune)), selected)
     if own is not selected:
         reports[OWN_POINT] = evaluate(logits_of(own), own_score, task, rate)
     others = {name: each for name, each in placeholder_scores(own_score).items() if name != PROSER}
