@@ -86,7 +86,7 @@ class Mirror:
             self.say(f"  {name} on the storage is incomplete or was changed; it is made again")
             return []
         self._in_step.add(name)
-        linked = [(folder / path).resolve() for path in listed["linked"]]
+        linked = [(folder / path).resolve() for path in listed.linked]
         return [path for path in linked if path.is_relative_to(self.root)]
 
     def push(self, folder: Path) -> None:

@@ -4,14 +4,14 @@ Files are uploaded before the manifest that lists them, and downloaded before it
 """
 
 import json
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import Path
 
 from pipelines.storage.objects import Objects
 from proser_core.digests import sha256_of
+from proser_core.errors import ConfigError
 from proser_core.jobs.spec import FAILURE, STATE
 from proser_core.store.files import temporary_path, write_atomically
-from proser_core.store.store import MANIFEST
+from proser_core.store.store import MANIFEST, Manifest
 
 DOWNLOADS = 2  # of a file before it counts as changed
 
@@ -48,7 +48,7 @@ def pull(objects: Objects, name: str, folder: Path) -> bool:
         return False
     if read_if_exists(folder / MANIFEST) != content:
         (folder / MANIFEST).unlink(missing_ok=True)
-    for file, digest in manifest["files"].items():
+    for file, digest in manifest.files.items():
         if not fetch(objects, f"{name}/{file}", folder / file, digest):
             objects.delete(f"{name}/{MANIFEST}")
             return False
@@ -86,14 +86,10 @@ def download(objects: Objects, name: str, path: Path) -> None:
         beside.unlink(missing_ok=True)
 
 
-def read_manifest(content: bytes | None) -> dict[str, Any] | None:
+def read_manifest(content: bytes | None) -> Manifest | None:
     """The manifest of a finished folder; None for one that is incomplete, damaged, or lists files outside it."""
     try:
-        manifest = json.loads(content or b"null")
-        names = [*manifest["files"], *manifest["files"].values(), *manifest["linked"]]
-        inside = all(
-            not PurePosixPath(name).is_absolute() and ".." not in name.split("/") for name in manifest["files"]
-        )
-        return manifest if manifest["complete"] and inside and all(isinstance(name, str) for name in names) else None
-    except (ValueError, TypeError, KeyError, AttributeError):
+        manifest = Manifest.parse(content or b"")
+        return manifest if manifest.complete else None
+    except ConfigError:
         return None

@@ -13,8 +13,8 @@ from proser_core.config.network import NetworkConfig, SplitPoint
 from proser_core.config.optimizer import Flips, OptimizerConfig
 from proser_core.config.pretrain import PretrainConfig
 from proser_core.config.recipe import Precision, Recipe
-from proser_core.config.serialization import from_json, to_json
 from proser_core.digests import digest_of
+from proser_core.serialization import from_json, to_json
 
 __all__ = [
     "CalibrationConfig",

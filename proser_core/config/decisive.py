@@ -4,9 +4,9 @@ from typing import Any
 
 from proser_core.config.network import NetworkConfig
 from proser_core.config.recipe import Recipe
-from proser_core.config.serialization import to_json
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError
+from proser_core.serialization import to_json
 
 
 def decisive_network(network: NetworkConfig) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def check_machine(recipe: Recipe) -> None:
 
 def _prepared(job: JobFile, store: Store) -> Artefact:
     if job.task is not None:
-        inputs = check_artefact(job.task)["inputs"]
+        inputs = check_artefact(job.task).inputs
         check_prepared_for(job.recipe, inputs, job.task)
         if inputs.get("code") != job.code.prepare:
             raise ConfigError(

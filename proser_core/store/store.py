@@ -5,18 +5,20 @@ Its name carries a key: a hash of the inputs' contents, the fields of the recipe
 the source code. A stage is skipped if the folder for its key is there, whole and unchanged.
 """
 
+import json
 import os
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from proser_core.digests import digest_of, sha256_of
 from proser_core.errors import ConfigError
-from proser_core.store.files import read_json, write_json
+from proser_core.serialization import from_json, to_json
+from proser_core.store.files import write_json
 
 MANIFEST = "manifest.json"
 KEY_DIGITS = 16
@@ -29,6 +31,39 @@ class Artefact:
 
     path: Path
     digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """An artefact's manifest.json: `files` have SHA-256 digests, `linked` are folders of others, relative to its own.
+
+    `seconds` and `made_on`, the hardware in words, decide nothing. Raises ConfigError for a file outside the folder.
+    """
+
+    complete: bool
+    seconds: float = 0.0
+    made_on: str = ""
+    inputs: dict[str, Any]
+    files: dict[str, str]
+    linked: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for name in self.files:
+            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+                raise ConfigError(f"{MANIFEST} lists {name!r}, which lies outside its folder; do not use that folder")
+
+    @classmethod
+    def parse(cls, content: bytes, where: str = MANIFEST) -> "Manifest":
+        """The manifest in a file's content. Raises ConfigError, with `where`, for anything else."""
+        try:
+            return from_json(cls, json.loads(content), where)
+        except ValueError as error:
+            raise ConfigError(f"{where} is not JSON ({error})") from error
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """The manifest in a folder. Raises OSError, or ConfigError as `parse`."""
+        return cls.parse((folder / MANIFEST).read_bytes(), str(folder / MANIFEST))
 
 
 @dataclass(frozen=True)
@@ -101,38 +136,33 @@ def write_manifest(
     passing: Collection[str] = (),
     made_on: str = "",
 ) -> Artefact:
-    """Write the manifest that makes a folder an artefact; `passing` are files that are not to stay.
-
-    `seconds` and `made_on`, the hardware in words, decide nothing.
-    """
+    """Write the manifest that makes a folder an artefact; `passing` are files that will be deleted."""
     built = built or BuildResult()
     files = {name: sha256_of(folder / name) for name in _file_names(folder) if name not in passing}
-    manifest = {
-        "complete": built.complete,
-        "seconds": round(seconds, 3),
-        "made_on": made_on,
-        "inputs": dict(inputs),
-        "files": files,
-        "linked": [os.path.relpath(path, folder) for path in built.linked],
-    }
-    write_json(folder / MANIFEST, manifest)
+    manifest = Manifest(
+        complete=built.complete,
+        seconds=round(seconds, 3),
+        made_on=made_on,
+        inputs=dict(inputs),
+        files=files,
+        linked=tuple(os.path.relpath(path, folder) for path in built.linked),
+    )
+    write_json(folder / MANIFEST, to_json(manifest))
     return Artefact(folder, digest_of(files))
 
 
 def load_if_complete(folder: Path) -> Artefact | None:
     """The artefact in a folder, or None where it or one that it links to is missing or changed."""
     try:
-        manifest = read_json(folder / MANIFEST)
-        files: dict[str, str] = manifest["files"]
-        whole = manifest["complete"] and all(
-            (folder / name).is_file() and sha256_of(folder / name) == digest for name, digest in files.items()
-        )
-        linked = [(folder / path).resolve() for path in manifest["linked"]]
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):  # missing, damaged or no manifest
+        manifest = Manifest.read(folder)
+    except (FileNotFoundError, ConfigError):
         return None
-    if not whole or any(load_if_complete(path) is None for path in linked):
+    whole = manifest.complete and all(
+        (folder / name).is_file() and sha256_of(folder / name) == digest for name, digest in manifest.files.items()
+    )
+    if not whole or any(load_if_complete((folder / path).resolve()) is None for path in manifest.linked):
         return None
-    return Artefact(folder, digest_of(files))
+    return Artefact(folder, digest_of(manifest.files))
 
 
 def _file_names(folder: Path) -> list[str]:

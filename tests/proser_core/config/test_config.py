@@ -20,7 +20,6 @@ from proser_core.data.splits.class_split import ClassSplit
 from proser_core.errors import ConfigError
 from proser_core.naming import look_up
 from proser_core.recognition.calibration import Calibration
-from proser_core.recognition.scoring import PlaceholderScore
 from proser_core.rng import keyed_generator, keyed_seed
 
 BAD_FIELDS = [
@@ -174,7 +173,6 @@ def test_values_from_json_are_checked_too():
         (ClassSplit, {"known": [0, 1]}, r"^ClassSplit is incomplete: it lacks unknown, settings$"),
         (Calibration, {"interval": [0.9]}, r"^Calibration\.interval has 1 values; need 2$"),
         (Calibration, {"bias": True}, r"^Calibration\.bias is True; need a number$"),
-        (PlaceholderScore, {"dummy_weight": None}, r"^PlaceholderScore\.dummy_weight is None; need a number$"),
     ],
 )
 def test_values_of_another_type_are_refused_by_field_with_what_was_got_and_is_needed(cls, values, message):

@@ -43,6 +43,8 @@ def _object(values: Any, where: str) -> dict[str, Any]:
 
 
 def _value(kind: Any, value: Any, where: str) -> Any:
+    if kind is Any:
+        return value
     origin, parts = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
         return from_json(kind, value, where)  # type: ignore[arg-type]
