@@ -1,6 +1,4 @@
-"""Which Ray cluster `cluster.address` means, whether it lets this process in, and whether its machines see
-the storage.
-"""
+"""The Ray cluster that `cluster.address` means: whether it admits this process, and whether it sees the storage."""
 
 import os
 import uuid
@@ -36,11 +34,11 @@ def resolve_address(address: str) -> str:
 
 
 def check_access(address: str) -> None:
-    """Ask the head node with and without a token, and use the token where the cluster wants one.
+    """Ask the head node whether it wants a token, and enable the token of this machine where it does.
 
     Ray itself tries a wrong token for 20 seconds, and then says that nothing answers. Raises OSError where nothing
-    listens, ClusterError where the cluster wants a token and this process has none, or a wrong one, and where it
-    wants none and this process would refuse its workers.
+    listens, ClusterError where the cluster wants a token and this process has none or a wrong one, and where it wants
+    none and this process would refuse its workers.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdecimal()):
@@ -49,20 +47,21 @@ def check_access(address: str) -> None:
     if address.startswith("ray://"):
         return
     mode = os.environ.get(AUTH_MODE, "")
-    if not ray_internals.is_refused(address, token=""):
-        if mode.lower() == "token":  # generators of Ray Data would wait for ever
-            raise ClusterError(
-                f"the Ray cluster at {address} wants no token, and here {AUTH_MODE} is token, so that its workers "
-                f"could not answer; start the cluster with {AUTH_MODE}=token, which keeps strangers out, or unset it"
-            )
+    refused = ray_internals.is_refused(address, token="")
+    if refused is False and mode.lower() == "token":  # Ray Data would wait for ever
+        raise ClusterError(
+            f"the Ray cluster at {address} wants no token, and here {AUTH_MODE} is token, so that its workers could "
+            f"not answer; start the cluster with {AUTH_MODE}=token, which keeps others out, or unset it here"
+        )
+    if not refused:
         return
     token = _token()
     if not token:
-        reason = "there is no token here"
+        reason = "this machine has no token"
     elif mode.lower() not in ("", "token"):
         reason = f"{AUTH_MODE} is {mode}"
     elif ray_internals.is_refused(address, token):
-        reason = "the token here is another one"
+        reason = "this machine has a different token"
     else:
         ray_internals.enable_token()
         return
@@ -73,7 +72,7 @@ def check_access(address: str) -> None:
 
 
 def _token() -> str:
-    """The token of this machine, from where Ray's documentation says; empty where there is none."""
+    """The token of this machine, from the places that Ray documents; empty where there is none."""
     if os.environ.get("RAY_AUTH_TOKEN"):
         return os.environ["RAY_AUTH_TOKEN"].strip()
     path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
@@ -131,14 +130,14 @@ def check_storage_visible(storage: Path | str) -> None:
     blind = [f"{address} ({why})" for address, why in zip(nodes.values(), reasons, strict=True) if why]
     if blind:
         raise ClusterError(
-            f"the storage {storage} is not seen on {', '.join(blind)}; give a --storage that all machines mount "
+            f"the storage {storage} is not visible on {', '.join(blind)}; give a --storage that all machines mount "
             "at the same path, or a URI that all have credentials for"
         )
 
 
 def _why_invisible(uri: str, marker: str) -> str:
-    """Why a machine does not see a file of the storage; empty where it does."""
+    """Why a file of the storage is not visible on this machine; empty where it is."""
     try:
-        return "" if Objects.from_uri(uri).stamp(marker) else "nothing is there"
+        return "" if Objects.from_uri(uri).stamp(marker) else "it has no such files"
     except (OSError, ValueError, NotImplementedError) as error:
         return first_line(error)

@@ -1,7 +1,7 @@
-"""A search that stops early what falls behind: each trial's network is scored after every epoch, on
-development data alone, and asynchronous successive halving (Li et al. 2020) compares the scores.
+"""Early stopping of a search: each trial's network is scored after every epoch, on development data alone, and
+asynchronous successive halving (Li et al. 2020) stops the trials that fall behind.
 
-The scores lie beside the trial's checkpoint, so that one that goes on can report the old ones again.
+Scores are stored with the trial's checkpoint, so that a resumed trial can report them again.
 """
 
 import json
@@ -25,23 +25,23 @@ from proser_core.recognition.scoring import score
 from proser_core.store.files import write_atomically
 
 TIME = "epochs"
-REDUCTION = 3  # one of three goes on at each rung
+REDUCTION = 3  # one trial in three continues after each rung
 Score = dict[str, float]
 
 
 def early_stopping(jobs: Sequence[Job]) -> Any:
-    """Tune's scheduler: rungs at a fifth of the epochs and at three times that, one of three goes on."""
+    """Tune's scheduler: rungs at a fifth of the epochs and at three times that; one trial in three continues."""
     from ray.tune.schedulers import ASHAScheduler
 
     epochs = max(int(job.recipe["finetune"]["epochs"]) for job in jobs)
-    # a trial that reaches max_t would be stopped before it has written its outcome
+    # Tune would stop a trial that reaches max_t before it has written its outcome
     return ASHAScheduler(
         TIME, SELECTION_METRIC, "max", max_t=epochs + 1, grace_period=max(1, epochs // 5), reduction_factor=REDUCTION
     )
 
 
 class EpochScorer:
-    """Scores the network in a job's last checkpoint; knows nothing of test images."""
+    """Scores the network in a job's last checkpoint, without test images."""
 
     def __init__(self, job: Job) -> None:
         self._folder, self._task = Path(job.folder), OpenSetTask.load(Path(job.task))

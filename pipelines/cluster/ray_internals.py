@@ -40,14 +40,14 @@ def last_started_cluster() -> str:
         return ""
 
 
-def is_refused(address: str, token: str) -> bool:
-    """Whether the head node refuses a request with this token, or none; False where it does not know the request."""
+def is_refused(address: str, token: str) -> bool | None:
+    """Whether the head node refuses a request with this token, or none; None where it does not answer the request."""
     metadata = [("authorization", f"Bearer {token}")] if token else None
     with grpc.insecure_channel(address) as channel:
         try:
             channel.unary_unary("/ray.rpc.NodeInfoGcsService/GetClusterId")(b"", timeout=5, metadata=metadata)
         except grpc.RpcError as error:
-            return bool(error.code() == grpc.StatusCode.UNAUTHENTICATED)
+            return True if error.code() == grpc.StatusCode.UNAUTHENTICATED else None
     return False
 
 

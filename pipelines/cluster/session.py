@@ -1,4 +1,4 @@
-"""Ray of this process: started on this machine, or joined elsewhere."""
+"""The Ray of this process: started on this machine, or a cluster that it joins."""
 
 import logging
 import os
@@ -17,15 +17,15 @@ QUIET = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
-DRIVER_RESOURCE = "trial_driver"  # taken by the light process that waits for a trial's DDP workers
-FIELD = "cluster.address"  # by which messages name the address, as recipes do
+DRIVER_RESOURCE = "trial_driver"  # of the light process that waits for the DDP workers of a trial
+FIELD = "cluster.address"  # the recipe's name of the address, in messages
 
 
 def join(address: str, *, dashboard: bool = False, option: str = FIELD) -> None:
     """Connect to the cluster at `address`, or start Ray on this machine where that is empty.
 
-    Raises ClusterError where no cluster answers, or it does not let this process in; `option` is what the user gave
-    the address by.
+    Raises ClusterError where no cluster answers, or it does not admit this process; `option` names the address in the
+    message.
     """
     try:
         _join(address, dashboard)

@@ -117,10 +117,10 @@ class Objects:
             write(target)
             return
         folder, _, last = target.rpartition("/")
-        beside = f"{folder}/.{last}.{uuid.uuid4().hex}"
+        temporary = f"{folder}/.{last}.{uuid.uuid4().hex}"
         self.files.create_dir(folder)
-        write(beside)
-        self.files.move(beside, target)
+        write(temporary)
+        self.files.move(temporary, target)
 
     def _retry(self, action: Callable[[], Result]) -> Result:
         """Errors with a number are those of a disk, which another attempt would meet too."""

@@ -60,30 +60,30 @@ def fetch(objects: Objects, name: str, path: Path, digest: str) -> bool:
     """Download a file, unless it is here; False where none has a SHA-256 that begins with `digest`."""
     if path.is_file() and sha256_of(path).startswith(digest):
         return True
-    beside = temporary_path(path)
+    temporary = temporary_path(path)
     try:
         for _ in range(DOWNLOADS):
-            objects.download(name, beside)
-            if sha256_of(beside).startswith(digest):
-                beside.replace(path)
+            objects.download(name, temporary)
+            if sha256_of(temporary).startswith(digest):
+                temporary.replace(path)
                 return True
     except FileNotFoundError:
         pass
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     return False
 
 
 def download(objects: Objects, name: str, path: Path) -> None:
     """Replace a file by the one on the storage, which no manifest lists yet; delete it where there is none."""
-    beside = temporary_path(path)
+    temporary = temporary_path(path)
     try:
-        objects.download(name, beside)
-        beside.replace(path)
+        objects.download(name, temporary)
+        temporary.replace(path)
     except FileNotFoundError:
         path.unlink(missing_ok=True)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def read_manifest(content: bytes | None) -> Manifest | None:

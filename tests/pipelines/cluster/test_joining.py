@@ -69,8 +69,8 @@ def test_a_token_that_lies_in_its_file_is_sent_without_being_asked_for(head: Hea
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"RAY_AUTH_TOKEN": "0" * 32}, "the token here is another one"),
-        ({"RAY_AUTH_TOKEN": None}, "there is no token here"),
+        ({"RAY_AUTH_TOKEN": "0" * 32}, "this machine has a different token"),
+        ({"RAY_AUTH_TOKEN": None}, "this machine has no token"),
         ({"RAY_AUTH_MODE": "disabled"}, "RAY_AUTH_MODE is disabled"),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_storage_that_one_machine_does_not_see_is_refused(head: Head, tmp_path
     if subprocess.run([*hidden, "true"], capture_output=True).returncode:
         pytest.skip("hiding a folder from one process needs the right to mount")
     with node([f"--address={head.address}", "--num-cpus=2"], head.environment, head.folder / "second.log", hidden):
-        assert f"the storage {storage} is not seen on" in the_line(join(head, storage))
+        assert f"the storage {storage} is not visible on" in the_line(join(head, storage))
         assert join(head, tmp_path).stdout == "CPUs: 3.0\n"
 
 

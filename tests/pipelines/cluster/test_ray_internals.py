@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import grpc
 import pytest
@@ -15,29 +16,28 @@ from pipelines.cluster.session import join
 from proser_core.errors import ClusterError
 
 
-@pytest.fixture
-def another_head() -> Iterator[str]:
-    """The address of a server that knows no request of Ray's, and wants no token."""
+@contextmanager
+def head_without_token(method: str) -> Iterator[str]:
+    """The address of a server that answers one method of Ray's head node to whoever asks."""
     server = grpc.server(ThreadPoolExecutor(1))
+    answers = {method: grpc.unary_unary_rpc_method_handler(lambda request, context: b"")}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("ray.rpc.NodeInfoGcsService", answers),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     yield f"127.0.0.1:{port}"
     server.stop(None)
 
 
-def test_a_head_node_that_does_not_know_the_request_is_left_to_ray(
-    another_head: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
-    check_access(another_head)
-
-
-def test_a_process_with_a_token_does_not_join_a_cluster_without(
-    another_head: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_with_a_token_does_not_join_a_cluster_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    with pytest.raises(ClusterError, match=f"the Ray cluster at {another_head} wants no token"):
-        check_access(another_head)
+    with head_without_token("GetClusterId") as address, pytest.raises(ClusterError, match=f"{address} wants no token"):
+        check_access(address)
+
+
+def test_a_head_node_that_does_not_know_the_request_is_left_to_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    with head_without_token("GetClusterIdentity") as address:
+        check_access(address)
 
 
 def test_a_token_that_cannot_be_enabled_later_is_asked_for_before(monkeypatch: pytest.MonkeyPatch) -> None:

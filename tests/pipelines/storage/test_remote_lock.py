@@ -54,7 +54,7 @@ class TestTheLock:
         taken = {"token": "x", "mirror": "other", "holder": "proser sweep digits"}
 
         def work() -> None:
-            while not said:  # a sign of life may come in between and write over it
+            while not said:  # a heartbeat may come in between and overwrite it
                 machines.objects.write(REMOTE_LOCK, json.dumps(taken).encode())
                 time.sleep(0.1)
             time.sleep(30)
