@@ -153,7 +153,7 @@ class TestOneImage:
         ids=["zero bytes", "null", "text", "truncated"],
     )
     def test_that_is_none_is_refused_by_name(self, content: bytes | None, reason: str) -> None:
-        with pytest.raises(DataError, match=rf"some\.png: the image cannot be decoded \(.*{reason}.*mend or remove"):
+        with pytest.raises(DataError, match=rf"some\.png: the image cannot be decoded \(.*{reason}.*repair or remove"):
             decode_square(content, SIZE, "some.png")
 
 
