@@ -75,7 +75,7 @@ def test_what_came_after_half_is_taken_away(tmp_path: Path) -> None:
             database.execute("insert into runs values (?)", (name,))
             database.commit()
             half.look(os.getpid())
-    for name in ("sweep", "report"):
+    for name in ("sweep", "sweep_report"):
         (sweeps.storage / name).mkdir()
     half.restore()
     assert {path.name for path in sweeps.storage.iterdir()} == {"trials"}

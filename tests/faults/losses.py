@@ -29,7 +29,9 @@ class Outcome:
     @classmethod
     def of(cls, sweep: Sweep) -> "Outcome":
         """Read a sweep that has finished."""
-        tables = [path for path in sweep.storage.glob("report/*/trials.parquet") if (path.parent / MANIFEST).is_file()]
+        tables = [
+            path for path in sweep.storage.glob("sweep_report/*/trials.parquet") if (path.parent / MANIFEST).is_file()
+        ]
         require(len(tables) == 1, f"{len(tables)} reports instead of one")
         finished = [path for stage in (PRETRAIN, TRIALS) for path in sweep.storage.glob(f"{stage}/*/{MANIFEST}")]
         trainings = {_name(path, sweep.storage): read_json(path)["files"] for path in finished}

@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -10,7 +11,7 @@ from pipeline_runs import tiny_recipe
 from rich.console import Console
 
 from pipelines.output_files import RESULTS
-from pipelines.reproduction import checking, protocols, reproducing
+from pipelines.reproduction import checking, protocols, reporting, reproducing
 from pipelines.reproduction.protocols import Column, Protocol, Study
 from pipelines.reproduction.report import HTML
 from pipelines.reproduction.request import ReproduceRequest
@@ -34,13 +35,16 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     times = Protocol("Times", "here", (Column("Second", "second", "seconds"),))
     monkeypatch.setitem(protocols.PROTOCOLS, "times", times)
 
-    def compared(request: ReproduceRequest, study: checking.PreparedStudy, context: object) -> list[SplitResult]:
+    def compared(
+        request: ReproduceRequest, study: checking.PreparedStudy, inputs: object, run: Any, session: object
+    ) -> reporting.Study:
         if study.name == "second":
             raise error("class split 0 failed: the loss is nan")
-        return [SplitResult(study.name, 0, "MSP", {METRIC: 0.5}, 60.0, ("2 cores",))]
+        results = [SplitResult(study.name, 0, "MSP", {METRIC: 0.5}, 60.0, ("2 cores",))]
+        return reporting.Study(study, run, results, [])
 
     monkeypatch.setattr(reproducing, "_compared", compared)
-    for name in ("_print_plans", "_open_parent", "connect"):
+    for name in ("_print_plans", "_open_run", "connect"):
         monkeypatch.setattr(reproducing, name, Mock())
     recipe = replace(tiny_recipe(), finetune=FinetuneConfig(epochs=2))
     names = ("first-accuracy", "second-accuracy", "times")

@@ -215,7 +215,7 @@ def test_the_stage_is_found_again_and_says_what_it_could_not_draw(stored: Stored
     assert (first.path / "outlier_examples_digits.png").is_file()
     assert not (first.path / "outlier_examples_mnist.png").exists()
     said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert said == "  no examples of omniglot, noise beside mnist: the images are not there\n"
+    assert said == "  no examples of omniglot, noise for mnist: their images were not found\n"
     assert drawn() == first
     assert list(stored.store.ran) == ["figures"]
 

@@ -119,7 +119,7 @@ class TestRun:
         proxy = model.classifier.proxy
         assert proxy is not None
         manifests = [json.loads(path.read_text()) for path in run_folder.storage.glob("evaluate/*/manifest.json")]
-        assert {manifest["inputs"]["proxy"] for manifest in manifests} == {"", digest_of(proxy.results)}
+        assert {manifest["inputs"]["proxy"] for manifest in manifests} == {None, digest_of(proxy.results)}
 
     def test_the_registry_shows_the_proxys_figures(self, model: Model) -> None:
         assert model.version is not None

@@ -167,7 +167,7 @@ class TestTheSweep:
 
     def test_every_score_of_each_pretrained_net_and_control_is_a_control(self, swept: tuple, folder: RunFolder) -> None:
         names = ["MSP", "MaxLogit", "OpenMax", "CE control, MSP", "CE control, MaxLogit"]
-        tables = [read_table(path.parent) for path in folder.storage.glob("report/*/sweep_table.json")]
+        tables = [read_table(path.parent) for path in folder.storage.glob("sweep_report/*/sweep_table.json")]
         assert tables
         for table in tables:
             expected = [(split_index, name) for split_index in table.splits for name in names]
