@@ -113,6 +113,7 @@ def test_a_sweep_is_found_finished_by_a_machine_that_has_nothing(
     assert again == trained
     there = on_s3.objects.listing("")
     folders = {"/".join(name.split("/")[:2]) for name in there}
-    assert {folder.split("/")[0] for folder in folders} == {"prepare", "pretrain", "trials", "sweep", "report"}
+    stages = {folder.split("/")[0] for folder in folders}
+    assert stages == {"prepare", "pretrain", "trials", "sweep", "sweep_report"}
     assert all(f"{folder}/{MANIFEST}" in there for folder in folders)
     assert on_s3.objects.read(REMOTE_LOCK) is None
