@@ -1,8 +1,11 @@
 """Fixtures of the workflow's tests: real digits on disk, real SQLite, temporary search spaces."""
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +15,10 @@ from registered_models import classifier_of
 from served_models import png_files, some_pixels
 from storages import BUCKET, ENVIRONMENT, Machines, s3_server
 
-import pipelines.cluster.cluster
 import tune_spaces
+from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.train_worker import train_here
+from pipelines.tracking import sqlite_database
 from proser_core.config import to_json
 from proser_core.digests import sha256_of
 from proser_core.jobs import spec
@@ -39,6 +44,23 @@ def one_ray() -> Iterator[None]:
     ray.shutdown()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_migration() -> Iterator[None]:
+    """MLflow's migrations fill the first empty database of a process, and the others are copies of it."""
+    write_migrated, tables = sqlite_database._write_migrated, sqlite_database._tables
+
+    def copied(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+        if tables(source):
+            return write_migrated(source, target)
+        if not tables(template):
+            write_migrated(source, template)
+        return template.backup(target)
+
+    with closing(sqlite3.connect("", check_same_thread=False)) as template, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite_database, "_write_migrated", copied)
+        yield
+
+
 @pytest.fixture
 def own_ray() -> Iterator[None]:
     """What a test starts of Ray is its own: workers have the environment of this moment."""
@@ -51,9 +73,23 @@ def own_ray() -> Iterator[None]:
 def without_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A run that asks for Ray fails."""
     ray.shutdown()
-    monkeypatch.setattr(pipelines.cluster.cluster, "join", lambda address, **options: pytest.fail("Ray was asked for"))
+    monkeypatch.setattr(Cluster, "connect", lambda cluster: pytest.fail("Ray was asked for"))
     yield
     assert not ray.is_initialized()
+
+
+@pytest.fixture(scope="module")
+def trains_here(patch: pytest.MonkeyPatch) -> None:
+    """Trainings run in this process, one after another, for tests of what comes before and after them."""
+
+    def run_jobs(cluster: Cluster, jobs: list[spec.Job], workers: int, name: str, **limits: Any) -> None:
+        cluster.connect()
+        for job in jobs:
+            train_here({"job": job.to_json(), "storage": None}, lambda job, folder: lambda metrics: None)
+
+    patch.setattr(Cluster, "connect", lambda cluster: {"CPU": 2.0})
+    patch.setattr(Cluster, "run_jobs", run_jobs)
+    patch.setattr(Cluster, "call_on_workers", lambda cluster, call, arguments, copies: [call(*arguments)] * copies)
 
 
 @pytest.fixture(scope="module")

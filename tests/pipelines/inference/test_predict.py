@@ -5,19 +5,18 @@ import io
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import ray
 from PIL import Image
 from pyarrow import parquet
-from ray_nodes import head_node
 from registered_models import Registry
 from rich.console import Console
 
+from pipelines.cluster.session import join
 from pipelines.commands.predict import PredictRequest, predict
 from pipelines.inference.prediction_files import FORMATS
 from pipelines.inference.predictions import predict_paths
@@ -122,19 +121,19 @@ def test_the_pieces_that_are_read_change_nothing(
 
 
 def test_a_cluster_answers_the_same_in_the_same_order(
-    model: str, images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path
+    model: str,
+    images: Path,
+    classifier: OpenSetClassifier,
+    pixels: np.ndarray,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     output = tmp_path / "predictions.jsonl"
-    command = [sys.executable, "-m", "pipelines.cli", "predict", model, images.name, "-o", str(output)]
-    with head_node() as head:
-        done = subprocess.run(
-            [*command, "--address", head.address, "--workers", "1"],
-            env={**head.environment, "PYTHONPATH": str(Path(__file__).parents[3])},
-            capture_output=True,
-            text=True,
-            cwd=images.parent,
-        )
-    assert done.returncode == 1, done.stdout + done.stderr
+    join("")
+    monkeypatch.chdir(images.parent)
+    address = ray.get_runtime_context().gcs_address
+    code, text = predicted(model=model, paths=(images.name,), output=output, address=address, workers=1)
+    assert code == 1, text
     *rows, last = rows_of(output)
     assert_as_predicted(rows, classifier, pixels)
     assert "cannot be decoded" in last["error"]

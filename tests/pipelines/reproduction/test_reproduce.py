@@ -34,6 +34,8 @@ from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores import MaxLogit
 from proser_core.store.files import read_json
 
+pytestmark = pytest.mark.usefixtures("trains_here")
+
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
 CARRIED = ("MaxLogit", "PROSER")
 AUROC = "test/unknown_3/auroc"
