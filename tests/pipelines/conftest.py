@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+from matplotlib.figure import Figure
 from pipeline_runs import RunFolder, tiny_recipe
 from registered_models import classifier_of
 from served_models import png_files, some_pixels
@@ -96,6 +97,12 @@ def trains_here(patch: pytest.MonkeyPatch) -> None:
 def patch() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         yield patch
+
+
+@pytest.fixture(scope="module")
+def empty_figures(patch: pytest.MonkeyPatch) -> None:
+    """Figures are made of what was measured, and their files are empty: to draw them takes longer than to train."""
+    patch.setattr(Figure, "savefig", lambda figure, path, **options: Path(path).write_text(""))
 
 
 @pytest.fixture(scope="module")

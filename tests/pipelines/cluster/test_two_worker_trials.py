@@ -17,6 +17,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.session import DRIVER_RESOURCE
 from proser_core.config import to_json
 from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ClusterError
 from proser_core.jobs import spec
 from proser_core.recognition.logits import load_logits
 from proser_core.store.store import Artefact, load_if_complete
@@ -123,6 +124,15 @@ def test_what_a_lost_controller_held_is_given_back_and_what_the_driver_holds_is_
     assert free_cpus() == cpus
     assert ray.util.placement_group_table(own)["state"] == "CREATED"
     ray.util.remove_placement_group(own)
+
+
+def test_a_function_runs_on_several_workers_and_its_error_is_named(cluster: Cluster) -> None:
+    def divide(number: int) -> float:
+        return 6 / number
+
+    assert cluster.call_on_workers(divide, (2,), 2) == [3.0, 3.0]
+    with pytest.raises(ClusterError, match=r"a worker could not take a step .*lower the batch size"):
+        cluster.call_on_workers(divide, (0,), 2)
 
 
 def free_cpus() -> float:

@@ -19,6 +19,8 @@ from proser_core import job as runner
 from proser_core.config import Recipe
 from proser_core.errors import CheckpointError, ConfigError
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 TWO_POINTS = '''"""Two points."""
 
 from ray import tune

@@ -96,6 +96,7 @@ def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_trac
     assert seen[2:] == [trials[1].folder]
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_a_report_chooses_the_best_point_once_for_each_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Counter[int] = Counter()
     for count in (10, 25):

@@ -71,7 +71,7 @@ def healed(again: tuple[Outcome, int, int], run_folder: RunFolder) -> tuple[Outc
 
 
 @pytest.fixture(scope="module")
-def recalibrated(healed: object, run_folder: RunFolder) -> tuple[Outcome, dict, dict]:
+def recalibrated(healed: object, empty_figures: None, run_folder: RunFolder) -> tuple[Outcome, dict, dict]:
     """A run with another target rate, and the trials' weights before and after it."""
     recipe = tiny_recipe()
     before = stamps(run_folder)
