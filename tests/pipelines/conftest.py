@@ -106,6 +106,12 @@ def empty_figures(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
+def empty_programs(patch: pytest.MonkeyPatch) -> None:
+    """Registered models have an empty file for their exported program, which takes longer than all the rest of them."""
+    patch.setattr("proser_core.recognition.program.export_program", lambda classifier, path: path.write_text(""))
+
+
+@pytest.fixture(scope="module")
 def spaces(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) -> Path:
     """The search spaces, and beside them `one_diverges`, in a folder that tests may write to."""
     folder = tmp_path_factory.mktemp("spaces")

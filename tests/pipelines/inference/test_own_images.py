@@ -31,6 +31,8 @@ from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
+pytestmark = pytest.mark.usefixtures("empty_programs")
+
 
 @pytest.fixture(scope="module")
 def registry(

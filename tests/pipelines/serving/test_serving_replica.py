@@ -19,6 +19,8 @@ from pipelines.serving.served_model import ServedModel, ServedVersion
 from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
+pytestmark = pytest.mark.usefixtures("empty_programs")
+
 
 class TestServedModel:
     @pytest.fixture

@@ -28,8 +28,6 @@ from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 def test_a_storage_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with s3_server() as query:
         objects = open_objects(f"s3://{BUCKET}/moment?{query}")
-    with pytest.raises(OSError, match="AWS Error NETWORK_CONNECTION"):
-        replace(objects, retry_for_s=0.0).write("a", b"1")
     with ThreadPoolExecutor() as pool:
         written = pool.submit(objects.write, "a", b"1")
         with s3_server(int(query.rpartition(":")[2])):

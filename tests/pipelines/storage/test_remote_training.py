@@ -21,6 +21,9 @@ from proser_core.jobs.worker import run_job
 from proser_core.store.lock import LOCK
 from proser_core.store.store import Artefact, load_if_complete
 
+ON_FILE, ON_S3 = (pytest.mark.parametrize("machines", [kind], indirect=True) for kind in ("file", "s3"))
+"""One kind of storage each: that both keep files alike stands with the files."""
+
 
 def stop_after(epochs: int, look: Callable[[], Any]) -> tuple[Callable[[object], None], list[Any]]:
     """A report that is a lost machine after so many epochs, and what `look` saw at each."""
@@ -69,6 +72,7 @@ class TestATraining:
         elsewhere = json.dumps(config).replace(str(driver.root), "/driver/of/another/machine")
         return json.loads(elsewhere)
 
+    @ON_S3
     def test_that_lost_its_machine_goes_on_on_another_and_ends_the_same(
         self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
@@ -100,6 +104,7 @@ class TestATraining:
         for name in (spec.WEIGHTS, spec.EPOCHS, spec.LOGITS):
             assert sha256_of(folder / name) == sha256_of(tmp_path / "undisturbed" / name), name
 
+    @ON_FILE
     def test_that_is_finished_is_not_trained_again(
         self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -111,6 +116,7 @@ class TestATraining:
             run_single_trial(config)
             assert len(seen) == 3
 
+    @ON_FILE
     def test_of_a_search_tells_the_scheduler_of_another_machine_what_it_knew(
         self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
@@ -151,6 +157,7 @@ class TestATraining:
         run_single_trial(self.config(driver, recipe, sees_driver=True))
         assert len(list((tmp_path / "driver").rglob("train_images.npy"))) == 1
 
+    @ON_FILE
     def test_that_diverges_tells_the_driver_why(
         self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -165,6 +172,7 @@ class TestATraining:
         driver.poll([folder])
         assert not (folder / spec.FAILURE).exists()
 
+    @ON_FILE
     def test_takes_a_users_own_file_with_it(
         self, machines: Machines, driver: Mirror, closed_set_weights: Path, tmp_path: Path
     ) -> None:

@@ -19,7 +19,7 @@ from proser_core import job as runner
 from proser_core.config import Recipe
 from proser_core.errors import CheckpointError, ConfigError
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
 
 TWO_POINTS = '''"""Two points."""
 

@@ -23,6 +23,8 @@ from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact
 
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
+
 
 @pytest.fixture(scope="module")
 def good(classifier: OpenSetClassifier) -> OpenSetClassifier:

@@ -45,7 +45,7 @@ def param_space():
 Done = tuple[int, str]
 
 
-pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures")
+pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
 
 
 @pytest.fixture(scope="module")
