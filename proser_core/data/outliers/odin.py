@@ -19,16 +19,8 @@ from PIL import Image
 
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.decoding import open_image, to_rgb_square
-from proser_core.data.readers.fingerprints import Fingerprints, fingerprints_of
+from proser_core.data.outliers.places import Encoded, Find, Place, place_on_disk
 from proser_core.data.readers.parquet import find_shards
-from proser_core.data.readers.places import (
-    Find,
-    Place,
-    decoded,
-    fingerprints_below,
-    in_files,
-    in_rows,
-)
 from proser_core.data.readers.tiny_imagenet import FOLDER as TINY
 from proser_core.errors import DataError
 from proser_core.rng import keyed_generator
@@ -70,7 +62,7 @@ def needs(folder: str, raw: Raw) -> str:
 
 
 def origin(way: str, raw: Raw) -> str:
-    """Where ODIN's folder and the raw images are to be had, with size and licence."""
+    """Where ODIN's folder and the raw images can be downloaded, with size and licence."""
     pixels = PIXELS[way]
     megabytes = round(COUNT * pixels * pixels * 3 / 1e6)
     return (
@@ -89,33 +81,19 @@ def _find(name: str, folder: str, way: str, raw: Raw, data_dir: Path | None) -> 
         return None
     released, source = data_dir / folder, data_dir / raw.folder
     if released.is_dir():
-        read = partial(_read, released, _middle if way == "crop" else _whole)
-        return Place("ODIN's folder", read, partial(_fingerprints, released), COUNT)
+        decode = partial(_decode, _middle if way == "crop" else _whole)
+        return place_on_disk("ODIN's folder", released, find_shards(released, ""), COUNT, decode)
     if source.is_dir():
-        read = partial(_read, source, _random(name) if way == "crop" else _resized)
-        return Place("re-created", read, partial(_fingerprints, source), COUNT, raw.note(way))
+        decode = partial(_decode, _random(name) if way == "crop" else _resized)
+        return place_on_disk("re-created", source, find_shards(source, ""), COUNT, decode, raw.note(way))
     return None
 
 
-def _fingerprints(folder: Path) -> Fingerprints:
-    shards = find_shards(folder, "")
-    return fingerprints_of(shards) if shards else fingerprints_below(folder)
-
-
-def _read(folder: Path, cut: Cut, rows: np.ndarray, size: int) -> np.ndarray:
-    shards = find_shards(folder, "")
-    encoded = in_rows(shards) if shards else in_files(folder)
-    if encoded.count != COUNT:
-        raise DataError(f"{folder} holds {encoded.count} images; need {COUNT:,}. Unpack or export them again")
-
-    def decode(position: int) -> np.ndarray:
-        content, name = encoded.content(int(rows[position]))
-        with open_image(content, name) as image:
-            if min(image.size) < SIZE:
-                raise DataError(f"{name} has {image.width} x {image.height} pixels; need {SIZE} or more")
-            return to_rgb_square(cut(image, int(rows[position])), size)
-
-    return decoded(decode, len(rows), size)
+def _decode(cut: Cut, encoded: Encoded, size: int) -> np.ndarray:
+    with open_image(encoded.content, encoded.name) as image:
+        if min(image.size) < SIZE:
+            raise DataError(f"{encoded.name} has {image.width} x {image.height} pixels; need {SIZE} or more")
+        return to_rgb_square(cut(image, encoded.row), size)
 
 
 def _whole(image: Image.Image, _: int) -> Image.Image:

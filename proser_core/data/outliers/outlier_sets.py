@@ -14,8 +14,8 @@ from proser_core.config import DataConfig
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.outliers import grey as grey_outliers
 from proser_core.data.outliers import odin
+from proser_core.data.outliers.places import Find, Place
 from proser_core.data.readers.fingerprints import Fingerprints
-from proser_core.data.readers.places import Find, Place
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
 from proser_core.rng import keyed_generator

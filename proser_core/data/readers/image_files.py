@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.decoding import decode_square
+from proser_core.data.decoding import decode_square, read_content
 from proser_core.data.readers.image_folders import ENDINGS, files_below
 from proser_core.data.readers.parquet import count_rows, encoded_rows, has_images
 from proser_core.errors import DamagedFileError, DataError
@@ -178,8 +178,6 @@ def _decode(name: str, content: Content, size: int) -> np.ndarray | Failure:
     if isinstance(content, Failure):
         return content
     try:
-        return decode_square(content.read_bytes() if isinstance(content, Path) else content, size, name)
+        return decode_square(read_content(content), size, name)
     except DataError as error:
         return Failure(name, str(error))
-    except OSError as error:
-        return Failure(name, f"{name} cannot be read ({error.strerror})")
