@@ -22,7 +22,7 @@ from proser_core.jobs.preparing import PREPARING
 from proser_core.jobs.trials import WORKER, check_recipe, control_of
 from proser_core.naming import unknown_name
 from proser_core.store.code_version import code_version, source_digests
-from proser_core.store.files import read_json, temporary_path, write_json
+from proser_core.store.files import atomic_path, read_json, write_json
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,9 @@ def copy_weights(network: NetworkConfig, folder: Path) -> str:
     source, content = Path(network.weights_file), decisive_network(network)["weights_file"]
     target = folder / f"weights-{content[:16]}{source.suffix}"
     if not target.is_file() or sha256_of(target) != content:
-        temporary = temporary_path(target)
         try:
-            shutil.copyfile(source, temporary)
-            temporary.replace(target)
+            with atomic_path(target) as temporary:
+                shutil.copyfile(source, temporary)
         except OSError as error:
             raise CheckpointError(f"{source} could not be copied to {target} ({error}); free its place") from error
     return target.name
