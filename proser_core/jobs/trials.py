@@ -54,16 +54,8 @@ class Trial:
 
     def job(self, task: Artefact, pretrained: Artefact, bf16: bool) -> spec.Job:
         """What a worker is to do."""
-        return spec.Job(
-            kind="finetune",
-            recipe=to_json(self.recipe),
-            task=str(task.path),
-            folder=str(self.folder),
-            weights=str(pretrained.path / spec.WEIGHTS) if self.recipe.finetune.start == "pretrained" else "",
-            threads=self.recipe.cluster.cpus_per_worker,
-            bf16=bf16,
-            inputs=self.inputs,
-        )
+        weights = str(pretrained.path / spec.WEIGHTS) if self.recipe.finetune.start == "pretrained" else ""
+        return spec.Job.of("finetune", self.recipe, task, self.folder, bf16, weights, self.inputs)
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -78,22 +70,6 @@ def check_recipe(recipe: Recipe) -> None:
             "makes both. Here, give data.num_known, data.unknown_settings and data.development"
         )
     make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-
-
-def pretrain_job(
-    recipe: Recipe, task: Artefact, folder: Path, bf16: bool, weights: str = "", inputs: dict[str, Any] | None = None
-) -> spec.Job:
-    """What the workers of the pretraining are to do; `weights` are a user's own, or an empty string."""
-    return spec.Job(
-        kind="pretrain",
-        recipe=to_json(recipe),
-        task=str(task.path),
-        folder=str(folder),
-        weights=weights,
-        threads=recipe.cluster.cpus_per_worker,
-        bf16=bf16,
-        inputs=inputs or {},
-    )
 
 
 def plan_trials(
