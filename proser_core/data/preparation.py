@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from proser_core.class_names import check_class_names
 from proser_core.config import DataConfig
 from proser_core.data.data_sets import DataSet, open_data_set
 from proser_core.data.image_sets import ImageSet, ImageSource, chunks
@@ -16,6 +15,7 @@ from proser_core.data.splits.class_split import ClassSplit, draw_split
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import Channels, Labelled, OpenSetTask
 from proser_core.errors import DataError
+from proser_core.naming import check_class_names
 from proser_core.rng import keyed_generator
 
 DECODED_AT_ONCE = 256  # images
