@@ -1,6 +1,7 @@
 """What one step costs on this machine, measured on random images before anything long begins."""
 
 import time
+import timeit
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -46,7 +47,8 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
     training: OptimizerConfig = recipe.finetune if kind == "finetune" else recipe.pretrain
     workers = cluster.num_workers if kind == "finetune" else cluster.pretrain_workers
     training = replace(training, epochs=EPOCHS, batch_size=training.batch_size // workers)
-    pixels = _random_pixels(recipe, training.batch_size * STEPS)
+    shape = (training.batch_size * STEPS, recipe.data.image_size, recipe.data.image_size, 3)
+    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     objective, net = _objective(kind, recipe)
     batches = TrainingBatches(
         Labelled(pixels, np.arange(len(pixels)) % recipe.data.num_known),
@@ -65,18 +67,14 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
         ends.append(time.perf_counter())  # the metrics have been read, so that a GPU has finished too
 
     fit(objective, batches, training, Arithmetic(device, bf16), seed=recipe.seed, report=end_of_epoch)
+    scoring = timeit.repeat(lambda: compute_logits(net, pixels, NORMALISATION, device), repeat=2, number=1)
     return StepCost(
         step_seconds=float(np.diff(ends).min()) / STEPS,
-        scored_per_second=_scoring_rate(net, pixels, device),
+        scored_per_second=len(pixels) / min(scoring),
         weight_bytes=4 * sum(parameter.numel() for parameter in net.parameters()),
         device_bytes=torch.cuda.max_memory_reserved() if cluster.uses_gpu else 0,
         device_total=torch.cuda.get_device_properties(device).total_memory if cluster.uses_gpu else 0,
     )
-
-
-def _random_pixels(recipe: Recipe, count: int) -> np.ndarray:
-    size = recipe.data.image_size
-    return np.random.default_rng(0).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
 
 
 def _objective(kind: str, recipe: Recipe) -> tuple[CrossEntropyObjective | ProserObjective, torch.nn.Module]:
@@ -85,12 +83,3 @@ def _objective(kind: str, recipe: Recipe) -> tuple[CrossEntropyObjective | Prose
         return CrossEntropyObjective(closed_set, recipe.pretrain.label_smoothing), closed_set
     net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed)
     return ProserObjective(net, recipe.finetune, recipe.seed), net
-
-
-def _scoring_rate(net: torch.nn.Module, images: np.ndarray, device: torch.device) -> float:
-    seconds = []
-    for _ in range(2):
-        started = time.perf_counter()
-        compute_logits(net, images, NORMALISATION, device)
-        seconds.append(time.perf_counter() - started)
-    return len(images) / min(seconds)

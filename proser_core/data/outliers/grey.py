@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
+from proser_core.data.catalogue import SOURCES
 from proser_core.data.data_sets import DataSet, open_data_set
 from proser_core.data.decoding import decode_all, decode_square, to_rgb_square
-from proser_core.data.outliers.places import Encoded, Place, place_on_disk
+from proser_core.data.outliers.places import Encoded, OutlierSource, Place, place_on_disk
 from proser_core.data.readers.parquet import find_shards
 from proser_core.rng import keyed_generator
 
@@ -20,8 +21,6 @@ MNIST_SIZE = 28
 OMNIGLOT_FOLDER = Path("omniglot-py/images_evaluation")
 OMNIGLOT_SIZE = 105
 NUM_OMNIGLOT = 13_180
-OMNIGLOT = f"omniglot/test-*.parquet, or torchvision's {OMNIGLOT_FOLDER}/ALPHABET/CHARACTER/*.png"
-OMNIGLOT_ORIGIN = "github.com/brendenlake/omniglot (python/images_evaluation.zip), 6 MB, MIT licence"
 
 
 def find_omniglot(data_dir: Path | None) -> Place | None:
@@ -73,3 +72,15 @@ def _omniglot(image: Encoded, size: int) -> np.ndarray:
     grey = Image.fromarray(decode_square(image.content, OMNIGLOT_SIZE, image.name)).convert("L")
     small = ImageOps.invert(grey).resize((MNIST_SIZE, MNIST_SIZE), Image.Resampling.BICUBIC)
     return to_rgb_square(small, size)
+
+
+SETS = (
+    OutlierSource(
+        "omniglot",
+        needs=f"omniglot/test-*.parquet, or torchvision's {OMNIGLOT_FOLDER}/ALPHABET/CHARACTER/*.png",
+        find=find_omniglot,
+        origin="github.com/brendenlake/omniglot (python/images_evaluation.zip), 6 MB, MIT licence",
+    ),
+    OutlierSource("mnist-noise", SOURCES["mnist"].needs, find_mnist_noise, SOURCES["mnist"].origin),
+    OutlierSource("noise", "nothing", find_noise),
+)

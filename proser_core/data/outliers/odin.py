@@ -19,7 +19,7 @@ from PIL import Image
 
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.decoding import open_image, to_rgb_square
-from proser_core.data.outliers.places import Encoded, Find, Place, place_on_disk
+from proser_core.data.outliers.places import Encoded, OutlierSource, Place, place_on_disk
 from proser_core.data.readers.parquet import find_shards
 from proser_core.data.readers.tiny_imagenet import FOLDER as TINY
 from proser_core.errors import DataError
@@ -38,14 +38,6 @@ class Raw:
     folder: str
     origin: str
 
-    def note(self, way: str) -> str:
-        """What a reader of results must know of a set that was made again."""
-        done = {
-            "crop": f"a random crop of {SIZE} pixels from each of {self.folder}",
-            "resize": f"those of {self.folder}, resampled to {SIZE} pixels with antialiasing",
-        }
-        return f"re-created, not ODIN's own images: {done[way]}"
-
 
 RAW = {
     "imagenet": Raw(f"{TINY}/test/images", SOURCES["tiny-imagenet"].origin),
@@ -54,26 +46,6 @@ RAW = {
         "dl.yf.io/lsun/scenes/test_lmdb.zip, 172 MB, no licence stated; docs/data-sets.md writes them to files",
     ),
 }
-
-
-def needs(folder: str, raw: Raw) -> str:
-    """What a set is read from, for people."""
-    return f"ODIN's {folder}/ with {COUNT:,} images, loose or in *.parquet, or {raw.folder}/ with as many raw ones"
-
-
-def origin(way: str, raw: Raw) -> str:
-    """Where ODIN's folder and the raw images can be downloaded, with size and licence."""
-    pixels = PIXELS[way]
-    megabytes = round(COUNT * pixels * pixels * 3 / 1e6)
-    return (
-        f"github.com/facebookresearch/odin, {COUNT:,} images of {pixels} x {pixels}, some {megabytes} MB before "
-        f"compression, no licence stated; the raw ones at {raw.origin}"
-    )
-
-
-def finder(name: str, folder: str, way: str, raw: Raw) -> Find:
-    """Of the set `name` in ODIN's `folder`, or else in that of the raw images; `way` is crop or resize."""
-    return partial(_find, name, folder, way, raw)
 
 
 def _find(name: str, folder: str, way: str, raw: Raw, data_dir: Path | None) -> Place | None:
@@ -85,7 +57,12 @@ def _find(name: str, folder: str, way: str, raw: Raw, data_dir: Path | None) -> 
         return place_on_disk("ODIN's folder", released, find_shards(released, ""), COUNT, decode)
     if source.is_dir():
         decode = partial(_decode, _random(name) if way == "crop" else _resized)
-        return place_on_disk("re-created", source, find_shards(source, ""), COUNT, decode, raw.note(way))
+        done = {
+            "crop": f"a random crop of {SIZE} pixels from each of {raw.folder}",
+            "resize": f"those of {raw.folder}, resampled to {SIZE} pixels with antialiasing",
+        }
+        note = f"re-created, not ODIN's own images: {done[way]}"
+        return place_on_disk("re-created", source, find_shards(source, ""), COUNT, decode, note)
     return None
 
 
@@ -121,3 +98,25 @@ def _random(name: str) -> Cut:
 
 def _crop(image: Image.Image, left: int, top: int) -> Image.Image:
     return image.crop((left, top, left + SIZE, top + SIZE))
+
+
+def _odin_set(kind: str, way: str, folder: str) -> OutlierSource:
+    """In ODIN's `folder`, or else in that of the raw images; `way` is crop or resize."""
+    name, raw, pixels = f"{kind}-{way}", RAW[kind], PIXELS[way]
+    megabytes = round(COUNT * pixels * pixels * 3 / 1e6)
+    return OutlierSource(
+        name,
+        needs=f"ODIN's {folder}/ with {COUNT:,} images, loose or in *.parquet, or {raw.folder}/ with as many raw ones",
+        find=partial(_find, name, folder, way, raw),
+        origin=f"github.com/facebookresearch/odin, {COUNT:,} images of {pixels} x {pixels}, some {megabytes} MB before "
+        f"compression, no licence stated; the raw ones at {raw.origin}",
+        classes_of="tiny-imagenet" if kind == "imagenet" else "",
+    )
+
+
+SETS = (
+    _odin_set("imagenet", "crop", "Imagenet"),
+    _odin_set("imagenet", "resize", "Imagenet_resize"),
+    _odin_set("lsun", "crop", "LSUN"),
+    _odin_set("lsun", "resize", "LSUN_resize"),
+)

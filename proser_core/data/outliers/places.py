@@ -1,4 +1,4 @@
-"""`Place`: test images of no class that were found on disk, or are to be generated, before any is decoded."""
+"""`OutlierSource`: where an outlier set is looked for, and `Place`: where it was found, before any image is decoded."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,18 @@ class Place:
     note: str = ""
 
 
-Find = Callable[[Path | None], Place | None]
+@dataclass(frozen=True)
+class OutlierSource:
+    """Where a set is looked for, in words and in code, and where to get it, with size and licence.
+
+    `find` is given the data directory. `classes_of` is the data set that shares its classes.
+    """
+
+    name: str
+    needs: str
+    find: Callable[[Path | None], Place | None]
+    origin: str = ""
+    classes_of: str = ""
 
 
 @dataclass(frozen=True)
