@@ -1,4 +1,4 @@
-"""Which trainings a recipe comes to: the pretraining, and the fine-tunes as trials with their names and keys."""
+"""The fine-tunes of a recipe as trials, with their names and keys; and what no training could begin with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -61,9 +61,7 @@ class Trial:
 def check_recipe(recipe: Recipe) -> None:
     """Raises ConfigError for what no training could begin with, CheckpointError for weights that do not fit."""
     if recipe.finetune.objective != "proser":
-        raise ConfigError(
-            "finetune.objective is the control's own; it is trained in every run, leave the field as it is"
-        )
+        raise ConfigError("finetune.objective is the control's own; it is trained in every run; do not set the field")
     if recipe.data.knows_all:
         raise ConfigError(
             f"{recipe.name} has data.num_known 0, all classes, which takes one training after another; `proser run` "
@@ -106,8 +104,8 @@ def _with(recipe: Recipe, tuned: FinetuneConfig) -> Recipe:
 def _name(tuned: FinetuneConfig, base: FinetuneConfig) -> str:
     """Name for people: the paper's four numbers, and what else differs from the recipe."""
     is_control = tuned.objective == "cross_entropy"
-    told = (*PLACEHOLDER_FIELDS, "objective") if is_control else NAMED
-    others = [f.name for f in fields(tuned) if f.name not in told and getattr(tuned, f.name) != getattr(base, f.name)]
+    named = (*PLACEHOLDER_FIELDS, "objective") if is_control else NAMED
+    others = [f.name for f in fields(tuned) if f.name not in named and getattr(tuned, f.name) != getattr(base, f.name)]
     extra = "".join(f", {name} {getattr(tuned, name)}" for name in others)
     if is_control:
         return f"{CONTROL}{extra}"
