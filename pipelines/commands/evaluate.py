@@ -15,8 +15,8 @@ from pipelines.commands.model_options import Device, Model, check_device, skippe
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say, utf8_text
 from pipelines.output_files import check_output, write_output
-from proser_core.class_names import UNKNOWN
 from proser_core.errors import DataError
+from proser_core.naming import UNKNOWN
 from proser_core.titles import METRICS, percent
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say, utf8_text
 from pipelines.output_files import PICTURES, check_output
 from pipelines.progress import ProgressBar
-from proser_core.class_names import UNKNOWN
 from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images
 from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
+from proser_core.naming import UNKNOWN
 from proser_core.titles import percent
 
 if TYPE_CHECKING:

@@ -134,7 +134,7 @@ def _log_model(run_id: str, classifier: "OpenSetClassifier", folder: Path) -> st
 
 def _signature(classifier: "OpenSetClassifier") -> ModelSignature:
     """Of the table that comes out. What goes in is a tensor or a table, which MLflow's schema cannot say."""
-    from proser_core.class_names import UNKNOWN
+    from proser_core.naming import UNKNOWN
 
     columns: list[ColSpec | TensorSpec] = [
         ColSpec(DataType.string, "label"),

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from proser_core.class_names import check_class_names
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.preparation import channel_statistics, stratified_rows
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.errors import DataError
+from proser_core.naming import check_class_names
 
 
 def task_from_arrays(

@@ -15,7 +15,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
-from proser_core.jobs.trials import WORKER, pretrain_job
+from proser_core.jobs.trials import WORKER
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
@@ -35,7 +35,7 @@ class Pretraining:
 
     def job(self, bf16: bool) -> spec.Job:
         """What the workers are to do."""
-        return pretrain_job(self.recipe, self.task, self.folder, bf16, self.own, self.inputs)
+        return spec.Job.of("pretrain", self.recipe, self.task, self.folder, bf16, self.own, self.inputs)
 
     def epochs(self) -> list[dict[str, float]]:
         """Metrics of the epochs so far."""

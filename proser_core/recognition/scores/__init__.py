@@ -1,7 +1,6 @@
 """From logits to a score: every way to score a network, by its name."""
 
-from proser_core.recognition.scores.max_logit import MaxLogit
-from proser_core.recognition.scores.msp import MaxSoftmaxProbability
+from proser_core.recognition.scores.closed_set import MaxLogit, MaxSoftmaxProbability
 from proser_core.recognition.scores.openmax import OpenMax
 from proser_core.recognition.scores.placeholders import (
     PlaceholderGap,

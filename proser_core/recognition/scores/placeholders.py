@@ -9,7 +9,7 @@ from torch import Tensor
 from proser_core import titles
 from proser_core.config import Recipe
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scores.max_logit import MaxLogit
+from proser_core.recognition.scores.closed_set import MaxLogit
 from proser_core.recognition.scores.score_function import ScoreFunction
 
 

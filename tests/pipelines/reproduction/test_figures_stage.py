@@ -29,7 +29,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.preparing import save_task
-from proser_core.jobs.trials import pretrain_job
+from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
@@ -80,7 +80,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     )
     save_task(recipe, None, root / "task")
     task = write_manifest(root / "task", {})
-    run_job(pretrain_job(recipe, task, root / "pretrained", False), lambda _: None)
+    run_job(Job.of("pretrain", recipe, task, root / "pretrained", False), lambda _: None)
     pretrained = Artefact(root / "pretrained", "weights")
     store, rows = Store(root / "storage"), []
     split = TrainedSplit(recipe, task, pretrained)

@@ -18,7 +18,7 @@ from pipelines.workflow.training import TrainedSplit, finetunes_of
 from proser_core.config import to_json
 from proser_core.jobs import spec
 from proser_core.jobs.selection import select
-from proser_core.jobs.trials import pretrain_job
+from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.code_version import imported_modules, source_digests
@@ -38,7 +38,7 @@ class Trained:
 def trained(task: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     root, tiny = tmp_path_factory.mktemp("stages"), tiny_recipe()
     recipe = replace(tiny, pretrain=replace(tiny.pretrain, epochs=1), finetune=replace(tiny.finetune, epochs=1))
-    run_job(pretrain_job(recipe, task, root / "pretrained", False), lambda _: None)
+    run_job(Job.of("pretrain", recipe, task, root / "pretrained", False), lambda _: None)
     split = TrainedSplit(recipe, task, Artefact(root / "pretrained", "weights"))
     points = [replace(recipe.finetune, beta=beta) for beta in (2.0, 3.0)]
     trials = split.trials(finetunes_of(recipe, points), Store(root / "storage"), bf16=False)
