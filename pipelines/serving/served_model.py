@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.tracking.models import Model, Version, find, load
+from pipelines.tracking.models import Model, find, load
+from pipelines.tracking.registry import Version
 from pipelines.tracking.server import connect
 from proser_core.errors import ProserError, first_line
 from proser_core.recognition.open_set_classifier import OpenSetClassifier

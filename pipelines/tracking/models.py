@@ -4,34 +4,17 @@ import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pipelines.tracking.registry import CLASSIFIER
+import mlflow
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+
+from pipelines.tracking.registry import CLASSIFIER, Version, versions_of
 from pipelines.tracking.server import connect, get_or_none, shown_uri
 from proser_core.errors import TrackingError, first_line
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities.model_registry import ModelVersion
-
 URI = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))")
-
-
-@dataclass(frozen=True)
-class Version:
-    """A version of a registered model; `created` in seconds since 1970."""
-
-    name: str
-    number: str
-    tags: dict[str, str]
-    run_id: str
-    created: float
-
-    @classmethod
-    def of(cls, found: "ModelVersion") -> "Version":
-        """MLflow gives the number as text or as a number."""
-        return cls(found.name, str(found.version), found.tags, found.run_id or "", found.creation_timestamp / 1000)
 
 
 @dataclass(frozen=True)
@@ -60,7 +43,7 @@ def load(uri: str) -> Model:
     return _fetch(client, uri, find(client, uri))
 
 
-def find(client: "MlflowClient", uri: str) -> Version:
+def find(client: MlflowClient, uri: str) -> Version:
     """The version that a models:/ URI means. Raises TrackingError with what there is."""
     parts = URI.fullmatch(uri)
     if parts is None:
@@ -81,7 +64,7 @@ def find(client: "MlflowClient", uri: str) -> Version:
     return Version.of(found)
 
 
-def existing_versions(client: "MlflowClient", name: str) -> list[Version]:
+def existing_versions(client: MlflowClient, name: str) -> list[Version]:
     """As `versions_of`; raises TrackingError with the models that there are where there is none."""
     versions = versions_of(client, name)
     if not versions:
@@ -92,25 +75,8 @@ def existing_versions(client: "MlflowClient", name: str) -> list[Version]:
     return versions
 
 
-def versions_of(client: "MlflowClient", name: str) -> list[Version]:
-    """All versions of a model, newest first; none where there is no such model."""
-    if get_or_none(lambda: client.get_registered_model(name)) is None:
-        return []
-    found: list[Version] = []
-    token = None
-    while True:
-        page = client.search_model_versions(f"name = '{name}'", max_results=500, page_token=token)
-        found += map(Version.of, page)
-        token = page.token
-        if not token:
-            return sorted(found, key=lambda version: -int(version.number))
-
-
-def _fetch(client: "MlflowClient", uri: str, version: Version) -> Model:
+def _fetch(client: MlflowClient, uri: str, version: Version) -> Model:
     """Raises TrackingError where the version's files are gone."""
-    import mlflow
-    from mlflow.exceptions import MlflowException
-
     with tempfile.TemporaryDirectory() as folder:
         try:
             place = mlflow.artifacts.download_artifacts(

@@ -8,7 +8,7 @@ read again after it.
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -17,7 +17,6 @@ from mlflow.entities import Metric, Param, Run, RunTag
 
 from pipelines.output_files import RESULTS
 from pipelines.tracking import server, views
-from pipelines.tracking.limits import LONGEST_TAG, fitting, shortened
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits.class_split import Setting
 from proser_core.store.store import Artefact
@@ -27,6 +26,35 @@ PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key
 SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'
 NOTE = "mlflow.note.content"  # shown as the run's description
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
+LONGEST_TAG = 8000  # characters; MLflow cuts what is longer in mid-word
+LONGEST_NAME = 250  # of a run, where the database is PostgreSQL; SQLite takes any
+
+
+def shortened(name: str) -> str:
+    """A name that a run can have."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
+
+
+def fitting(text: str, room: int, file: str) -> str:
+    """As many whole sections of Markdown as there is room for, and that the rest is in `file`."""
+    if len(text) <= room:
+        return text
+    rest = f"\n\nThe other sections are in {file}, among the artifacts.\n"
+    kept = text[: room - len(rest)]
+    return kept[: max(kept.rfind("\n## "), 0) or None].rstrip() + rest
+
+
+@contextmanager
+def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None = None) -> Iterator[str]:
+    """A run for one piece of work, made when it is entered: finished at the end, failed where that raises."""
+    run_id = str(client.create_run(server.experiment_id(client), run_name=shortened(title), tags=tags).info.run_id)
+    try:
+        yield run_id
+    except BaseException:
+        with suppress(Exception):  # what went wrong matters more than its mark
+            client.set_terminated(run_id, "FAILED")
+        raise
+    client.set_terminated(run_id)
 
 
 @dataclass
@@ -54,21 +82,13 @@ class ParentRun:
         return parent
 
     def _read_children(self) -> None:
-        filter_string = f"tags.`{PARENT_TAG}` = '{self.run_id}'"
-        token = None
-        while True:
-            page = self.client.search_runs([self.experiment_id], filter_string, max_results=500, page_token=token)
-            for run in page:
-                self._children[run.data.tags[TRIAL_KEY]] = ChildRun.of(self.client, run)
-            token = page.token
-            if not token:
-                return
+        runs = server.all_pages(self.client.search_runs, [self.experiment_id], f"tags.`{PARENT_TAG}` = '{self.run_id}'")
+        self._children = {run.data.tags[TRIAL_KEY]: ChildRun.of(self.client, run) for run in runs}
 
     @contextmanager
     def _certain(self) -> Iterator[None]:
         """Act on what the server has: it is read again where an earlier request failed."""
         if self._doubtful:
-            self._children.clear()
             self._logged.clear()
             self._read_children()
         self._doubtful = True
@@ -124,39 +144,31 @@ class ParentRun:
 
     def results(self, report: Artefact, evaluation: dict[str, Any]) -> None:
         """The selected trial's metrics, the controls' under their names, and the report's files, once."""
-        if self._has(report):
-            return
         metrics: dict[str, float] = {}
         for name, method in evaluation["methods"].items():
             prefix = "" if name == PROSER else f"controls/{_slug(name)}/"
             metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
-        self._log_missing(metrics)
-        self.client.set_tag(self.run_id, "proser.selected", evaluation["selected"]["name"])
-        self.report(report)
+        self.report(report, metrics, {"proser.selected": evaluation["selected"]["name"]})
 
     def compared(self, report: Artefact, metrics: dict[str, float]) -> None:
         """The metrics of methods side by side, by `METHOD/metric`, and the report's files, once."""
-        if self._has(report):
-            return
         parts = {name: name.partition("/") for name in metrics}
-        self._log_missing({f"{_slug(method)}/{metric}": metrics[name] for name, (method, _, metric) in parts.items()})
-        self.report(report)
+        self.report(report, {f"{_slug(method)}/{metric}": metrics[name] for name, (method, _, metric) in parts.items()})
 
-    def _log_missing(self, metrics: dict[str, float]) -> None:
-        fresh = _missing(metrics, self.client.get_run(self.run_id).data.metrics)
-        for batch in _batches([_metrics(fresh)]):
-            self.client.log_batch(self.run_id, metrics=batch)
-
-    def report(self, report: Artefact) -> None:
-        """The report's files, and its results.md as the run's description, once."""
-        if self._has(report):
+    def report(
+        self, report: Artefact, metrics: Mapping[str, float] | None = None, tags: Mapping[str, str] | None = None
+    ) -> None:
+        """Metrics, tags, the report's files, and its results.md as the run's description, once."""
+        logged, reported = self.client.get_run(self.run_id).data, f"{REPORTED}.{report.digest}"
+        if reported in logged.tags:
             return
-        self.client.set_tag(self.run_id, NOTE, fitting((report.path / RESULTS).read_text(), LONGEST_TAG, RESULTS))
+        for batch in _batches([_metrics(_missing(metrics or {}, logged.metrics))]):
+            self.client.log_batch(self.run_id, metrics=batch)
+        note = fitting((report.path / RESULTS).read_text(), LONGEST_TAG, RESULTS)
+        for name, value in {**(tags or {}), NOTE: note}.items():
+            self.client.set_tag(self.run_id, name, value)
         self.client.log_artifacts(self.run_id, str(report.path))
-        self.client.set_tag(self.run_id, f"{REPORTED}.{report.digest}", "yes")
-
-    def _has(self, report: Artefact) -> bool:
-        return f"{REPORTED}.{report.digest}" in self.client.get_run(self.run_id).data.tags
+        self.client.set_tag(self.run_id, reported, "yes")
 
     def start(self) -> None:
         """Mark the run as running."""

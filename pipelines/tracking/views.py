@@ -8,17 +8,15 @@ does without a view, and a server that refuses it costs the view alone.
 import json
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from pipelines.console import warn
 from pipelines.tracking.server import is_outage
 from proser_core.data.splits.class_split import Setting, where
 from proser_core.errors import first_line
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 TAG, OWN = "mlflow.sharedViewState.", "proser-"
 MAX_VIEWS = 20  # of sweeps, the newest; the UI refuses to save a view where there are 40
@@ -43,7 +41,7 @@ def sweep_link(base_url: str, experiment_id: str, parent_run_id: str, charts: bo
 
 
 def save_sweep_view(
-    client: "MlflowClient",
+    client: MlflowClient,
     experiment_id: str,
     parent_run_id: str,
     name: str,
