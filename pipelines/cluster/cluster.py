@@ -8,28 +8,30 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
+import ray
+import torch
+from ray import tune
 
 from pipelines.cluster.address import check_job, check_storage_visible
+from pipelines.cluster.early_stopping import early_stopping
 from pipelines.cluster.ray_internals import release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import (
     FULL_DISK,
     RETRIES,
+    failure_reason,
     run_searched_trial,
     run_single_trial,
     train_distributed,
 )
-from pipelines.cluster.worker_failures import failure_reason
+from pipelines.storage.mirror import Mirror
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError, last_line
 from proser_core.jobs.spec import FAILURE, Job
-
-if TYPE_CHECKING:
-    from pipelines.storage.mirror import Mirror
 
 RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
 
@@ -44,7 +46,7 @@ class Cluster:
     """Whether trials may be stopped early; a local Ray without its dashboard would never free their resources."""
     grows_to: list[dict[str, float]] = field(default_factory=list)
     """Resources of each machine of an autoscaling cluster at full size; empty for one of fixed size."""
-    mirror: "Mirror | None" = None
+    mirror: Mirror | None = None
     """Keeps `storage` in step with a URI that all machines reach; None where all machines see the folder."""
     _resources: dict[str, float] = field(default_factory=dict)
 
@@ -53,8 +55,6 @@ class Cluster:
         if self._resources:
             return self._resources
         join(self.config.address, dashboard=self.stops_trials)
-        import ray
-
         if self.config.address:
             check_storage_visible(self.storage if self.mirror is None else self.mirror.objects.uri)
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -72,7 +72,7 @@ class Cluster:
         else:
             local = {"CPU": float(psutil.cpu_count() or 1)}
             if self.config.uses_gpu:
-                local["GPU"] = float(_local_gpus())
+                local["GPU"] = float(torch.cuda.device_count())
             self._compare([local], "this machine")
 
     def _compare(self, nodes: list[dict[str, float]], where: str) -> None:
@@ -104,8 +104,6 @@ class Cluster:
         """
         if not self._resources:
             return ""  # it is not joined yet
-        import ray
-
         if workers > 1:
             release_lost_groups()
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -121,8 +119,6 @@ class Cluster:
         Raises ClusterError where a worker runs out of device memory or is lost.
         """
         self.connect()
-        import ray
-
         resources = self._worker_resources()
         remote = ray.remote(num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0.0))(function)
         try:
@@ -166,10 +162,6 @@ class Cluster:
 
     def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool) -> None:
         """Through Ray Tune: one worker is a reused actor; several are a light driver that starts a TorchTrainer."""
-        from ray import tune
-
-        from pipelines.cluster.early_stopping import early_stopping
-
         trainable: Callable[[dict[str, Any]], None]
         if workers == 1:
             trainable = run_searched_trial if stop_early else run_single_trial
@@ -215,8 +207,6 @@ class Cluster:
         resources, storage = self._worker_resources(), self.storage / RAY_FOLDER
 
         def trial(config: dict[str, Any]) -> None:
-            from ray import tune
-
             outcome: dict[str, Any] = {"ended": 1}
             try:
                 train_distributed(config, workers, resources, storage)
@@ -243,9 +233,3 @@ def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[
 def _count_shares(has: float, each: float) -> int:
     """How often `each` fits; 0.1 fits ten times into 1.0."""
     return math.floor(has / each + 1e-9)
-
-
-def _local_gpus() -> int:
-    import torch
-
-    return torch.cuda.device_count()

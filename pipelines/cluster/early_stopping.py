@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from ray.tune.schedulers import ASHAScheduler
 
 from proser_core.config import Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
@@ -31,8 +32,6 @@ Score = dict[str, float]
 
 def early_stopping(jobs: Sequence[Job]) -> Any:
     """Tune's scheduler: rungs at a fifth of the epochs and at three times that; one trial in three continues."""
-    from ray.tune.schedulers import ASHAScheduler
-
     epochs = max(int(job.recipe["finetune"]["epochs"]) for job in jobs)
     # Tune would stop a trial that reaches max_t before it has written its outcome
     return ASHAScheduler(

@@ -26,6 +26,7 @@ PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key
 SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'
 NOTE = "mlflow.note.content"  # shown as the run's description
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
+STATUSES = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}  # of a run, by that of a trial
 LONGEST_TAG = 8000  # characters; MLflow cuts what is longer in mid-word
 LONGEST_NAME = 250  # of a run, where the database is PostgreSQL; SQLite takes any
 
@@ -83,7 +84,7 @@ class ParentRun:
 
     def _read_children(self) -> None:
         runs = server.all_pages(self.client.search_runs, [self.experiment_id], f"tags.`{PARENT_TAG}` = '{self.run_id}'")
-        self._children = {run.data.tags[TRIAL_KEY]: ChildRun.of(self.client, run) for run in runs}
+        self._children = {run.data.tags[TRIAL_KEY]: ChildRun(self.client, run) for run in runs}
 
     @contextmanager
     def _certain(self) -> Iterator[None]:
@@ -100,7 +101,7 @@ class ParentRun:
         if trial_key not in self._children:
             tags = {PARENT_TAG: self.run_id, TRIAL_KEY: trial_key}
             run = self.client.create_run(self.experiment_id, run_name=shortened(name), tags=tags)
-            self._children[trial_key] = ChildRun.of(self.client, run)
+            self._children[trial_key] = ChildRun(self.client, run)
         return self._children[trial_key]
 
     def save_view(self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[Setting]) -> None:
@@ -122,7 +123,7 @@ class ParentRun:
             if counter not in self._logged:
                 self._logged[counter] = int(self.client.get_run(self.run_id).data.metrics.get(counter, -1)) + 1
             for row in epochs[self._logged[counter] :]:
-                self.client.log_batch(self.run_id, metrics=_epoch_metrics(row, f"{prefix}/"))
+                self.client.log_batch(self.run_id, metrics=_metrics(row, f"{prefix}/"))
                 self._logged[counter] = int(row["epoch"]) + 1
 
     def track_epochs(self, key: str, name: str, params: dict[str, Any], epochs: list[dict[str, float]]) -> None:
@@ -137,10 +138,7 @@ class ParentRun:
             if child.ended:
                 return
             child.log(row["params"], epochs, row["metrics"], row.get("spaces", []))
-            if row["status"] == "finished":
-                child.finish()
-            else:
-                child.mark_unfinished(row["reason"], failed=row["status"] == "failed")
+            child.end(STATUSES[row["status"]], row.get("reason", ""))
 
     def results(self, report: Artefact, evaluation: dict[str, Any]) -> None:
         """The selected trial's metrics, the controls' under their names, and the report's files, once."""
@@ -178,35 +176,30 @@ class ParentRun:
         """FINISHED, FAILED or KILLED; trials that were cut off are marked as killed until they go on."""
         if status != "FINISHED":
             for child in self._children.values():
-                if not (child.ended or child.left):
+                if child.was_cut_off:
                     self.client.set_terminated(child.run_id, "KILLED")
         self.client.set_terminated(self.run_id, status)
 
 
-@dataclass
 class ChildRun:
-    """The MLflow run of one trial; `logged` are the latest values of its metrics when it was read."""
+    """The MLflow run of one trial, as far as it was logged when it was read."""
 
-    client: MlflowClient
-    run_id: str
-    status: str
-    logged: dict[str, float]
-    logged_epochs: int
-    left: bool
-    described: bool
-
-    @classmethod
-    def of(cls, client: MlflowClient, run: Run) -> "ChildRun":
-        """What is known of an existing run, from its own last epoch."""
-        logged = run.data.metrics
-        described = any(name.startswith(views.POINT) for name in logged)
-        epochs, left = int(logged.get("epoch", -1)) + 1, NOTE in run.data.tags
-        return cls(client, run.info.run_id, run.info.status, logged, epochs, left, described)
+    def __init__(self, client: MlflowClient, run: Run) -> None:
+        self._client, self.run_id, self._status = client, str(run.info.run_id), run.info.status
+        self._logged = run.data.metrics
+        self._logged_epochs = int(self._logged.get("epoch", -1)) + 1
+        self._is_described = any(name.startswith(views.POINT) for name in self._logged)
+        self._has_reason = NOTE in run.data.tags
 
     @property
     def ended(self) -> bool:
         """Whether the trial has finished, with all that there is to log."""
-        return self.status == "FINISHED"
+        return self._status == "FINISHED"
+
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether the trial has neither finished nor ended for a reason."""
+        return not (self.ended or self._has_reason)
 
     def log(
         self,
@@ -220,38 +213,31 @@ class ChildRun:
         Numeric fields and final metrics stand at step 0: the UI draws bars of what has no later step. All of it goes
         in one request where it fits: a sweep may have thousands of trials, and each request is a few transactions.
         """
-        fresh = epochs[self.logged_epochs :]
-        if fresh and self.status == "KILLED":
-            self.client.update_run(self.run_id, status="RUNNING")
-            self.status = "RUNNING"
-        described = [] if self.described else [_metrics(views.point_metrics(params))]
-        groups = [
-            *described,
-            *(_epoch_metrics(row, "") for row in fresh),
-            _metrics(_missing(metrics or {}, self.logged)),
-        ]
-        words = [] if self.described else _params(params)
+        fresh = epochs[self._logged_epochs :]
+        if fresh and self._status == "KILLED":
+            self._client.update_run(self.run_id, status="RUNNING")
+            self._status = "RUNNING"
+        groups = [*map(_metrics, fresh), _metrics(_missing(metrics or {}, self._logged))]
+        words = []
+        if not self._is_described:
+            groups.insert(0, _metrics(views.point_metrics(params)))
+            words = _params(params)
         tags = [RunTag(SPACES, ", ".join(spaces))] if spaces else []
         for batch in _batches(groups, always=bool(words or tags)):
-            self.client.log_batch(self.run_id, metrics=batch, params=words, tags=tags)
+            self._client.log_batch(self.run_id, metrics=batch, params=words, tags=tags)
             words, tags = [], []
-        self.described = True
+        self._is_described = True
         if fresh:
-            self.logged_epochs = int(fresh[-1]["epoch"]) + 1
+            self._logged_epochs = int(fresh[-1]["epoch"]) + 1
 
-    def finish(self) -> None:
-        """Mark the trial as finished, with all that there is to log."""
-        if self.left:
-            self.client.delete_tag(self.run_id, NOTE)
-        self.client.set_terminated(self.run_id, "FINISHED")
-        self.status = "FINISHED"
-
-    def mark_unfinished(self, reason: str, *, failed: bool) -> None:
-        """Mark the trial as failed or as stopped early, with the reason where the UI shows it."""
-        self.client.set_tag(self.run_id, NOTE, reason)
-        self.status = "FAILED" if failed else "KILLED"
-        self.client.set_terminated(self.run_id, self.status)
-        self.left = True
+    def end(self, status: str, reason: str) -> None:
+        """Mark the trial as ended; the reason of one that has not finished stands where the UI shows it."""
+        if reason:
+            self._client.set_tag(self.run_id, NOTE, reason)
+        elif self._has_reason:
+            self._client.delete_tag(self.run_id, NOTE)
+        self._client.set_terminated(self.run_id, status)
+        self._status, self._has_reason = status, bool(reason)
 
 
 def _slug(name: str) -> str:
@@ -262,18 +248,10 @@ def _params(values: dict[str, Any]) -> list[Param]:
     return [Param(name, str(value)) for name, value in values.items()]
 
 
-def _metrics(values: Mapping[str, float]) -> list[Metric]:
-    """Values that have no epoch."""
-    return [_metric(name, value, 0) for name, value in values.items()]
-
-
-def _epoch_metrics(row: dict[str, float], prefix: str) -> list[Metric]:
-    step = int(row["epoch"])
-    return [_metric(f"{prefix}{name}", value, step) for name, value in row.items()]
-
-
-def _metric(name: str, value: float, step: int) -> Metric:
-    return Metric(name, float(value), int(time.time() * 1000), step)
+def _metrics(values: Mapping[str, float], prefix: str = "") -> list[Metric]:
+    """Values of an epoch, or of none: these are at step 0."""
+    step, now = int(values.get("epoch", 0)), int(time.time() * 1000)
+    return [Metric(f"{prefix}{name}", float(value), now, step) for name, value in values.items()]
 
 
 def _missing(metrics: Mapping[str, float], logged: Mapping[str, float]) -> dict[str, float]:
