@@ -165,15 +165,11 @@ def open_objects(uri: str) -> Objects:
     Raises ConfigError for a malformed URI, a missing bucket, or credentials that do not suffice.
     """
     try:
-        has_password = bool(urlsplit(uri).password)
-    except ValueError:
-        has_password = False
-    if has_password:
-        raise ConfigError(
-            "--storage got a URI with a password in it, which would be shown and stored; omit it, and give "
-            "credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile or role)"
-        )
-    try:
+        if urlsplit(uri).password:
+            raise ConfigError(
+                "--storage got a URI with a password in it, which would be shown and stored; omit it, and give "
+                "credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile or role)"
+            )
         objects = Objects.from_uri(uri)
         replace(objects, retry_for_s=0.0).server_time_ns()
     except (OSError, ValueError, NotImplementedError) as error:

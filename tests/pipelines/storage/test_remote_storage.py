@@ -41,7 +41,7 @@ def test_a_storage_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.M
 def test_a_storage_that_goes_away_is_one_clear_error(tmp_path: Path) -> None:
     with s3_server() as query:
         objects = replace(open_objects(f"s3://{BUCKET}/x?{query}"), retry_for_s=0.0)
-    mirror = Mirror(objects, tmp_path)
+    mirror = Mirror(tmp_path, objects=objects)
     with pytest.raises(RemoteError, match=r"does not answer .* the same command goes on"):
         mirror.push(artefact(tmp_path / "trials/k", a="1"))
 
