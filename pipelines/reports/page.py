@@ -59,6 +59,13 @@ def embedded(svg: Path, alt: str, folder: Path) -> dict[str, str]:
     return {"svg": base64.b64encode(svg.read_bytes()).decode(), **about}
 
 
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose columns but the first are of numbers."""
+    lines = [" | ".join(row) for row in (header, *rows)]
+    head, *rest = [f"| {line} |\n" for line in lines]
+    return "".join([head, "| --- |" + " ---: |" * (len(header) - 1) + "\n", *rest])
+
+
 def template_digests() -> list[str]:
     """Digests of the templates, which decide a page along with code and content."""
     return [sha256_of(path) for path in sorted(Path(__file__).parent.glob("*.jinja"))]

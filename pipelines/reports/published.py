@@ -22,30 +22,30 @@ class Verdict:
     measured: int
 
 
-def published_at(table: SweepTable, space: Space, point: Point, place: str, metric: str) -> float | None:
-    """The number printed for this point, a fraction, where there is one for this place and metric."""
+def published_at(space: Space, point: Point, metric: str) -> float | None:
+    """The number printed for this point, a fraction, where there is one for this metric."""
     for printed in space.info.published:
-        same_task = printed.num_known == table.split.num_known and place == where(printed.num_unknown)
-        if same_task and printed.metric == metric and point.has(printed.point):
+        same_task = printed.num_known == space.table.split.num_known
+        if same_task and metric == f"{where(printed.num_unknown)}/{printed.metric}" and point.has(printed.point):
             return printed.value
     return None
 
 
-def lead_of(table: SweepTable, space: Space, place: str, metric: str) -> tuple[Point, str] | None:
-    """The one point that a claim puts above others at this place, and the claim in words."""
+def lead_of(space: Space, metric: str) -> tuple[Point, str] | None:
+    """The one point that a claim puts above others on this metric, and the claim in words."""
     for claim in space.info.claims:
         leads = [first for first, _ in claim.pairs]
-        places = [where(setting) for setting in _settings(table, claim)]
-        if metric == "macro_f1" and place in places and leads.count(leads[0]) == len(leads):
-            point = _point(table, space, leads[0])
+        metrics = [f"{where(setting)}/macro_f1" for setting in _settings(space.table, claim)]
+        if metric in metrics and leads.count(leads[0]) == len(leads):
+            point = _point(space, leads[0])
             if point is not None:
                 return point, claim.says
     return None
 
 
-def verdicts(table: SweepTable, space: Space) -> list[Verdict]:
+def verdicts(space: Space) -> list[Verdict]:
     """Every claim of the space at every setting that it speaks of and that was measured."""
-    return [_verdict(table, space, claim, s) for claim in space.info.claims for s in _settings(table, claim)]
+    return [_verdict(space, claim, s) for claim in space.info.claims for s in _settings(space.table, claim)]
 
 
 def _settings(table: SweepTable, claim: Claim) -> list[int]:
@@ -53,10 +53,10 @@ def _settings(table: SweepTable, claim: Claim) -> list[int]:
     return [setting for setting in claim.num_unknown if same_known and setting in table.settings]
 
 
-def _verdict(table: SweepTable, space: Space, claim: Claim, setting: int) -> Verdict:
+def _verdict(space: Space, claim: Claim, setting: int) -> Verdict:
     held = measured = 0
     for first, second in claim.pairs:
-        above, below = _point(table, space, first), _point(table, space, second)
+        above, below = _point(space, first), _point(space, second)
         if above is None or below is None:
             continue
         values, others = (point.values(f"{where(setting)}/macro_f1") for point in (above, below))
@@ -66,11 +66,11 @@ def _verdict(table: SweepTable, space: Space, claim: Claim, setting: int) -> Ver
     return Verdict(claim, setting, held, measured)
 
 
-def _point(table: SweepTable, space: Space, named: Fields | str) -> Point | None:
+def _point(space: Space, named: Fields | str) -> Point | None:
     """A point by its fields or its name, or a control by its name."""
     if isinstance(named, dict):
         return space.find(named)
     fields = space.info.points.get(named)
     if fields is not None:
         return space.find(fields)
-    return next((control for control in controls_of(table) if control.label == named), None)
+    return next((control for control in controls_of(space.table) if control.label == named), None)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pipelines.reports.sweep_table import Point, SweepTable, by_split, controls_of, is_numeric, number
 from proser_core import titles
+from proser_core.config import to_json
 from proser_core.jobs.selection import Row, by_point, has_point, point_of, ranked
 from proser_core.jobs.spec import SELECTION_METRIC
 from tune_spaces import Fields, SpaceInfo, space_info
@@ -25,6 +26,7 @@ FEW_FIELDS = 4  # so many varied fields are all written in the name of a point
 class Space:
     """One space of the sweep: its points in order, the fields that vary over them, what its module says of it."""
 
+    table: SweepTable
     name: str
     points: list[Point]
     varied: list[str]
@@ -41,6 +43,11 @@ class Space:
     def selected(self) -> Point | None:
         """The point that `proser_core.jobs.selection` selects; None where none has finished."""
         return next(iter(self.ranked), None)
+
+    @property
+    def own(self) -> Point | None:
+        """The recipe's own point, if the space has it."""
+        return self.find(to_json(self.table.own))
 
     def find(self, fields: Fields) -> Point | None:
         """The point with these fields, if the space has it."""
@@ -82,7 +89,7 @@ def _space(table: SweepTable, name: str) -> Space:
             key=lambda p: -np.nan_to_num(p.last(SELECTION_METRIC)),
         )
         listed = [*best, *lost]
-    return Space(name, listed, varied, info, best)
+    return Space(table, name, listed, varied, info, best)
 
 
 def _varied(params: list[dict[str, Any]]) -> list[str]:

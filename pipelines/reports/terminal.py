@@ -37,15 +37,15 @@ def sweep_tables(table: SweepTable) -> list[Table]:
     columns = {"dev F1": SELECTION_METRIC}
     ends = dict.fromkeys((table.settings[0], table.settings[-1]))
     columns |= {f"{short} {n}": f"{where(n)}/{metric}" for n in ends for short, metric in SHORT.items()}
-    spaces = [_of_space(table, space, columns) for space in spaces_of(table)]
+    spaces = [_of_space(space, columns) for space in spaces_of(table)]
     return [*spaces, _table(table, "methods, %", methods_of(table), columns)]
 
 
-def _of_space(table: SweepTable, space: Space, columns: Mapping[str, str]) -> Table:
+def _of_space(space: Space, columns: Mapping[str, str]) -> Table:
     best = space.ranked[:BEST]
     title = f"{space.title}: {len(best)} of {len(space.points)} points, best on development, %"
-    drawn = _table(table, title, best, columns)
-    drawn.caption = " ".join(gaps(table, space.points)) or None
+    drawn = _table(space.table, title, best, columns)
+    drawn.caption = " ".join(gaps(space.table, space.points)) or None
     return drawn
 
 
