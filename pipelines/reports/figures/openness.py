@@ -1,8 +1,8 @@
 """A metric against openness: points of a space and the controls, with standard deviation over splits."""
 
-import math
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -10,9 +10,9 @@ from pipelines.reports.figures.parts import caption, legend_beside
 from pipelines.reports.figures.style import CONTROL_STYLES, LINES, MARKERS, OTHER_CONTROL, SELECTED
 from pipelines.reports.published import lead_of
 from pipelines.reports.spaces import Space
-from pipelines.reports.sweep_table import Point, SweepTable, controls_of, difference, mean, std
+from pipelines.reports.sweep_table import Point, controls_of, difference, mean, std
 from proser_core import titles
-from proser_core.data.splits.class_split import Setting, where
+from proser_core.data.splits.class_split import where
 
 BASE = titles.MSP
 """The paper's plain CNN."""
@@ -27,15 +27,15 @@ def against_openness(space: Space, metric: str) -> Figure:
     table, controls = space.table, controls_of(space.table)
     base = next((control for control in controls if control.label == BASE), None)
     points = chosen_points(space)
+    openness = {n: found for n in table.settings if (found := table.split.openness(n)) is not None}
     apart = APART if len(table.splits) > 1 else 0.0
     for position, line in enumerate([*points, *controls]):
         style = _style(space, position, line)
         shift = apart * (position - (len(points) + len(controls) - 1) / 2)
-        values = {n: list(line.values(f"{where(n)}/{metric}").values()) for n in table.settings}
-        _draw(left, table, values, style, shift)
+        metrics = {each: f"{where(n)}/{metric}" for n, each in openness.items()}
+        _draw(left, {each: list(line.values(name).values()) for each, name in metrics.items()}, style, shift)
         if base is not None and line is not base:
-            paired = {n: difference(line, base, f"{where(n)}/{metric}") for n in table.settings}
-            _draw(right, table, paired, style, shift)
+            _draw(right, {each: difference(line, base, name) for each, name in metrics.items()}, style, shift)
     left.set(ylabel=f"{titles.METRICS[metric]} on test images, %")
     right.set(ylabel=f"{titles.METRICS[metric]} minus that of {BASE}, points")
     right.axhline(0, color="black", lw=1, zorder=1)
@@ -68,14 +68,10 @@ def _style(space: Space, position: int, line: Point) -> dict[str, Any]:
     return {**style, **edge, "label": label}
 
 
-def _draw(
-    axes: Axes, table: SweepTable, values: dict[Setting, list[float]], style: dict[str, Any], shift: float
-) -> None:
-    """Mean and standard deviation at each setting that has a value."""
-    openness = {setting: found for setting in table.settings if (found := table.split.openness(setting)) is not None}
-    settings = [setting for setting in openness if values[setting]]
-    xs = [100 * openness[setting] + shift for setting in settings]
-    means = [100 * mean(values[setting]) for setting in settings]
-    spreads = [100 * std(values[setting]) for setting in settings]
-    bars = [0.0 if math.isnan(spread) else spread for spread in spreads]
-    axes.errorbar(xs, means, bars if any(bars) else None, elinewidth=0.9, capsize=2, **style)
+def _draw(axes: Axes, values: dict[float, list[float]], style: dict[str, Any], shift: float) -> None:
+    """Mean and standard deviation at each openness that has a value."""
+    measured = {openness: found for openness, found in values.items() if found}
+    xs = [100 * openness + shift for openness in measured]
+    means = [100 * mean(found) for found in measured.values()]
+    bars = np.nan_to_num([100 * std(found) for found in measured.values()])
+    axes.errorbar(xs, means, bars if bars.any() else None, elinewidth=0.9, capsize=2, **style)
