@@ -26,7 +26,7 @@ from ray.train.collective import broadcast_from_rank_zero
 from pipelines.cluster.early_stopping import EpochScorer
 from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
-from proser_core.errors import ProserError, StorageError, TrainingError, last_line
+from proser_core.errors import ProserError, StorageError, last_line
 from proser_core.jobs.spec import Job, read_scores
 from proser_core.jobs.worker import run_job
 from proser_core.store.files import disk_full_errors
@@ -91,11 +91,21 @@ def check_disk_space(job: Job) -> None:
         )
 
 
+def run_distributed_trial(config: dict[str, Any], num_workers: int, resources: dict[str, float], storage: Path) -> None:
+    """Tune trainable of a training with several workers: the light driver that waits for them."""
+    try:
+        train_distributed(config, num_workers, resources, storage)
+    except StorageError as error:
+        tune.report({FULL_DISK: str(error)})
+    else:
+        tune.report({"ended": 1})
+
+
 def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[str, float], storage: Path) -> None:
     """A TorchTrainer whose workers run the job of `config`; gloo on CPUs, nccl on GPUs.
 
-    Ray writes to `storage`, or to a folder of this machine where not all machines see that. Raises
-    TrainingError with the worker's own message, StorageError where the disk is full.
+    Ray writes to `storage`, or to a folder of this machine where not all machines see that. The reason of a training
+    that fails is in its folder. Raises StorageError where the disk is full.
     """
     folder, job = training_folder(config), Job(**config["job"])
     storage, name = folder.ray_folder or storage, f"{job.kind}-{Path(job.folder).name}"
@@ -117,9 +127,6 @@ def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[
         shutil.rmtree(storage / name, ignore_errors=True)
     if full_disk:
         raise StorageError(full_disk)
-    reason = folder.read_failure()
-    if reason is not None:
-        raise TrainingError(reason)
 
 
 def _fit(trainer: Any) -> Any:
