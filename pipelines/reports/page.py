@@ -34,11 +34,6 @@ class Section:
     columns: Sequence[Mapping[str, Any]] = ()
     points: Sequence[str] = ()
 
-    @property
-    def anchor(self) -> str:
-        """The name as part of a file name or a link."""
-        return anchor(self.name)
-
 
 def anchor(name: str) -> str:
     """A name as part of a file name or a link."""
@@ -80,5 +75,6 @@ def write_page(title: str, sections: Sequence[Section], made: Made, target: Path
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
+    environment.filters["anchor"] = anchor
     about = {"title": title, "sections": sections, "command": made.command, "facts": made.facts}
     target.write_text(environment.get_template(f"report.{kind}.jinja").render(about))

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipelines.reports.page import markdown_table
-from proser_core.recognition.comparison import Comparison, Difference
+from proser_core.recognition.comparison import Comparison
 from proser_core.titles import METRICS, percent
 
 
@@ -94,13 +94,17 @@ def _title(comparison: Comparison) -> str:
 
 
 def _deciding(comparison: Comparison) -> list[list[str]]:
-    return [[METRICS[name], *_cells(each, comparison.tolerance)] for name, each in comparison.differences.items()]
-
-
-def _cells(each: Difference, tolerance: float) -> list[str]:
-    interval = f"{100 * each.low:+.1f} to {100 * each.high:+.1f}"
-    verdict = "holds" if each.holds(tolerance) else "objection"
-    return [percent(each.candidate), percent(each.champion), f"{100 * each.difference:+.1f}", interval, verdict]
+    return [
+        [
+            METRICS[name],
+            percent(each.candidate),
+            percent(each.champion),
+            f"{100 * each.difference:+.1f}",
+            f"{100 * each.low:+.1f} to {100 * each.high:+.1f}",
+            "holds" if each.holds(comparison.tolerance) else "objection",
+        ]
+        for name, each in comparison.differences.items()
+    ]
 
 
 def _shown(candidate: Contender, champion: Contender) -> list[list[str]]:

@@ -5,8 +5,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from pipelines.reports.page import markdown_table
-from pipelines.reports.published import Verdict, published_at, verdicts
-from pipelines.reports.spaces import Space, methods_of, spaces_of
+from pipelines.reports.spaces import Space, Verdict, methods_of, published_at, spaces_of, verdicts
 from pipelines.reports.sweep_table import (
     Point,
     SweepTable,

@@ -5,6 +5,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from fastapi import FastAPI, Request
@@ -61,23 +62,21 @@ class Recogniser:
         return JSONResponse({"model": served.title, "version": served.number, "predictions": rows})
 
     @api.get("/health")
-    async def health(self) -> JSONResponse:
+    async def health(self) -> dict[str, str]:
         """The version that is served, and why a newer one is not."""
-        return JSONResponse({"status": "ok", **self.state()})
+        return {"status": "ok", **self.state()}
 
     @api.get("/")
-    async def about(self) -> JSONResponse:
+    async def about(self) -> dict[str, Any]:
         """The classes of the model, and the limits of a request."""
-        served, limits = self._model.current, self._options.limits
-        return JSONResponse(
-            {
-                **self.state(),
-                "classes": served.classifier.class_names,
-                "image_size": served.classifier.image_size,
-                "target_rate": served.classifier.calibration.target_rate,
-                **vars(limits),
-            }
-        )
+        classifier = self._model.current.classifier
+        return {
+            **self.state(),
+            "classes": classifier.class_names,
+            "image_size": classifier.image_size,
+            "target_rate": classifier.calibration.target_rate,
+            **vars(self._options.limits),
+        }
 
     def state(self) -> dict[str, str]:
         """The version that is served, and the problem of the last poll of the registry, if any."""

@@ -95,7 +95,7 @@ class Mirror(Store):
         listed = read_manifest(self.objects.read(f"{name}/{MANIFEST}")) if f"{name}/{MANIFEST}" in there else None
         if listed is None:
             if load_if_complete(folder) is not None:
-                self._push(folder)
+                self.push(folder)
             return []
         if not pull(self.objects, name, folder):
             self.announce(f"  {name} on the storage is incomplete or was changed; it is made again")
@@ -107,10 +107,7 @@ class Mirror(Store):
     def push(self, folder: Path) -> None:
         """Upload a finished folder."""
         with storage_errors(self.objects):
-            self._push(folder)
-
-    def _push(self, folder: Path) -> None:
-        push(self.objects, folder, self.name(folder))
+            push(self.objects, folder, self.name(folder))
         self._in_step.add(self.name(folder))
 
     def begin(self, jobs: Sequence[Job]) -> list[Job]:
@@ -166,11 +163,6 @@ class Mirror(Store):
         if f"{name}/{MANIFEST}" in there and pull(self.objects, name, folder):
             self._in_step.add(name)
 
-    def has_file(self, path: Path) -> bool:
-        """Whether a file is on the storage."""
-        with storage_errors(self.objects):
-            return self.objects.stamp(self.name(path)) is not None
-
     def _listing(self, folders: Iterable[Path]) -> dict[str, Stamp]:
         stages = sorted({self.name(folder.parent) for folder in folders})
         return {name: stamp for stage in stages for name, stamp in self.objects.listing(stage).items()}
@@ -216,7 +208,10 @@ def poll_storage(store: Store, folders: Sequence[Path]) -> None:
 
 def has_file(store: Store, path: Path) -> bool:
     """Whether a file of a training is on the storage."""
-    return store.has_file(path) if isinstance(store, Mirror) else path.is_file()
+    if not isinstance(store, Mirror):
+        return path.is_file()
+    with storage_errors(store.objects):
+        return store.objects.stamp(store.name(path)) is not None
 
 
 def folder_setting(store: Store) -> str:

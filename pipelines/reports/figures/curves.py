@@ -8,17 +8,11 @@ from matplotlib.axes import Axes
 from pipelines.reports.figures.parts import axis_title, control_lines, percents
 from pipelines.reports.figures.scales import Scale
 from pipelines.reports.figures.style import LINES, MARKERS, SELECTED
-from pipelines.reports.published import lead_of, published_at
-from pipelines.reports.spaces import Space
+from pipelines.reports.spaces import Space, lead_of, published_at
 from pipelines.reports.sweep_table import Point, is_numeric
 
 BAND, BARS = "band: standard deviation", "bars: standard deviation"
 CAPTION, PAPER = "Large diamond: selected.", "Hollow and dotted: published."
-
-
-def size(space: Space) -> tuple[float, float]:
-    """Width and height of a panel, inches."""
-    return 3.9, 3.1
 
 
 def curve(axes: Axes, space: Space, metric: str) -> None:

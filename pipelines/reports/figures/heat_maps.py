@@ -7,8 +7,7 @@ from matplotlib.patheffects import withStroke
 
 from pipelines.reports.figures.parts import axis_title, percents
 from pipelines.reports.figures.style import SELECTED
-from pipelines.reports.published import lead_of
-from pipelines.reports.spaces import Space
+from pipelines.reports.spaces import Space, lead_of
 from pipelines.reports.sweep_table import Point, controls_of, number
 
 SPREAD = "±: standard deviation"

@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 
 from pipelines.reports.figures.parts import caption, legend_beside
 from pipelines.reports.figures.style import CONTROL_STYLES, LINES, MARKERS, OTHER_CONTROL, SELECTED
-from pipelines.reports.published import lead_of
-from pipelines.reports.spaces import Space
+from pipelines.reports.spaces import Space, lead_of
 from pipelines.reports.sweep_table import Point, controls_of, difference, mean, std
 from proser_core import titles
 from proser_core.data.splits.class_split import where

@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 
 from pipelines.reports.figures import curves, dots, heat_maps
 from pipelines.reports.figures.parts import caption, legend_beside, panel_title
-from pipelines.reports.published import lead_of, published_at
-from pipelines.reports.spaces import Space
+from pipelines.reports.spaces import Space, lead_of, published_at
 from pipelines.reports.sweep_table import is_numeric
 
 Panel = Callable[[Axes, Space, str], None]
@@ -23,18 +22,15 @@ def kind(space: Space) -> str:
     if len(cells) < len(space.points):
         return "dots"
     if numeric == [True, True]:
-        return "heat_map" if _size_of_grid(space) <= 2 * len(space.points) else "dots"
+        grid = math.prod(len({point.params[name] for point in space.points}) for name in space.varied)
+        return "heat_map" if grid <= 2 * len(space.points) else "dots"
     return {(True,): "curve", (True, False): "grouped", (False, True): "grouped"}.get(tuple(numeric), "dots")
-
-
-def _size_of_grid(space: Space) -> int:
-    return math.prod(len({point.params[name] for point in space.points}) for name in space.varied)
 
 
 PANELS: dict[str, tuple[Panel, Size, str, str]] = {  # what draws a panel, its size, and the words of its caption
     "heat_map": (heat_maps.panel, heat_maps.size, heat_maps.SPREAD, heat_maps.CAPTION),
-    "curve": (curves.curve, curves.size, curves.BAND, curves.CAPTION),
-    "grouped": (curves.grouped, curves.size, curves.BARS, curves.CAPTION),
+    "curve": (curves.curve, lambda space: (3.9, 3.1), curves.BAND, curves.CAPTION),
+    "grouped": (curves.grouped, lambda space: (3.9, 3.1), curves.BARS, curves.CAPTION),
     "dots": (dots.panel, dots.size, dots.SPREAD, dots.CAPTION),
 }
 COLUMNS = 3

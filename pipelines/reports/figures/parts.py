@@ -76,8 +76,8 @@ def gaps(table: SweepTable, points: list[Point]) -> list[str]:
         else:
             continue
         by_kind.setdefault(kind, []).append(point.label)
-    return [f"{kind.capitalize()}: {_some(labels)}." for kind, labels in by_kind.items()]
-
-
-def _some(labels: list[str]) -> str:
-    return "; ".join(labels) if len(labels) <= NAMED else f"{len(labels)} points, named in results.md"
+    named = {
+        kind: "; ".join(labels) if len(labels) <= NAMED else f"{len(labels)} points, named in results.md"
+        for kind, labels in by_kind.items()
+    }
+    return [f"{kind.capitalize()}: {labels}." for kind, labels in named.items()]

@@ -35,10 +35,9 @@ from sweep_tables import (
 )
 
 from pipelines.reports import trials_parquet
-from pipelines.reports.published import published_at, verdicts
 from pipelines.reports.report_files import figures_of, write_report
 from pipelines.reports.results_page import overview, results_page
-from pipelines.reports.spaces import spaces_of
+from pipelines.reports.spaces import published_at, spaces_of, verdicts
 from pipelines.reports.sweep_table import read_table, write_table
 from pipelines.reports.terminal import sweep_tables
 from pipelines.workflow.best_of import best_row
