@@ -45,17 +45,13 @@ class ProgressBar:
 
 
 @contextmanager
-def poll_in_background(
-    poll: Callable[[], None], on_error: Callable[[Exception], None], every: float = 1.0
-) -> Iterator[None]:
-    """Call `poll` every so many seconds from a thread while the block runs.
-
-    An exception in `poll` goes to `on_error` and does not stop the work in the block.
-    """
+def poll_in_background(poll: Callable[[], None], on_error: Callable[[Exception], None]) -> Iterator[None]:
+    """Call `poll` once a second from a thread while the block runs; its exceptions go to `on_error`, and do not stop
+    the work in the block."""
     stop = threading.Event()
 
     def loop() -> None:
-        while not stop.wait(every):
+        while not stop.wait(1.0):
             try:
                 poll()
             except Exception as error:

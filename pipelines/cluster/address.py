@@ -8,7 +8,7 @@ from pipelines.cluster import ray_internals
 from pipelines.cluster.ray_internals import AUTH_MODE, JOB_FOLDER, JOB_VARIABLE
 from pipelines.ports import check_listens
 from pipelines.storage.objects import Objects
-from pipelines.tracking.server import tracking_uri
+from pipelines.tracking.server import sqlite_file, tracking_uri
 from proser_core.errors import ClusterError, first_line
 
 STORAGE_CHECK_TIMEOUT_S = 120.0
@@ -90,8 +90,7 @@ def check_job(address: str, storage: Path) -> None:
             "cluster.address is empty, and would start another Ray on the machine that this job runs on; "
             "give --cluster.address auto to train on the job's cluster"
         )
-    uri = tracking_uri()
-    database = Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+    database = sqlite_file(tracking_uri())
     if JOB_FOLDER in storage.parts:
         raise ClusterError(
             f"--storage leads to {storage}, which Ray deletes after the job; give an absolute path that all "

@@ -12,6 +12,7 @@ from pipelines.output_files import write_picture
 
 NUM_IMAGES = 40
 COLUMNS = 8
+MAX_NAME = 22  # characters of a file's name
 
 
 class ContactSheet:
@@ -44,11 +45,8 @@ class ContactSheet:
             axis.set_frame_on(False)
         for axis, (score, name, pixels) in zip(axes, self._kept, strict=False):
             axis.imshow(pixels, interpolation="nearest")
-            axis.set_xlabel(f"{_short(name)}\n{score:.1f}", fontsize=7, parse_math=False)
+            shown = utf8_text(name.rsplit("/", 1)[-1])
+            shown = shown if len(shown) <= MAX_NAME else f"...{shown[3 - MAX_NAME :]}"
+            axis.set_xlabel(f"{shown}\n{score:.1f}", fontsize=7, parse_math=False)
         write_picture(figure, self._path)
         return True
-
-
-def _short(name: str, length: int = 22) -> str:
-    name = utf8_text(name.rsplit("/", 1)[-1])
-    return name if len(name) <= length else f"...{name[3 - length :]}"

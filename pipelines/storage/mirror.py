@@ -49,7 +49,7 @@ def with_files(job: Job, place: Callable[[str], str]) -> Job:
 class Mirror(Store):
     """A store in a folder of this machine whose folders are on a storage too, compared by their manifests.
 
-    Methods raise RemoteError where the storage does not answer any more.
+    Methods raise StorageError where the storage does not answer any more.
     """
 
     objects: Objects = field(kw_only=True)

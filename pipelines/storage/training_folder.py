@@ -35,14 +35,9 @@ class TrainingFolder:
     def publish(self) -> None:
         """Upload an epoch that is on this machine's disk, before it is reported."""
 
-    def read_failure(self) -> str | None:
-        """Why the training failed; None where it has not left a reason."""
-        content = read_if_exists(self.path / FAILURE)
-        return None if content is None else content.decode()
-
     def write_failure(self, reason: str) -> None:
         """Record why a training ended that could not do so itself; a reason that is there stays."""
-        if self.read_failure() is None:
+        if not (self.path / FAILURE).is_file():
             with suppress(OSError):
                 write_atomically(self.path / FAILURE, reason.encode())
 
@@ -87,16 +82,10 @@ class MirroredTrainingFolder(TrainingFolder):
                 if (self.path / file).is_file():
                     self._objects.upload(self.path / file, f"{self._name}/{file}")
 
-    def read_failure(self) -> str | None:
-        """As of a TrainingFolder, on the storage. Raises RemoteError where that does not answer."""
-        with storage_errors(self._objects):
-            content = self._objects.read(f"{self._name}/{FAILURE}")
-        return None if content is None else content.decode()
-
     def write_failure(self, reason: str) -> None:
-        """As of a TrainingFolder, on the storage. Raises RemoteError where that does not answer."""
-        if self.read_failure() is None:
-            with storage_errors(self._objects):
+        """As of a TrainingFolder, on the storage. Raises StorageError where that does not answer."""
+        with storage_errors(self._objects):
+            if self._objects.stamp(f"{self._name}/{FAILURE}") is None:
                 self._objects.write(f"{self._name}/{FAILURE}", reason.encode())
 
     def _upload_outcome(self, file: str) -> None:

@@ -45,7 +45,19 @@ def load(uri: str) -> Model:
     if not uri.startswith("models:"):
         return Model(uri, OpenSetClassifier.load(Path(uri)), None)
     client = connect()
-    return _fetch(client, uri, find(client, uri))
+    version = find(client, uri)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            place = mlflow.artifacts.download_artifacts(
+                f"models:/{version.name}/{version.number}/artifacts/{CLASSIFIER}", dst_path=folder
+            )
+        except (MlflowException, OSError) as error:
+            client.get_model_version(version.name, version.number)  # raises where the server is away
+            raise TrackingError(
+                f"version {version.number} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "
+                "artefacts, or register it again with the same `proser run`"
+            ) from error
+        return Model(uri, OpenSetClassifier.load(place), version)
 
 
 def find(client: MlflowClient, uri: str) -> Version:
@@ -78,19 +90,3 @@ def existing_versions(client: MlflowClient, name: str) -> list[Version]:
             f"{shown_uri()} has no version of a model {name!r}; it has models: {names}. `proser run` registers one"
         )
     return versions
-
-
-def _fetch(client: MlflowClient, uri: str, version: Version) -> Model:
-    """Raises TrackingError where the version's files are gone."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            place = mlflow.artifacts.download_artifacts(
-                f"models:/{version.name}/{version.number}/artifacts/{CLASSIFIER}", dst_path=folder
-            )
-        except (MlflowException, OSError) as error:
-            client.get_model_version(version.name, version.number)  # raises where the server is away
-            raise TrackingError(
-                f"version {version.number} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "
-                "artefacts, or register it again with the same `proser run`"
-            ) from error
-        return Model(uri, OpenSetClassifier.load(place), version)

@@ -50,13 +50,12 @@ class Version:
     name: str
     number: str
     tags: dict[str, str]
-    run_id: str
     created: float
 
     @classmethod
     def of(cls, found: ModelVersion) -> "Version":
         """MLflow gives the number as text or as a number."""
-        return cls(found.name, str(found.version), found.tags, found.run_id or "", found.creation_timestamp / 1000)
+        return cls(found.name, str(found.version), found.tags, found.creation_timestamp / 1000)
 
 
 def versions_of(client: MlflowClient, name: str) -> list[Version]:

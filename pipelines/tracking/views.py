@@ -34,10 +34,9 @@ def point_metrics(params: dict[str, Any]) -> dict[str, float]:
     return {f"{POINT}{name}": float(params[name]) for name in NUMERIC if name in params}
 
 
-def sweep_link(base_url: str, experiment_id: str, parent_run_id: str, charts: bool = False) -> str:
-    """Address of a sweep's saved view on the server at `base_url`: the table of its trials, or their charts."""
-    address = f"{base_url.rstrip('/')}/#/experiments/{experiment_id}/runs?viewStateShareKey={OWN}{parent_run_id}"
-    return f"{address}&compareRunsMode=CHART" if charts else address
+def sweep_link(base_url: str, experiment_id: str, parent_run_id: str) -> str:
+    """Address of a sweep's saved view on the server at `base_url`."""
+    return f"{base_url.rstrip('/')}/#/experiments/{experiment_id}/runs?viewStateShareKey={OWN}{parent_run_id}"
 
 
 def save_sweep_view(
