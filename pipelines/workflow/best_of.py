@@ -7,7 +7,8 @@ from typing import Any
 
 from pipelines.output_files import RECIPE
 from pipelines.reports.sweep_table import TABLE, SweepTable, read_table
-from pipelines.tracking.registry import Registered, register, run_of_its_own
+from pipelines.tracking.registry import Registered, register
+from pipelines.tracking.runs import run_of_its_own
 from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run
 from pipelines.workflow.stages.evaluate import save_classifier

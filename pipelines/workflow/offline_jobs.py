@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.storage.open import open_storage
+from pipelines.storage.mirror import open_storage
 from pipelines.tracking.server import shown_uri
 from pipelines.workflow.run_stages import finish_run, open_run_of
 from pipelines.workflow.session import open_session

@@ -19,8 +19,8 @@ from pipelines.reports.promotion_report import (
 )
 from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, carry_out, holder
-from pipelines.tracking.models import Model, existing_versions, load, versions_of
-from pipelines.tracking.registry import CALIBRATED_FROM, CANDIDATE
+from pipelines.tracking.models import Model, existing_versions, load
+from pipelines.tracking.registry import CALIBRATED_FROM, CANDIDATE, versions_of
 from pipelines.tracking.server import connect, shown_uri, tracking_uri
 from pipelines.workflow.best_of import register_best
 from pipelines.workflow.requests import PromoteRequest

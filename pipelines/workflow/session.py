@@ -17,8 +17,7 @@ from rich.console import Console
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
-from pipelines.storage.mirror import mirror_of, storage_name
-from pipelines.storage.open import open_storage
+from pipelines.storage.mirror import Mirror, open_storage, storage_name
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import shown_uri, tracking_errors, tracking_folder
@@ -75,7 +74,7 @@ def open_session(
     tracking fails inside."""
     tracking_timeout()
     with open_storage(storage, work, partial(say, console)) as store, tracking_errors():
-        grows_to, mirror = largest_cluster(cluster_file), mirror_of(store)
+        grows_to, mirror = largest_cluster(cluster_file), store if isinstance(store, Mirror) else None
         yield Session(
             store,
             Cluster(cluster, store.root, stops_trials, grows_to, mirror=mirror),

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pipelines.cluster.worker_failures import unreported_exit
+from pipelines.cluster.train_worker import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import poll_storage, sync
 from pipelines.workflow.session import TrainingSession
