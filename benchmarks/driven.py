@@ -38,7 +38,7 @@ def main() -> int:
 
     pipelines.cluster.cluster.Cluster.run_jobs = handed_over  # type: ignore[method-assign]
     pipelines.workflow.training_dag.track_rows = _noted(notes, "tracked", pipelines.workflow.training_dag.track_rows)
-    pipelines.workflow.sweep_dag.report = _noted(notes, "reported", pipelines.workflow.sweep_dag.report)
+    pipelines.workflow.sweep_dag.report_sweep = _noted(notes, "reported", pipelines.workflow.sweep_dag.report_sweep)
     return main()
 
 

@@ -32,7 +32,7 @@ def reported(
 ) -> None:
     """Tables and figures."""
     (split,) = splits
-    report(split.recipe, split.task, trials, evaluated, store.root / TRIALS, folder)
+    report(split, trials, evaluated, store.root / TRIALS, folder)
 
 
 def logged(evaluated: Artefact, reported: Artefact, session: TrainingSession) -> Artefact:

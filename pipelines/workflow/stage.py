@@ -24,7 +24,7 @@ STAGES = {
     "sweep": "pipelines.workflow.stages.trial_rows",
     "evaluate": "pipelines.workflow.stages.evaluate",
     "report": "pipelines.workflow.stages.report",
-    "sweep_report": "pipelines.workflow.stages.sweep_report",
+    "sweep_report": "pipelines.workflow.stages.report",
     "compare": "pipelines.reproduction.comparing",
     "reproduction": "pipelines.reproduction.report",
     "figures": "pipelines.reproduction.paper_figures.stage",

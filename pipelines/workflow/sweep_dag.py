@@ -5,7 +5,7 @@ from typing import Any
 
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
-from pipelines.workflow.stages.sweep_report import report_sweep
+from pipelines.workflow.stages.report import report_sweep
 from pipelines.workflow.training import TrainedSplit
 from proser_core.config import FinetuneConfig
 from proser_core.jobs.spec import TRIALS
