@@ -1,7 +1,6 @@
 """What a reproduction is refused for, before any work."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 
@@ -12,29 +11,21 @@ from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.studies import ResolvedStudy, method_names, resolve
 from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.session import check_places, say_defects
-from pipelines.workflow.sweeping import data_of
-from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe
+from pipelines.workflow.training import TrainingInputs
+from proser_core.baselines import METHODS
+from proser_core.baselines.tables import finetunes_of_methods
+from proser_core.config import CalibrationConfig, FinetuneConfig
 from proser_core.config.named_finetunes import STATED
 from proser_core.errors import ConfigError, ProserError
+from proser_core.jobs.trials import check_recipe
 from proser_core.naming import look_up
 
 
 @dataclass(frozen=True)
-class PreparedStudy:
-    """A study whose images are there, with what decides the data of each class split."""
+class PreparedStudy(ResolvedStudy):
+    """A study whose images are there, with the inputs of its trainings."""
 
-    resolved: ResolvedStudy
-    data: list[dict[str, Any]]
-
-    @property
-    def name(self) -> str:
-        """The study's, among `STUDIES`."""
-        return self.resolved.name
-
-    @property
-    def recipes(self) -> list[Recipe]:
-        """One for each class split."""
-        return self.resolved.recipes
+    inputs: TrainingInputs
 
 
 def check_carrying(request: ReproduceRequest) -> None:
@@ -65,8 +56,6 @@ def check_carrying(request: ReproduceRequest) -> None:
 def carried_methods(request: ReproduceRequest, console: Console) -> tuple[str, ...]:
     """The methods that are asked for, without those that a job file cannot train, which are said. Raises ConfigError
     where one of these was named."""
-    from proser_core.baselines import METHODS
-
     apart = [name for name in method_names(request) if METHODS[name].train is not None]
     if not apart:
         return request.methods
@@ -75,16 +64,13 @@ def carried_methods(request: ReproduceRequest, console: Console) -> tuple[str, .
         "its own"
     )
     if request.methods:
-        raise ConfigError(f"{why}; leave it away from --methods")
+        raise ConfigError(f"{why}; omit it from --methods")
     say(console, f"left out: {why}")
     return tuple(name for name in METHODS if name not in apart)
 
 
 def finetunes_asked_for(request: ReproduceRequest) -> list[FinetuneConfig]:
     """The fine-tunes that the methods ask for. Raises ConfigError for what cannot be reproduced so."""
-    from proser_core.baselines import METHODS
-    from proser_core.baselines.tables import finetunes_of_methods
-
     methods = [look_up("method", name, METHODS) for name in request.methods or METHODS]
     own, plain = request.recipe.finetune, FinetuneConfig()
     for part, names, given, usual in (
@@ -94,7 +80,7 @@ def finetunes_asked_for(request: ReproduceRequest) -> list[FinetuneConfig]:
         for name in names:
             if getattr(given, name) != getattr(usual, name):
                 raise ConfigError(
-                    f"{part}.{name} is {getattr(given, name)!r}, and every method has its own; leave it away. "
+                    f"{part}.{name} is {getattr(given, name)!r}, and every method has its own; omit it. "
                     "A sweep compares other values"
                 )
     for name in request.studies:
@@ -110,10 +96,8 @@ def finetunes_asked_for(request: ReproduceRequest) -> list[FinetuneConfig]:
     return finetunes_of_methods(own, methods)
 
 
-def checked(request: ReproduceRequest, name: str, console: Console) -> PreparedStudy:
+def checked(request: ReproduceRequest, name: str, finetunes: list[FinetuneConfig], console: Console) -> PreparedStudy:
     """A study whose images are there. Raises ProserError where they are not."""
-    from proser_core.jobs.trials import check_recipe
-
     resolved = resolve(request, name)
     first = resolved.recipes[0]
     check_recipe(first)
@@ -125,6 +109,7 @@ def checked(request: ReproduceRequest, name: str, console: Console) -> PreparedS
         say_defects(first, request.data_dir, console)
         for reason in resolved.left_out.values():
             say(console, f"{name}: not measured: {reason}")
-        return PreparedStudy(resolved, data_of(resolved.recipes, request.data_dir))
+        inputs = TrainingInputs.of(resolved.recipes, request.data_dir, finetunes)
+        return PreparedStudy(**vars(resolved), inputs=inputs)
     except ProserError as error:
         raise type(error)(f"{name}: {error}") from error

@@ -37,7 +37,7 @@ def reproduce_figures(
     outliers = {study.data.name: study.data.outliers for study in STUDIES.values() if study.data.outliers}
     work = "proser reproduce figures"
     with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file) as session:
-        inputs = check_run(recipe, data_dir, session, None)
+        inputs = check_run(recipe, data_dir, session)
         follower = session.follow(open_run_of(recipe, inputs))
         modules, more = [training_dag, figures_dag], {"outliers": outliers, "command": command}
         results = execute(follower, inputs, modules, ["trials", "paged"], **more)

@@ -56,15 +56,14 @@ and here again this command with --import-from {folder}/*/{OUT} instead of --job
     say(console, told)
 
 
-def take_outcomes(
-    outs: Sequence[Path], studies: Sequence[TrainingInputs], bf16: bool, store: Store, console: Console
-) -> None:
+def take_outcomes(outs: Sequence[Path], studies: Sequence[TrainingInputs], store: Store, console: Console) -> None:
     """Copy what runners finished of these studies into the storage.
 
     Raises, before anything is copied, CheckpointError for a file that is missing or was changed, ConfigError for other
     code or another precision; after it ConfigError where a training of theirs is neither finished nor failed there:
     nothing is trained here.
     """
+    bf16 = studies[0].bf16
     for out in outs:
         read_job(out)
         trained_in = read_results(out).bf16 if (out / RESULTS).is_file() else bf16  # none where the pretraining failed

@@ -17,12 +17,10 @@ from pipelines.workflow.session import Session, close
 from pipelines.workflow.stage import stage_code
 from proser_core.config import to_json
 from proser_core.errors import ProserError
-from proser_core.processor import resolve_precision
-from proser_core.store.store import Artefact
 
 
 @dataclass(frozen=True)
-class Study:
+class ComparedStudy:
     """A study that was trained and compared: its MLflow run, its results, and what failed in it."""
 
     prepared: PreparedStudy
@@ -33,8 +31,8 @@ class Study:
 
 def report_on(
     request: ReproduceRequest,
-    studies: Sequence[Study],
-    spared: Iterable[str],
+    studies: Sequence[ComparedStudy],
+    skipped: Iterable[str],
     failed: Mapping[str, ProserError],
     session: Session,
     started: float,
@@ -42,30 +40,10 @@ def report_on(
     """Write the report of the studies, track their numbers and print both; the exit code."""
     results = [result for study in studies for result in study.results]
     families = {name: request.family_of(STUDIES[name]) for name in request.studies}
-    report = _write(request, studies, results, families, spared, failed, session)
-    for study in studies:
-        metrics = mean_metrics(study.results)
-        session.tracking.track(lambda run=study.run, metrics=metrics: run.compared(report, metrics))  # type: ignore[misc]
-    session.tracking.settle()
-    session.console.print()
-    _print_columns(request, results, families, session)
-    session.say(f"Report: {report.path / HTML}")
-    return close(session, report.path, started, [failure for study in studies for failure in study.failures])
-
-
-def _write(
-    request: ReproduceRequest,
-    studies: Sequence[Study],
-    results: list[SplitResult],
-    families: dict[str, str],
-    spared: Iterable[str],
-    failed: Mapping[str, ProserError],
-    session: Session,
-) -> Artefact:
-    bf16 = resolve_precision(request.recipe)
-    resolved = [study.prepared.resolved for study in studies]
-    made = Made(request.command, facts(request, resolved, results, spared, failed, bf16))
-    recipes = {study.prepared.name: to_json(study.prepared.recipes[0]) for study in studies}
+    prepared = [study.prepared for study in studies]
+    bf16 = prepared[0].inputs.bf16
+    made = Made(request.command, facts(request, prepared, results, skipped, failed, bf16))
+    recipes = {study.name: to_json(study.recipes[0]) for study in prepared}
     inputs = {
         "names": request.names,
         "recipes": recipes,
@@ -78,7 +56,15 @@ def _write(
     def build(folder: Path) -> None:
         write_report(request.names, families, results, recipes, made, folder)
 
-    return session.store.run("reproduction", inputs, build)
+    report = session.store.run("reproduction", inputs, build)
+    for study in studies:
+        metrics = mean_metrics(study.results)
+        session.tracking.track(lambda run=study.run, metrics=metrics: run.compared(report, metrics))  # type: ignore[misc]
+    session.tracking.settle()
+    session.console.print()
+    _print_columns(request, results, families, session)
+    session.say(f"Report: {report.path / HTML}")
+    return close(session, report.path, started, [failure for study in studies for failure in study.failures])
 
 
 def _print_columns(

@@ -13,7 +13,7 @@ from pipelines.reproduction.checking import PreparedStudy, carried_methods, chec
 from pipelines.reproduction.comparing import read_compared
 from pipelines.reproduction.offline_jobs import take_outcomes, write_jobs
 from pipelines.reproduction.protocols import STUDIES
-from pipelines.reproduction.reporting import Study, report_on
+from pipelines.reproduction.reporting import ComparedStudy, report_on
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
 from pipelines.reproduction.studies import method_names, skipped_studies
@@ -23,10 +23,7 @@ from pipelines.workflow import plan, training_dag
 from pipelines.workflow.offline_jobs import one_process
 from pipelines.workflow.session import Session, execute, open_run, open_session, with_absolute_path
 from pipelines.workflow.stages.trial_rows import failures_of
-from pipelines.workflow.training import TrainingInputs
-from proser_core.config import FinetuneConfig
 from proser_core.errors import DataError, ProserError, TrainingError
-from proser_core.processor import resolve_precision
 
 
 def reproduce(request: ReproduceRequest, console: Console) -> int:
@@ -43,10 +40,10 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         request = replace(request, recipe=recipe, methods=carried_methods(request, console))
     finetunes = finetunes_asked_for(request)
     say(console, f"{', '.join(request.names)}: storage {request.storage}, tracking {shown_uri()}")
-    spared = skipped_studies(request)
-    for name, reason in spared.items():
+    skipped = skipped_studies(request)
+    for name, reason in skipped.items():
         say(console, f"{name}: not measured: {reason}")
-    studies = [checked(request, name, console) for name in request.studies if name not in spared]
+    studies = [checked(request, name, finetunes, console) for name in request.studies if name not in skipped]
     if request.jobs is not None:
         recipes = [recipe for study in studies for recipe in study.recipes]
         storage = Path(request.storage) if request.with_task else None
@@ -55,90 +52,73 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     work = f"proser reproduce {' '.join(request.names)}"
     cluster, cluster_file = request.recipe.cluster, request.cluster_file
     with open_session(cluster, request.storage, console, work, cluster_file=cluster_file) as session:
-        inputs = {study.name: _inputs(request, study, finetunes) for study in studies}
         if not request.dry_run:
             connect()
         if request.import_from:
-            bf16 = resolve_precision(request.recipe)
-            take_outcomes(request.import_from, list(inputs.values()), bf16, session.store, console)
+            take_outcomes(request.import_from, [study.inputs for study in studies], session.store, console)
         else:
-            _print_plans(request, inputs, session)
-        return 0 if request.dry_run else _train(request, studies, inputs, spared, session, started)
-
-
-def _inputs(request: ReproduceRequest, study: PreparedStudy, finetunes: list[FinetuneConfig]) -> TrainingInputs:
-    return TrainingInputs(
-        recipes=study.recipes,
-        data_dir=request.data_dir,
-        data_inputs=study.data,
-        bf16=resolve_precision(request.recipe),
-        finetunes=finetunes,
-        spaces={},
-    )
+            _print_plans(request, studies, session)
+        return 0 if request.dry_run else _train(request, studies, skipped, session, started)
 
 
 def _train(
     request: ReproduceRequest,
     studies: Sequence[PreparedStudy],
-    inputs: Mapping[str, TrainingInputs],
-    spared: Mapping[str, str],
+    skipped: Mapping[str, str],
     session: Session,
     started: float,
 ) -> int:
     """Train and compare study by study, then report those that did not fail."""
-    done: list[Study] = []
+    done: list[ComparedStudy] = []
     failed: dict[str, ProserError] = {}
     for study in studies:
-        run = _open_run(request, study, inputs[study.name])
+        run = _open_run(request, study)
         try:
-            done.append(_compared(request, study, inputs[study.name], run, session))
+            done.append(_compared(request, study, run, session))
         except (TrainingError, DataError) as error:
             failed[study.name] = error
             session.say(f"failed: {study.name}: {error}")
     if not done:
         raise next(iter(failed.values()))
-    code = report_on(request, done, spared, failed, session, started)
+    code = report_on(request, done, skipped, failed, session, started)
     return 1 if failed else code
 
 
-def _print_plans(request: ReproduceRequest, studies: Mapping[str, TrainingInputs], session: Session) -> None:
+def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], session: Session) -> None:
     """Each study's plan. Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk
     cannot hold all of it."""
-    planned = {name: plan.plan_splits(inputs, session.store) for name, inputs in studies.items()}
+    planned = {study.name: plan.plan_splits(study.inputs, session.store) for study in studies}
     if any(split.missing or not split.pretrained for plans in planned.values() for split in plans):
         session.cluster.check()
     needed = 0
-    for name, plans in planned.items():
-        costs = plan.measure(plans, session.cluster, studies[name].bf16)
+    for study in studies:
+        plans, data = planned[study.name], study.recipes[0].data
+        costs = plan.measure(plans, session.cluster, study.inputs.bf16)
         needed += plan.disk_needed(plans, costs)
-        data = studies[name].recipes[0].data
         first = {
             "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
             "methods": ", ".join(method_names(request)),
         }
         lines = plan.cost_lines(plans, costs)
-        table = plan.plan_table(f"Plan: {name}", plans, first, "those of the methods", lines)
+        table = plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines)
         session.console.print(table, highlight=False)
     plan.check_disk(needed, session.store)
 
 
-def _open_run(request: ReproduceRequest, study: PreparedStudy, inputs: TrainingInputs) -> ParentRun:
+def _open_run(request: ReproduceRequest, study: PreparedStudy) -> ParentRun:
     """The MLflow run of a study: one for the same recipe, splits and methods, whichever protocol asks for it."""
     splits = [recipe.data.split_index for recipe in study.recipes]
     family = request.family_of(STUDIES[study.name])
     title = f"reproduce {study.name}" + (f", {family}" if family else "")
     decisive = ["reproduce", study.name, splits, method_names(request)]
-    return open_run(title, study.recipes[0], inputs, decisive, split_indices=", ".join(map(str, splits)))
+    return open_run(title, study.recipes[0], study.inputs, decisive, split_indices=", ".join(map(str, splits)))
 
 
-def _compared(
-    request: ReproduceRequest, study: PreparedStudy, inputs: TrainingInputs, run: ParentRun, session: Session
-) -> Study:
+def _compared(request: ReproduceRequest, study: PreparedStudy, run: ParentRun, session: Session) -> ComparedStudy:
     """Train a study and compare its methods."""
     follower = session.follow(run, trains=not request.import_from)
-    results = execute(
-        follower, inputs, [training_dag, compare_dag], ["trials", "compared"], methods=method_names(request)
-    )
+    modules, targets = [training_dag, compare_dag], ["trials", "compared"]
+    results = execute(follower, study.inputs, modules, targets, methods=method_names(request))
     rows, failures = read_compared(results["compared"])
     measured = [SplitResult(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]
-    return Study(study, run, measured, [*failures_of(results["trials"]), *failures])
+    return ComparedStudy(study, run, measured, [*failures_of(results["trials"]), *failures])

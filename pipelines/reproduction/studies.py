@@ -66,7 +66,7 @@ def facts(
     request: ReproduceRequest,
     resolved: Sequence[ResolvedStudy],
     results: Sequence[SplitResult],
-    spared: Iterable[str],
+    skipped: Iterable[str],
     failed: Mapping[str, Exception],
     bf16: bool,
 ) -> dict[str, str]:
@@ -75,16 +75,16 @@ def facts(
     recipe = request.recipe
     schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} of fine-tuning"
     sizes = " and ".join(sorted({str(each.data.image_size) for study in resolved for each in study.recipes}))
-    told = {
+    found = {
         "schedule": f"{schedule}, backbone {recipe.network.backbone}, images of {sizes} pixels, "
         + ("bf16" if bf16 else "fp32"),
         "class splits": ", ".join(map(str, sorted({result.split_index for result in results}))),
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),
     }
-    told |= {name: f"failed: {first_line(error)}" for name, error in failed.items()}
-    left_out = [STUDIES[name].title for name in spared]
+    found |= {name: f"failed: {first_line(error)}" for name, error in failed.items()}
+    left_out = [STUDIES[name].title for name in skipped]
     for each in resolved:
-        told |= each.notes
+        found |= each.notes
         left_out += each.left_out
-    return told | dict.fromkeys(left_out, "not measured: its images were not there")
+    return found | dict.fromkeys(left_out, "not measured: its images were not there")

@@ -34,7 +34,7 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
     """
     refit, proxied = refit_of(recipe, num_classes, recipe.finetune), None
     points_of(recipe, recipe.space)  # a space that is none is refused before the images are read
-    inputs = check_run(refit, data_dir, session, None)
+    inputs = check_run(refit, data_dir, session)
     run = open_run_of(recipe, inputs, ["refit"])
     session.tracking.track(run.start)
     with mark_run_failed(run):
@@ -118,7 +118,7 @@ class _Chosen:
 
 def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None, session: Session) -> _Chosen:
     """Run the proxy; `class_names` are those of all classes by number."""
-    inputs = check_run(recipe, data_dir, session, None)
+    inputs = check_run(recipe, data_dir, session)
     run = open_run_of(recipe, inputs)
     split = draw_split(recipe.data, len(class_names))
     chose, reported = (tuple(class_names[number] for number in ids) for ids in (split.development, split.unknown))

@@ -16,32 +16,25 @@ from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
-from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.trials import check_recipe
-from proser_core.processor import resolve_precision
 
 REPORTED, REGISTERED = "logged", "registered"
 """Last nodes of a run that only reports, and of one that registers a model."""
 
 
-def check_run(recipe: Recipe, data_dir: Path | None, session: Session, pretrained_file: Path | None) -> TrainingInputs:
+def check_run(
+    recipe: Recipe, data_dir: Path | None, session: Session, pretrained_file: Path | None = None
+) -> TrainingInputs:
     """Everything that can be checked before any work. Raises ProserError."""
     check_recipe(recipe)
     points = points_of(recipe, recipe.space)
     if pretrained_file is not None:
         check_weights(recipe, pretrained_file)
-    check_split(recipe, data_dir)
-    data_inputs = [prepare_inputs(recipe, data_dir)]
+    spaces = {recipe.space: points} if recipe.space else {}
+    finetunes = finetunes_of(recipe, points)
+    inputs = TrainingInputs.of([recipe], data_dir, finetunes, spaces=spaces, pretrained_file=pretrained_file)
     session.cluster.check()
-    return TrainingInputs(
-        recipes=[recipe],
-        data_dir=data_dir,
-        data_inputs=data_inputs,
-        bf16=resolve_precision(recipe),
-        finetunes=finetunes_of(recipe, points),
-        spaces={recipe.space: points} if recipe.space else {},
-        pretrained_file=pretrained_file,
-    )
+    return inputs
 
 
 def open_run_of(recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()) -> ParentRun:

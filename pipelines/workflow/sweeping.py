@@ -1,10 +1,7 @@
 """One sweep: search spaces of a recipe over class splits. Checks and the plan first, then the DAG."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -29,12 +26,10 @@ from pipelines.workflow.session import (
 )
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import Search, TrainingInputs, finetunes_of, points_of, sampled_points
-from proser_core.config import FinetuneConfig, Recipe
+from proser_core.config import FinetuneConfig
 from proser_core.errors import ConfigError
-from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.progress import duration
 from proser_core.jobs.trials import check_recipe
-from proser_core.processor import resolve_precision
 from tune_spaces import draws_values
 
 REPORTED = "logged"
@@ -69,16 +64,9 @@ def sweep(request: SweepRequest, console: Console) -> int:
 def _inputs(request: SweepRequest) -> TrainingInputs:
     """Every point of the spaces on every class split. Raises ConfigError for what cannot be swept."""
     spaces, search = _points(request)
-    recipe, points = request.recipe, [point for found in spaces.values() for point in found]
-    return TrainingInputs(
-        recipes=request.recipes,
-        data_dir=request.data_dir,
-        data_inputs=data_of(request.recipes, request.data_dir),
-        bf16=resolve_precision(recipe),
-        finetunes=finetunes_of(recipe, points),
-        spaces=spaces,
-        search=search,
-    )
+    points = [point for found in spaces.values() for point in found]
+    finetunes = finetunes_of(request.recipe, points)
+    return TrainingInputs.of(request.recipes, request.data_dir, finetunes, spaces=spaces, search=search)
 
 
 def _points(request: SweepRequest) -> tuple[dict[str, list[FinetuneConfig]], Search]:
@@ -114,15 +102,6 @@ def _check_search(request: SweepRequest, space: str) -> None:
             f"search space {space!r} draws at random, and its trials are scored while they train, each by its own "
             f"worker; cluster.num_workers is {request.recipe.cluster.num_workers}, set it to 1"
         )
-
-
-def data_of(recipes: Sequence[Recipe], data_dir: Path | None) -> list[dict[str, Any]]:
-    """What decides the data of each class split. Raises ProserError where it cannot be made."""
-    data = []
-    for recipe in recipes:
-        check_split(recipe, data_dir)
-        data.append(prepare_inputs(recipe, data_dir))
-    return data
 
 
 def _plan(request: SweepRequest, inputs: TrainingInputs, session: Session) -> Table:

@@ -1,13 +1,15 @@
 """What a training DAG starts from, as values, and the fine-tunes that a recipe comes to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.errors import ConfigError
+from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.trials import WORKER, Trial, control_of, plan_trials
+from proser_core.processor import resolve_precision
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store
@@ -36,10 +38,26 @@ class TrainingInputs:
     data_inputs: list[dict[str, Any]]
     bf16: bool
     finetunes: list[FinetuneConfig]
-    spaces: dict[str, list[FinetuneConfig]]
+    spaces: dict[str, list[FinetuneConfig]] = field(default_factory=dict)
     search: Search = Search()
     pretrained_file: Path | None = None
     proxy: Proxy | None = None
+
+    @classmethod
+    def of(
+        cls, recipes: list[Recipe], data_dir: Path | None, finetunes: list[FinetuneConfig], **more: Any
+    ) -> "TrainingInputs":
+        """With the images of each class split and the precision. Raises ProserError for images that cannot be used."""
+        for recipe in recipes:
+            check_split(recipe, data_dir)
+        return cls(
+            recipes=recipes,
+            data_dir=data_dir,
+            data_inputs=[prepare_inputs(recipe, data_dir) for recipe in recipes],
+            bf16=resolve_precision(recipes[0]),
+            finetunes=finetunes,
+            **more,
+        )
 
     def by_name(self) -> dict[str, Any]:
         """As inputs of nodes."""

@@ -36,12 +36,12 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     monkeypatch.setitem(protocols.PROTOCOLS, "times", times)
 
     def compared(
-        request: ReproduceRequest, study: checking.PreparedStudy, inputs: object, run: Any, session: object
-    ) -> reporting.Study:
+        request: ReproduceRequest, study: checking.PreparedStudy, run: Any, session: object
+    ) -> reporting.ComparedStudy:
         if study.name == "second":
             raise error("class split 0 failed: the loss is nan")
         results = [SplitResult(study.name, 0, "MSP", {METRIC: 0.5}, 60.0, ("2 cores",))]
-        return reporting.Study(study, run, results, [])
+        return reporting.ComparedStudy(study, run, results, [])
 
     monkeypatch.setattr(reproducing, "_compared", compared)
     for name in ("_print_plans", "_open_run", "connect"):

@@ -164,7 +164,7 @@ def test_job_files_leave_a_method_with_a_network_of_its_own_out_and_say_so(
     assert "left out: --jobs and --import-from carry a pretraining and its fine-tunes, and Nearest mean trains" in text
     assert len(list((tmp_path / "jobs").glob("*/JOB.json"))) == 2
     named = request(folder, "few", methods=("MaxLogit", NEAREST.name), jobs=tmp_path / "none")
-    with pytest.raises(ConfigError, match="Nearest mean trains a network of its own; leave it away"):
+    with pytest.raises(ConfigError, match="Nearest mean trains a network of its own; omit it"):
         reproduce(named, Console(file=io.StringIO()))
 
 
