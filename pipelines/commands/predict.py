@@ -95,19 +95,16 @@ def predict(request: PredictRequest, console: Console) -> int:
     model = load(request.model)
     classifier, summary, sheet = model.classifier, Summary(), ContactSheet(request.contact_sheet)
     started = time.monotonic()
-    progress = ProgressBar(console, "predict", count_images(request.paths, found), "images")
-    try:
-        with (
-            open_output(request.output, classifier.class_names) as write,
-            closing(_predictions(request, classifier, found, sheet.size)) as parts,
-        ):
-            for part in parts:
-                write(part)
-                summary.add(part)
-                sheet.add(part)
-                progress.update(summary.classified + summary.skipped)
-    finally:
-        progress.close()
+    with (
+        closing(ProgressBar(console, "predict", count_images(request.paths, found), "images")) as progress,
+        open_output(request.output, classifier.class_names) as write,
+        closing(_predictions(request, classifier, found, sheet.size)) as parts,
+    ):
+        for part in parts:
+            write(part)
+            summary.add(part)
+            sheet.add(part)
+            progress.update(summary.classified + summary.skipped)
     seconds = time.monotonic() - started
     drawn = request.contact_sheet if sheet.save() else None
     console.print(_table(model.title, classifier, summary))

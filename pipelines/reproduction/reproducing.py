@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.reproduction import compare_dag
+from pipelines.reproduction import dag
 from pipelines.reproduction.checking import PreparedStudy, carried_methods, check_carrying, checked, finetunes_asked_for
 from pipelines.reproduction.comparing import read_compared
 from pipelines.reproduction.offline_jobs import take_outcomes, write_jobs
@@ -19,7 +19,8 @@ from pipelines.reproduction.results import SplitResult
 from pipelines.reproduction.studies import method_names, skipped_studies
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import connect, shown_uri
-from pipelines.workflow import plan, training_dag
+from pipelines.workflow import dag as workflow_dag
+from pipelines.workflow import plan
 from pipelines.workflow.offline_jobs import one_process
 from pipelines.workflow.session import Session, execute, open_run, open_session, with_absolute_path
 from pipelines.workflow.stages.trial_rows import failures_of
@@ -117,7 +118,7 @@ def _open_run(request: ReproduceRequest, study: PreparedStudy) -> ParentRun:
 def _compared(request: ReproduceRequest, study: PreparedStudy, run: ParentRun, session: Session) -> ComparedStudy:
     """Train a study and compare its methods."""
     follower = session.follow(run, trains=not request.import_from)
-    modules, targets = [training_dag, compare_dag], ["trials", "compared"]
+    modules, targets = [workflow_dag, dag], ["trials", "compared"]
     results = execute(follower, study.inputs, modules, targets, methods=method_names(request))
     rows, failures = read_compared(results["compared"])
     measured = [SplitResult(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]

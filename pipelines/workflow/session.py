@@ -84,6 +84,14 @@ def open_session(
         )
 
 
+def begin(title: str, recipe: Recipe, data_dir: Path | None, storage: Path | str, console: Console) -> Recipe:
+    """Check and print where a command works, and what is known to be wrong with its images; the recipe for workers."""
+    check_places(recipe, data_dir, storage)
+    say(console, f"{title}: storage {storage}, tracking {shown_uri()}")
+    say_defects(recipe, data_dir, console)
+    return with_absolute_path(recipe)
+
+
 def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> None:
     """Raises ConfigError where images are to be streamed and the storage does not take them to other machines, and
     where what a run writes lies among the folders of a user's own images."""
@@ -132,21 +140,17 @@ def open_run(title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Seque
     sizes = [[file[:2] for file in data["files"]] for data in inputs.data_inputs]
     code = [stage_code(PRETRAIN), stage_code("evaluate")]
     run_key = digest_of(decisive_fields(recipe), [recipe.name, sizes, inputs.bf16, *decisive], code)
-    return ParentRun.open(
-        title, run_key, {**_common_params(recipe, inputs.bf16), **params}, {"proser.recipe": recipe.name}
-    )
-
-
-def _common_params(recipe: Recipe, bf16: bool) -> dict[str, Any]:
-    return {
+    shown = {
         "recipe": recipe.name,
         "split_family": recipe.data.split_family or ("" if recipe.data.outliers else "permuted"),
         "seed": recipe.seed,
-        "precision": precision_name(bf16),
+        "precision": precision_name(inputs.bf16),
         "backbone": recipe.network.backbone,
         "pretrain_epochs": recipe.pretrain.epochs,
         "finetune_epochs": recipe.finetune.epochs,
+        **params,
     }
+    return ParentRun.open(title, run_key, shown, {"proser.recipe": recipe.name})
 
 
 def precision_name(bf16: bool) -> str:

@@ -6,24 +6,14 @@ from dataclasses import replace
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.console import say
 from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import sweep_tables
 from pipelines.storage.mirror import storage_name
 from pipelines.tracking.runs import ParentRun
-from pipelines.tracking.server import connect, shown_uri, tracking_uri
-from pipelines.workflow import plan, sweep_dag, training_dag
+from pipelines.tracking.server import connect, tracking_uri
+from pipelines.workflow import dag, plan
 from pipelines.workflow.requests import SweepRequest
-from pipelines.workflow.session import (
-    Session,
-    check_places,
-    close,
-    execute,
-    open_run,
-    open_session,
-    say_defects,
-    with_absolute_path,
-)
+from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import Search, TrainingInputs, finetunes_of, points_of, sampled_points
 from proser_core.config import FinetuneConfig
@@ -32,7 +22,7 @@ from proser_core.jobs.progress import duration
 from proser_core.jobs.trials import check_recipe
 from tune_spaces import draws_values
 
-REPORTED = "logged"
+REPORTED = "sweep_logged"
 
 
 def sweep(request: SweepRequest, console: Console) -> int:
@@ -41,13 +31,11 @@ def sweep(request: SweepRequest, console: Console) -> int:
     Whatever can be refused is refused before any work: raises ProserError.
     """
     started = time.monotonic()
-    request = replace(request, recipe=with_absolute_path(request.recipe))
-    check_places(request.recipe, request.data_dir, request.storage)
-    say(console, f"{request.title}: storage {request.storage}, tracking {shown_uri()}")
-    say_defects(request.recipe, request.data_dir, console)
+    recipe = begin(request.title, request.recipe, request.data_dir, request.storage, console)
+    request = replace(request, recipe=recipe)
     inputs = _inputs(request)
     with open_session(
-        request.recipe.cluster,
+        recipe.cluster,
         request.storage,
         console,
         f"proser sweep {request.title}",
@@ -136,7 +124,7 @@ def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, star
     run = _open_run(request, inputs)
     name = f"{request.recipe.name}: {', '.join(request.spaces)}"
     session.tracking.track(lambda: run.save_view(name, inputs.finetunes, request.recipe.data.settings))
-    results = execute(session.follow(run), inputs, [training_dag, sweep_dag], ["trials", REPORTED])
+    results = execute(session.follow(run), inputs, [dag], ["trials", REPORTED])
     report = results[REPORTED].path
     session.console.print()
     for table in sweep_tables(read_table(report)):

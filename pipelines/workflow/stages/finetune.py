@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from pipelines.cluster.worker_failures import unreported_exit
@@ -70,28 +71,21 @@ def _train(
     """Train: what is never stopped early first, then what is searched. Whether the time ran out."""
     started, limit, searched = time.monotonic(), search.max_seconds, frozenset(search.points)
     workers = missing[0][0].recipe.cluster.num_workers
-    watcher = SweepWatch(session, trials, rows)
-    try:
-        with poll_in_background(watcher.poll, session.tracking.warn):
-            for stop_early in (False, True):
-                left = limit - (time.monotonic() - started)
-                if limit and left <= 0:
-                    break
-                jobs = [
-                    trial.job(split.task, split.pretrained, bf16)
-                    for split, trial in missing
-                    if (trial.recipe.finetune in searched) == stop_early
-                ]
-                if jobs:
-                    session.cluster.run_jobs(
-                        jobs,
-                        workers,
-                        f"{name}-{stop_early:d}",
-                        max_seconds=left if limit else 0.0,
-                        stop_early=stop_early,
-                    )
-    finally:
-        watcher.close()
+    with closing(SweepWatch(session, trials, rows)) as watch, poll_in_background(watch.poll, session.tracking.warn):
+        for stop_early in (False, True):
+            left = limit - (time.monotonic() - started)
+            if limit and left <= 0:
+                break
+            jobs = [
+                trial.job(split.task, split.pretrained, bf16)
+                for split, trial in missing
+                if (trial.recipe.finetune in searched) == stop_early
+            ]
+            if jobs:
+                budget = left if limit else 0.0
+                session.cluster.run_jobs(
+                    jobs, workers, f"{name}-{stop_early:d}", max_seconds=budget, stop_early=stop_early
+                )
     return bool(limit) and time.monotonic() - started >= limit
 
 

@@ -1,6 +1,7 @@
 """Stage pretrain: the closed-set networks, trained by DDP workers or brought by the user."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,11 +113,8 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
         for plan, rows in zip(plans, epochs, strict=True):
             session.run.curve(spec.PRETRAIN + curves[plan.folder], rows)
 
-    try:
-        with poll_in_background(poll, session.tracking.warn):
-            session.cluster.run_jobs([plan.job(bf16) for plan in plans], workers, spec.PRETRAIN)
-    finally:
-        progress.close()
+    with closing(progress), poll_in_background(poll, session.tracking.warn):
+        session.cluster.run_jobs([plan.job(bf16) for plan in plans], workers, spec.PRETRAIN)
     for plan in plans:
         _say_accuracy(session, OpenSetTask.load(plan.task.path), _found(plan).path, _split(plan, curves))
 
