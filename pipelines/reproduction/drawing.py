@@ -7,8 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from pipelines.reports.figures.style import COLOURS, MARKERS
-from pipelines.reproduction.paper_figures.running_time import running_time
-from pipelines.reproduction.paper_figures.training_times import GENERATIVE
+from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.published import UNKNOWN
 from pipelines.reproduction.results import TableColumn

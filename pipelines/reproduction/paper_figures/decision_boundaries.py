@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from pipelines.reproduction.paper_figures.planes import (
     NOVEL_MARKERS,
     Grid,
+    Shown,
     draw_known,
     draw_novel,
     draw_regions,
@@ -16,20 +17,16 @@ from pipelines.reproduction.paper_figures.planes import (
 )
 
 
-@dataclass(frozen=True)
-class Decisions:
+@dataclass(frozen=True, kw_only=True)
+class Decisions(Shown):
     """A method in the plane of its network.
 
-    `regions` int[h, w] are its decisions on the grid, K for unknown; `known` float[N, 2] with `targets` int[N] and
-    `novel` float[M, 2] by class are embeddings of test images; `kept` and `rejected` the shares of all test images that
-    are taken as known, and by novel class as unknown.
+    `regions` int[h, w] are its decisions on the grid, K for unknown; `kept` and `rejected` the shares of all test
+    images that are taken as known, and by novel class as unknown.
     """
 
     method: str
     regions: np.ndarray
-    known: np.ndarray
-    targets: np.ndarray
-    novel: Mapping[str, np.ndarray]
     kept: float
     rejected: Mapping[str, float]
 
@@ -43,7 +40,7 @@ def decision_boundaries(methods: Sequence[Decisions], grid: Grid, class_names: S
         for column, method in enumerate(methods):
             axes = panels[row, column]
             draw_regions(axes, grid, method.regions, len(class_names))
-            draw_known(axes, method.known, method.targets, class_names)
+            draw_known(axes, method, class_names)
             draw_novel(axes, method.novel[name], row, name)
             letter = chr(ord("a") + row * len(methods) + column)
             shares = f"{100 * method.rejected[name]:.0f} % of {name} rejected, {100 * method.kept:.0f} % of known kept"

@@ -1,7 +1,7 @@
 """Generated and real novel embeddings, vanilla and manifold mixup (supplement, fig. Visualization of
 generated novel instances)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,24 +9,20 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pipelines.reports.figures.style import COLOURS
-from pipelines.reproduction.paper_figures.planes import NOVEL_MARKERS, Grid, draw_known, draw_novel, legend_below
+from pipelines.reproduction.paper_figures.planes import NOVEL_MARKERS, Grid, Shown, draw_known, draw_novel, legend_below
 
 GENERATED: dict[str, Any] = {"marker": "P", "color": COLOURS[2], "edgecolors": "#5c2800", "linewidths": 0.4, "s": 20}
 
 
-@dataclass(frozen=True)
-class Generated:
+@dataclass(frozen=True, kw_only=True)
+class Generated(Shown):
     """What a way of mixing generates in the plane of the network that was trained with it.
 
-    `known` float[N, 2] with `targets` int[N] and `novel` float[M, 2] by class are embeddings of test images,
-    `generated` float[G, 2] those of mixtures; `in_known_space` is the share of mixtures that the network takes as
+    `generated` float[G, 2] are embeddings of mixtures, `in_known_space` the share of them that the network takes as
     known.
     """
 
     mixup: str
-    known: np.ndarray
-    targets: np.ndarray
-    novel: Mapping[str, np.ndarray]
     generated: np.ndarray
     in_known_space: float
 
@@ -37,7 +33,7 @@ def novel_embeddings(ways: Sequence[Generated], grid: Grid, class_names: Sequenc
     figure = Figure(figsize=(0.5 + 5.2 * len(ways), 5.6), layout="constrained")
     panels = figure.subplots(1, len(ways), sharex=True, sharey=True, squeeze=False)[0]
     for letter, axes, way in zip("abcdef", panels, ways, strict=False):
-        draw_known(axes, way.known, way.targets, class_names, pale=True)
+        draw_known(axes, way, class_names, pale=True)
         for number, name in enumerate(novel):
             draw_novel(axes, way.novel[name], number, name)
         axes.scatter(*way.generated.T, label="generated", zorder=4, **GENERATED)

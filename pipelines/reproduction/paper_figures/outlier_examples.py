@@ -35,9 +35,6 @@ def outlier_examples(sets: Mapping[str, np.ndarray], columns: int = COLUMNS) -> 
             axes.set(xticks=[], yticks=[])
             axes.spines[:].set(color="#888888", linewidth=0.6)
             if column == 0:
-                axes.set_ylabel(_label(name, known=position == 0), rotation=0, ha="right", va="center", labelpad=8)
+                label = name if position else f"{name}\n(known)"
+                axes.set_ylabel(label, rotation=0, ha="right", va="center", labelpad=8)
     return figure
-
-
-def _label(name: str, known: bool) -> str:
-    return f"{name}\n(known)" if known else name

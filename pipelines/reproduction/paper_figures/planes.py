@@ -48,6 +48,21 @@ class Grid:
         return np.stack(np.meshgrid(self.x, self.y), axis=-1).reshape(-1, 2)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Embeddings of the test images that are drawn: `known` float[N, 2] with `targets` int[N], `novel` float[M, 2] by
+    class."""
+
+    known: np.ndarray
+    targets: np.ndarray
+    novel: Mapping[str, np.ndarray]
+
+    @property
+    def clouds(self) -> list[np.ndarray]:
+        """All of them."""
+        return [self.known, *self.novel.values()]
+
+
 def draw_regions(axes: Axes, grid: Grid, regions: np.ndarray, num_known: int) -> None:
     """Decisions int[h, w] on a grid: a pale colour for each known class, hatched white for unknown, lines between."""
     for number in np.unique(regions):
@@ -65,14 +80,12 @@ def draw_regions(axes: Axes, grid: Grid, regions: np.ndarray, num_known: int) ->
     axes.set(xlim=(grid.x[0], grid.x[-1]), ylim=(grid.y[0], grid.y[-1]))
 
 
-def draw_known(
-    axes: Axes, embeddings: np.ndarray, targets: np.ndarray, class_names: Sequence[str], *, pale: bool = False
-) -> None:
-    """Dots of known classes at float[N, 2], by targets int[N], each class with its name outside of its dots."""
-    middles = [np.median(embeddings[targets == number], axis=0) for number in range(len(class_names))]
+def draw_known(axes: Axes, shown: Shown, class_names: Sequence[str], *, pale: bool = False) -> None:
+    """Dots of known classes, each class with its name outside of its dots."""
+    clouds = [shown.known[shown.targets == number] for number in range(len(class_names))]
+    middles = [np.median(cloud, axis=0) for cloud in clouds]
     centre = np.mean(middles, axis=0)
-    for number, name in enumerate(class_names):
-        mine = embeddings[targets == number]
+    for number, (name, cloud) in enumerate(zip(class_names, clouds, strict=True)):
         style: dict[str, Any] = {
             "marker": KNOWN_MARKERS[number % len(KNOWN_MARKERS)],
             "s": 11,
@@ -80,9 +93,9 @@ def draw_known(
             "edgecolors": "white",
         }
         colour = _pale(_colour(number), 0.6) if pale else _colour(number, DOTS)
-        axes.scatter(*mine.T, color=colour, label=name, zorder=2, **style)
+        axes.scatter(*cloud.T, color=colour, label=name, zorder=2, **style)
         away = (middles[number] - centre) / max(float(np.linalg.norm(middles[number] - centre)), 1e-9)
-        reach = np.quantile((mine - middles[number]) @ away, 0.99)
+        reach = np.quantile((cloud - middles[number]) @ away, 0.99)
         stroke = [withStroke(linewidth=2.5, foreground="white")]
         place = middles[number] + 1.08 * reach * away
         axes.annotate(
