@@ -1,6 +1,6 @@
 """A reproduction on machines without Ray: its trainings as job files, and their outcome back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -9,20 +9,19 @@ from pipelines.console import say
 from pipelines.workflow.offline_jobs import (
     adopt_finished,
     check_finished,
-    has_ended,
+    lacking,
     read_job,
     read_results,
     save_job,
-    unfinished,
+    unfinished_trainings,
 )
 from pipelines.workflow.session import precision_name
-from pipelines.workflow.stages.pretrain import plan_pretraining
-from pipelines.workflow.training import TrainedSplit, TrainingInputs
+from pipelines.workflow.training import TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.runner import JOB_FILE, RESULTS
-from proser_core.store.store import Store, load_if_complete
+from proser_core.store.store import Store
 
 OUT = "OUT"
 
@@ -75,23 +74,16 @@ def take_outcomes(outs: Sequence[Path], studies: Sequence[TrainingInputs], store
     finished = {out: check_finished(out) for out in outs}
     for out, folders in finished.items():
         adopt_finished(out, folders, store, console)
-    missing = [name for study in studies for name in _unfinished(study, outs, store)]
+    missing = [
+        f"{recipe.name}, split {recipe.data.split_index}: {name}"
+        for study in studies
+        for recipe, inputs in zip(study.recipes, study.data_inputs, strict=True)
+        for name in unfinished_trainings(
+            recipe, prepare_task(recipe, inputs, study.data_dir, store), study.finetunes, outs, store, bf16
+        )
+    ]
     if missing:
         raise ConfigError(
-            f"--import-from got {', '.join(map(str, outs))}, which {unfinished(missing)}; finish it with `python -m "
+            f"--import-from got {', '.join(map(str, outs))}, which {lacking(missing)}; finish it with `python -m "
             f"proser_core.job`, and give the options and images that the job files were written with"
         )
-
-
-def _unfinished(study: TrainingInputs, outs: Sequence[Path], store: Store) -> Iterator[str]:
-    """Trainings of a study that are neither finished nor failed in the runners' OUTs."""
-    for recipe, inputs in zip(study.recipes, study.data_inputs, strict=True):
-        task = prepare_task(recipe, inputs, study.data_dir, store)
-        folder = plan_pretraining(recipe, task, store, study.bf16).folder
-        where = f"{recipe.name}, split {recipe.data.split_index}"
-        if not has_ended(folder, outs):
-            yield f"{where}: the pretraining"
-        pretrained = load_if_complete(folder)
-        if pretrained is not None:
-            trials = TrainedSplit(recipe, task, pretrained).trials(study.finetunes, store, study.bf16)
-            yield from (f"{where}: {trial.name}" for trial in trials if not has_ended(trial.folder, outs))

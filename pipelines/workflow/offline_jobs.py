@@ -6,7 +6,7 @@ trained here.
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,8 @@ from pipelines.storage.open import open_storage
 from pipelines.tracking.server import shown_uri
 from pipelines.workflow.run_stages import finish_run, open_run_of
 from pipelines.workflow.session import open_session
-from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
+from pipelines.workflow.stages.pretrain import found_pretraining, plan_pretraining
+from pipelines.workflow.training import TrainedSplit, TrainingInputs, finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
@@ -32,7 +33,7 @@ from proser_core.jobs.preparing import (
 )
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
-from proser_core.jobs.trials import Trial, check_recipe, plan_trials
+from proser_core.jobs.trials import check_recipe
 from proser_core.store.files import disk_full_errors, read_json, write_atomically
 from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
 from proser_core.store.transfer import check_artefact, check_key, import_artefact
@@ -161,7 +162,7 @@ def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Co
     return artefacts
 
 
-def has_ended(folder: Path, outs: Sequence[Path]) -> bool:
+def _has_ended(folder: Path, outs: Sequence[Path]) -> bool:
     """Whether the training of a folder of the storage is finished there, or failed in one of the runners' OUTs."""
     there = (out / folder.parent.name / folder.name / spec.FAILURE for out in outs)
     return load_if_complete(folder) is not None or any(failure.is_file() for failure in there)
@@ -203,23 +204,16 @@ def _inputs(
     check_prepared_for(job.recipe, recorded, task.path)
     if recorded.get("code") != job.code.prepare:
         raise ConfigError(f"{task.path} was prepared by other code; write the job again with `proser job --with-task`")
-    key = spec.job_inputs("pretrain", job.recipe, task, "", results.bf16, job.code.train)
-    pretrained = load_if_complete(store.folder(PRETRAIN, key))
-    if pretrained is None:
-        raise _unfinished(out, ["the pretraining"])
-
-    def plan(finetunes: list[FinetuneConfig]) -> list[Trial]:
-        return plan_trials(job.recipe, finetunes, task, pretrained, store, bf16=results.bf16, code=job.code.train)
-
-    trials = plan(list(job.finetunes))
-    missing = [trial.name for trial in trials if not has_ended(trial.folder, [out])]
+    missing = list(unfinished_trainings(job.recipe, task, job.finetunes, [out], store, results.bf16))
     if missing:
-        raise _unfinished(out, missing)
+        raise ConfigError(f"{out} {lacking(missing)}; finish it with `python -m proser_core.job {JOB_FILE} {out}`")
+    split = TrainedSplit(job.recipe, task, found_pretraining(plan_pretraining(job.recipe, task, store, results.bf16)))
+    trials = split.trials(job.finetunes, store, results.bf16)
     if all(trial.is_control or load_if_complete(trial.folder) is None for trial in trials):
         raise ConfigError(f"{out} has no finished PROSER fine-tune, and one must be selected; add one to {JOB_FILE}")
     points = points_of(job.recipe, job.recipe.space)
     own = finetunes_of(job.recipe, points)
-    of_space = {trial.key for trial in plan(own)} == {trial.key for trial in trials}
+    of_space = {trial.key for trial in split.trials(own, store, results.bf16)} == {trial.key for trial in trials}
     inputs = TrainingInputs(
         recipes=[job.recipe],
         data_dir=None,
@@ -231,11 +225,20 @@ def _inputs(
     return inputs, of_space
 
 
-def unfinished(names: Sequence[str]) -> str:
+def unfinished_trainings(
+    recipe: Recipe, task: Artefact, finetunes: Sequence[FinetuneConfig], outs: Sequence[Path], store: Store, bf16: bool
+) -> Iterator[str]:
+    """Trainings of a class split that are neither finished in the storage nor failed in the runners' OUTs, by name."""
+    folder = plan_pretraining(recipe, task, store, bf16).folder
+    if not _has_ended(folder, outs):
+        yield "the pretraining"
+    pretrained = load_if_complete(folder)
+    if pretrained is not None:
+        trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store, bf16)
+        yield from (trial.name for trial in trials if not _has_ended(trial.folder, outs))
+
+
+def lacking(names: Sequence[str]) -> str:
     """What an import lacks, in words."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"lacks {'; '.join(names[:3])}{more}, and nothing is trained in an import"
-
-
-def _unfinished(out: Path, names: list[str]) -> ConfigError:
-    return ConfigError(f"{out} {unfinished(names)}; finish it with `python -m proser_core.job {JOB_FILE} {out}`")

@@ -41,7 +41,9 @@ def promote(request: PromoteRequest, console: Console) -> int:
     """
     _check(request)
     client = connect()
-    version = _best_of_sweep(request) if request.best_of else request.version
+    version = request.version
+    if request.best_of:
+        version = register_best(request.best_of, request.storage, request.split_index, request.model_name).version
     candidate = load(f"models:/{request.model_name}" + (f"/{version}" if version else f"@{CANDIDATE}"))
     assert candidate.version is not None
     with _alone(request.model_name):
@@ -51,7 +53,9 @@ def promote(request: PromoteRequest, console: Console) -> int:
             return 0
         wanted = Decision(decisions.PROMOTED, request.model_name, request.alias, candidate.version.number, before)
         if not before:
-            return _first(client, wanted, candidate, console)
+            carry_out(client, wanted, {}, f"# {wanted.title}\n\nNo version had the alias before.\n")
+            say(console, f"{candidate.title} is the {wanted.alias} now; there was none before")
+            return 0
         champion = load(f"models:/{request.model_name}/{before}")
         comparison = _compare(candidate, champion, request)
         return _decide(client, wanted, candidate, champion, comparison, request, console)
@@ -65,11 +69,6 @@ def _check(request: PromoteRequest) -> None:
         raise ConfigError(f"--alias got {request.alias!r}; need letters, digits, - or _, and not `latest` or `v3`")
     if request.best_of and request.version:
         raise ConfigError("--version and --best-of name two candidates; give one of them")
-
-
-def _best_of_sweep(request: PromoteRequest) -> str:
-    """The version as which the best trial of the sweep is registered."""
-    return register_best(request.best_of, request.storage, request.split_index, request.model_name).version
 
 
 def rollback(model: str, alias: str, console: Console) -> int:
@@ -101,24 +100,17 @@ def rollback(model: str, alias: str, console: Console) -> int:
     return 0
 
 
-def _first(client: Any, decision: Decision, candidate: Model, console: Console) -> int:
-    carry_out(client, decision, {}, f"# {decision.title}\n\nNo version had the alias before.\n")
-    say(console, f"{candidate.title} is the {decision.alias} now; there was none before")
-    return 0
-
-
 def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comparison | None:
     """None where the two saw different images, and force is to promote without. Raises TrackingError without force."""
     ours, theirs = candidate.classifier, champion.classifier
     scores, their_scores = ours.validation_scores, theirs.validation_scores
-    if scores is not None and their_scores is not None:
-        if scores.fingerprint == their_scores.fingerprint:
-            bias = theirs.calibration.bias
-            proxies = _proxies(ours, theirs)
-            return compare(scores, ours.calibration, their_scores, bias, tolerance=request.tolerance, proxies=proxies)
+    if scores is None or their_scores is None:
+        reason = "one of them has no record of its validation images"
+    elif scores.fingerprint != their_scores.fingerprint:
         reason = "their validation and development images, or their classes, are not the same"
     else:
-        reason = "one of them does not say what it made of its validation images"
+        bias, proxies = theirs.calibration.bias, _proxies(ours, theirs)
+        return compare(scores, ours.calibration, their_scores, bias, tolerance=request.tolerance, proxies=proxies)
     if request.force:
         return None
     raise TrackingError(

@@ -38,8 +38,12 @@ def evaluate_run(
     selected = select(trials, recipe.finetune)
     assert selected is not None  # a sweep without any outcome has failed before
     reports = _reports(recipe, images, pretrained.path, trials, selected, trial_folders)
-    found = None if proxy is None else proxy.results
-    write_json(folder / EVALUATION, {**_to_json(selected, reports), "proxy": found})
+    evaluation = {
+        "selected": {"key": selected["key"], "name": selected["name"], "params": selected["params"]},
+        "methods": {name: {"report": report.to_json(), "flat": report.flat()} for name, report in reports.items()},
+        "proxy": None if proxy is None else proxy.results,
+    }
+    write_json(folder / EVALUATION, evaluation)
     others = {name: report.flat() for name, report in reports.items() if name != PROSER}
     trial = trial_folders / selected["key"]
     save_classifier(recipe, images, trial, selected, reports[PROSER], others, folder, proxy)
@@ -60,17 +64,10 @@ def _reports(
     own = next((row for row in finished if has_point(row, recipe.finetune)), selected)
     if own is not selected:
         reports[OWN_POINT] = evaluate(logits_of(own), own_score, task, rate)
-    others = {name: each for name, each in placeholder_scores(own_score).items() if name != PROSER}
-    reports |= {name: evaluate(chosen, each, task, rate) for name, each in others.items()}
+    others = placeholder_scores(own_score).items()
+    reports |= {name: evaluate(chosen, each, task, rate) for name, each in others if name != PROSER}
     control = next((logits_of(row) for row in finished if row["objective"] == "cross_entropy"), None)
     return reports | controls(load_logits(pretrained / spec.LOGITS), control, task, rate)
-
-
-def _to_json(selected: Row, reports: dict[str, EvaluationReport]) -> dict[str, Any]:
-    return {
-        "selected": {"key": selected["key"], "name": selected["name"], "params": selected["params"]},
-        "methods": {name: {"report": report.to_json(), "flat": report.flat()} for name, report in reports.items()},
-    }
 
 
 def save_classifier(
