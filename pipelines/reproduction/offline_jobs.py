@@ -6,6 +6,9 @@ from pathlib import Path
 from rich.console import Console
 
 from pipelines.console import say
+from pipelines.reproduction.request import ReproduceRequest
+from pipelines.reproduction.studies import method_names
+from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.offline_jobs import (
     adopt_finished,
     check_finished,
@@ -17,6 +20,7 @@ from pipelines.workflow.offline_jobs import (
 )
 from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainingInputs
+from proser_core.baselines import METHODS
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.preparing import prepare_task
@@ -24,6 +28,48 @@ from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.store.store import Store
 
 OUT = "OUT"
+
+
+def check_options(request: ReproduceRequest) -> None:
+    """Raises ConfigError for options that exclude each other."""
+    jobs = request.jobs is not None
+    options = {
+        "--jobs": jobs,
+        "--with-task": request.with_task,
+        "--import-from": request.import_from,
+        "--dry-run": request.dry_run,
+    }
+    for one, other, why in (
+        ("--jobs", "--import-from", "the one writes job files, the other takes what came of them"),
+        ("--jobs", "--dry-run", "--jobs trains nothing and only writes files"),
+        ("--import-from", "--dry-run", "--import-from trains nothing and copies what is finished"),
+        ("--import-from", "--with-task", "--with-task is for --jobs"),
+    ):
+        if options[one] and options[other]:
+            raise ConfigError(f"{one} was given with {other}: {why}; omit one of them")
+    if request.with_task and not jobs:
+        raise ConfigError("--with-task says what is written beside the job files; give --jobs FOLDER with it")
+    if isinstance(request.storage, str) and (request.with_task or request.import_from):
+        raise ConfigError(
+            f"--storage got {request.storage}; --with-task and --import-from work in a folder, give one (default "
+            f"{DEFAULT_STORAGE})"
+        )
+
+
+def trainable_methods(request: ReproduceRequest, console: Console) -> tuple[str, ...]:
+    """The requested methods without those that a job file cannot train, which are printed. Raises ConfigError where
+    one of these was named."""
+    apart = [name for name in method_names(request) if METHODS[name].train is not None]
+    if not apart:
+        return request.methods
+    why = (
+        f"--jobs and --import-from carry a pretraining and its fine-tunes, and {', '.join(apart)} trains a network of "
+        "its own"
+    )
+    if request.methods:
+        raise ConfigError(f"{why}; omit it from --methods")
+    say(console, f"left out: {why}")
+    return tuple(name for name in METHODS if name not in apart)
 
 
 def write_jobs(
@@ -49,10 +95,10 @@ def write_jobs(
         save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, option="--jobs")
         say(console, f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes")
     there = folder.resolve().name
-    told = f"""Copy {folder} and the folder proser_core to one place; then, there:
+    instructions = f"""Copy {folder} and the folder proser_core to one place; then, there:
 for job in {there}/*/{JOB_FILE}; do python -m proser_core.job "$job" "$(dirname "$job")/{OUT}"; done
 and here again this command with --import-from {folder}/*/{OUT} instead of --jobs{" --with-task" if storage else ""}"""
-    say(console, told)
+    say(console, instructions)
 
 
 def take_outcomes(outs: Sequence[Path], studies: Sequence[TrainingInputs], store: Store, console: Console) -> None:

@@ -1,30 +1,50 @@
 """`proser reproduce`: the trainings of one or more protocols over their class splits, then the report."""
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from pipelines.console import say
+from pipelines.reports.page import HTML, Made, template_digests
+from pipelines.reports.sweep_table import mean
 from pipelines.reproduction import dag
-from pipelines.reproduction.checking import PreparedStudy, carried_methods, check_carrying, checked, finetunes_asked_for
 from pipelines.reproduction.comparing import read_compared
-from pipelines.reproduction.offline_jobs import take_outcomes, write_jobs
-from pipelines.reproduction.protocols import STUDIES
-from pipelines.reproduction.reporting import ComparedStudy, report_on
+from pipelines.reproduction.offline_jobs import check_options, take_outcomes, trainable_methods, write_jobs
+from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
+from pipelines.reproduction.report import terminal_table, write_report
 from pipelines.reproduction.request import ReproduceRequest
-from pipelines.reproduction.results import SplitResult
-from pipelines.reproduction.studies import method_names, skipped_studies
+from pipelines.reproduction.results import SplitResult, table_column
+from pipelines.reproduction.studies import (
+    PreparedStudy,
+    facts,
+    method_names,
+    prepare_study,
+    requested_finetunes,
+    skipped_studies,
+)
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow import plan
 from pipelines.workflow.offline_jobs import one_process
-from pipelines.workflow.session import Session, execute, open_run, open_session, with_absolute_path
+from pipelines.workflow.session import Session, close, execute, open_run, open_session, with_absolute_path
+from pipelines.workflow.stage import stage_code
 from pipelines.workflow.stages.trial_rows import failures_of
+from proser_core.config import to_json
 from proser_core.errors import DataError, ProserError, TrainingError
+
+
+@dataclass(frozen=True)
+class ComparedStudy:
+    """A study that was trained and compared: its MLflow run, its results, and what failed in it."""
+
+    prepared: PreparedStudy
+    run: ParentRun
+    results: list[SplitResult]
+    failures: list[str]
 
 
 def reproduce(request: ReproduceRequest, console: Console) -> int:
@@ -35,16 +55,16 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     """
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
-    check_carrying(request)
+    check_options(request)
     if request.jobs is not None or request.import_from:
         recipe = one_process(request.recipe, console)
-        request = replace(request, recipe=recipe, methods=carried_methods(request, console))
-    finetunes = finetunes_asked_for(request)
+        request = replace(request, recipe=recipe, methods=trainable_methods(request, console))
+    finetunes = requested_finetunes(request)
     say(console, f"{', '.join(request.names)}: storage {request.storage}, tracking {shown_uri()}")
     skipped = skipped_studies(request)
     for name, reason in skipped.items():
         say(console, f"{name}: not measured: {reason}")
-    studies = [checked(request, name, finetunes, console) for name in request.studies if name not in skipped]
+    studies = [prepare_study(request, name, finetunes, console) for name in request.studies if name not in skipped]
     if request.jobs is not None:
         recipes = [recipe for study in studies for recipe in study.recipes]
         storage = Path(request.storage) if request.with_task else None
@@ -81,7 +101,7 @@ def _train(
             session.say(f"failed: {study.name}: {error}")
     if not done:
         raise next(iter(failed.values()))
-    code = report_on(request, done, skipped, failed, session, started)
+    code = _report(request, done, skipped, failed, session, started)
     return 1 if failed else code
 
 
@@ -123,3 +143,64 @@ def _compared(request: ReproduceRequest, study: PreparedStudy, run: ParentRun, s
     rows, failures = read_compared(results["compared"])
     measured = [SplitResult(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]
     return ComparedStudy(study, run, measured, [*failures_of(results["trials"]), *failures])
+
+
+def _report(
+    request: ReproduceRequest,
+    studies: Sequence[ComparedStudy],
+    skipped: Iterable[str],
+    failed: Mapping[str, ProserError],
+    session: Session,
+    started: float,
+) -> int:
+    """Write the report of the studies, track their numbers and print both; the exit code."""
+    results = [result for study in studies for result in study.results]
+    families = {name: request.family_of(STUDIES[name]) for name in request.studies}
+    prepared = [study.prepared for study in studies]
+    bf16 = prepared[0].inputs.bf16
+    made = Made(request.command, facts(request, prepared, results, skipped, failed, bf16))
+    recipes = {study.name: to_json(study.recipes[0]) for study in prepared}
+    inputs = {
+        "names": request.names,
+        "recipes": recipes,
+        "families": families,
+        "results": [vars(result) for result in results],
+        "made": vars(made),
+        "code": [stage_code("reproduction"), *template_digests()],
+    }
+
+    def build(folder: Path) -> None:
+        write_report(request.names, families, results, recipes, made, folder)
+
+    report = session.store.run("reproduction", inputs, build)
+    for study in studies:
+        metrics = mean_metrics(study.results)
+        session.tracking.track(lambda run=study.run, metrics=metrics: run.compared(report, metrics))  # type: ignore[misc]
+    session.tracking.settle()
+    session.console.print()
+    _print_columns(request, results, families, session)
+    session.say(f"Report: {report.path / HTML}")
+    return close(session, report.path, started, [failure for study in studies for failure in study.failures])
+
+
+def _print_columns(
+    request: ReproduceRequest, results: list[SplitResult], families: dict[str, str], session: Session
+) -> None:
+    for protocol in request.names:
+        for column in PROTOCOLS[protocol].columns:
+            found = table_column(column, results, families[column.study])
+            if not found.splits:
+                session.say(f"{protocol}, {column.title}: not measured")
+                continue
+            session.console.print(terminal_table(protocol, found))
+            for verdict in found.verdicts:
+                session.say(f"  {verdict}")
+
+
+def mean_metrics(results: Sequence[SplitResult]) -> dict[str, float]:
+    """Of one study, each metric of each method, and its seconds, as a mean over class splits, by `METHOD/metric`."""
+    values: dict[str, list[float]] = {}
+    for result in results:
+        for metric, value in result.numbers().items():
+            values.setdefault(f"{result.method}/{metric}", []).append(value)
+    return {name: mean(found) for name, found in values.items()}

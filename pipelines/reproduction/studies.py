@@ -1,17 +1,26 @@
-"""The studies of a request: what they are measured on, given the data directory, and what their numbers belong to."""
+"""The studies of a request, checked before any work: images, fine-tunes, and what their numbers belong to."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rich.console import Console
+
+from pipelines.console import say
 from pipelines.recipes import schedule_in_words, schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
+from pipelines.workflow.session import check_places, precision_name, say_defects
+from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
-from proser_core.config import Recipe
+from proser_core.baselines.tables import finetunes_of_methods
+from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe
+from proser_core.config.named_finetunes import STATED
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
-from proser_core.errors import first_line
+from proser_core.errors import ConfigError, ProserError, first_line
 from proser_core.jobs.preparing import missing_images
+from proser_core.jobs.trials import check_recipe
+from proser_core.naming import look_up
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,40 @@ class ResolvedStudy:
     recipes: list[Recipe]
     left_out: dict[str, str]
     notes: dict[str, str]
+
+
+@dataclass(frozen=True)
+class PreparedStudy(ResolvedStudy):
+    """A study whose images are there, with the inputs of its trainings."""
+
+    inputs: TrainingInputs
+
+
+def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
+    """The fine-tunes of the methods. Raises ConfigError for options with which nothing can be reproduced."""
+    methods = [look_up("method", name, METHODS) for name in request.methods or METHODS]
+    own, plain = request.recipe.finetune, FinetuneConfig()
+    for part, names, given, usual in (
+        ("finetune", STATED, own, plain),
+        ("calibration", ("dummy_weight",), request.recipe.calibration, CalibrationConfig()),
+    ):
+        for name in names:
+            if getattr(given, name) != getattr(usual, name):
+                raise ConfigError(
+                    f"{part}.{name} is {getattr(given, name)!r}, and every method has its own; omit it. "
+                    "A sweep compares other values"
+                )
+    for name in request.studies:
+        study = STUDIES[name]
+        study.check_family(request.split_family)
+        if len(study.splits) == 1 and len(request.split_indices) > 1:
+            raise ConfigError(
+                f"--split-indices gives {len(request.split_indices)} class splits, and {name} knows every class: there "
+                "is one. Give other seeds with --seed, each with its own --storage"
+            )
+    for column in (column for name in request.names for column in PROTOCOLS[name].columns):
+        STUDIES[column.study].check_column(column, request.family_of(STUDIES[column.study]))
+    return finetunes_of_methods(own, methods)
 
 
 def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
@@ -45,6 +88,27 @@ def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
     note = schedule_note(request.recipe.pretrain, study.data.name)
     notes = {**({f"schedule on {study.title}": note} if note else {}), **outlier_notes(there, request.data_dir)}
     return ResolvedStudy(name, recipes, left_out, notes)
+
+
+def prepare_study(
+    request: ReproduceRequest, name: str, finetunes: list[FinetuneConfig], console: Console
+) -> PreparedStudy:
+    """A study whose images are there. Raises ProserError where they are not."""
+    resolved = resolve(request, name)
+    first = resolved.recipes[0]
+    check_recipe(first)
+    check_places(first, request.data_dir, request.storage)
+    note = schedule_note(first.pretrain, first.data.name)
+    if note:
+        say(console, f"{name}: {note}")
+    try:
+        say_defects(first, request.data_dir, console)
+        for reason in resolved.left_out.values():
+            say(console, f"{name}: not measured: {reason}")
+        inputs = TrainingInputs.of(resolved.recipes, request.data_dir, finetunes)
+        return PreparedStudy(**vars(resolved), inputs=inputs)
+    except ProserError as error:
+        raise type(error)(f"{name}: {error}") from error
 
 
 def skipped_studies(request: ReproduceRequest) -> dict[str, str]:
@@ -76,8 +140,7 @@ def facts(
     schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} of fine-tuning"
     sizes = " and ".join(sorted({str(each.data.image_size) for study in resolved for each in study.recipes}))
     found = {
-        "schedule": f"{schedule}, backbone {recipe.network.backbone}, images of {sizes} pixels, "
-        + ("bf16" if bf16 else "fp32"),
+        "schedule": f"{schedule}, backbone {recipe.network.backbone}, images of {sizes} pixels, {precision_name(bf16)}",
         "class splits": ", ".join(map(str, sorted({result.split_index for result in results}))),
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),

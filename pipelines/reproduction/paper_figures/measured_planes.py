@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.reproduction.paper_figures.decision_boundaries import Decisions
-from pipelines.reproduction.paper_figures.novel_embeddings import Generated
 from pipelines.reproduction.paper_figures.outlier_examples import examples
-from pipelines.reproduction.paper_figures.planes import Grid, Shown
+from pipelines.reproduction.paper_figures.planes import Decisions, Generated, Grid, Shown
 from proser_core.config import MixupPlace, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError

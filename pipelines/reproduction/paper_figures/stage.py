@@ -10,11 +10,10 @@ import numpy as np
 from pipelines.recipes import schedule_in_words
 from pipelines.reports.figures.style import save
 from pipelines.reproduction.paper_figures.beta_densities import beta_densities
-from pipelines.reproduction.paper_figures.decision_boundaries import Decisions, decision_boundaries
 from pipelines.reproduction.paper_figures.measured_planes import Trained, boundaries, generated
-from pipelines.reproduction.paper_figures.novel_embeddings import Generated, novel_embeddings
 from pipelines.reproduction.paper_figures.outlier_examples import COLUMNS, outlier_examples
 from pipelines.reproduction.paper_figures.page import EXAMPLES, NUMBERS
+from pipelines.reproduction.paper_figures.planes import Decisions, Generated, decision_boundaries, novel_embeddings
 from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time, training_seconds
 from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainedSplit, finetunes_of, points_of

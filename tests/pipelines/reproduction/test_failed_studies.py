@@ -11,7 +11,7 @@ from pipeline_runs import tiny_recipe
 from rich.console import Console
 
 from pipelines.output_files import RESULTS
-from pipelines.reproduction import checking, protocols, reporting, reproducing
+from pipelines.reproduction import protocols, reproducing, studies
 from pipelines.reproduction.protocols import Column, Protocol, Study
 from pipelines.reproduction.report import HTML
 from pipelines.reproduction.request import ReproduceRequest
@@ -36,12 +36,12 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     monkeypatch.setitem(protocols.PROTOCOLS, "times", times)
 
     def compared(
-        request: ReproduceRequest, study: checking.PreparedStudy, run: Any, session: object
-    ) -> reporting.ComparedStudy:
+        request: ReproduceRequest, study: studies.PreparedStudy, run: Any, session: object
+    ) -> reproducing.ComparedStudy:
         if study.name == "second":
             raise error("class split 0 failed: the loss is nan")
         results = [SplitResult(study.name, 0, "MSP", {METRIC: 0.5}, 60.0, ("2 cores",))]
-        return reporting.ComparedStudy(study, run, results, [])
+        return reproducing.ComparedStudy(study, run, results, [])
 
     monkeypatch.setattr(reproducing, "_compared", compared)
     for name in ("_print_plans", "_open_run", "connect"):

@@ -16,10 +16,14 @@ from scipy.stats import beta
 
 from pipelines.reports.figures.style import save
 from pipelines.reproduction.paper_figures.beta_densities import beta_densities, density
-from pipelines.reproduction.paper_figures.decision_boundaries import Decisions, decision_boundaries
-from pipelines.reproduction.paper_figures.novel_embeddings import Generated, novel_embeddings
 from pipelines.reproduction.paper_figures.outlier_examples import examples, outlier_examples
-from pipelines.reproduction.paper_figures.planes import Grid
+from pipelines.reproduction.paper_figures.planes import (
+    Decisions,
+    Generated,
+    Grid,
+    decision_boundaries,
+    novel_embeddings,
+)
 from pipelines.reproduction.paper_figures.running_time import running_time, shown
 from proser_core import baselines
 from proser_core.errors import ConfigError

@@ -19,8 +19,7 @@ from pipelines.reports.page import HTML
 from pipelines.reproduction import protocols
 from pipelines.reproduction.protocols import Column, Protocol, Study
 from pipelines.reproduction.report import NUMBERS
-from pipelines.reproduction.reporting import mean_metrics
-from pipelines.reproduction.reproducing import reproduce
+from pipelines.reproduction.reproducing import mean_metrics, reproduce
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
 from pipelines.reproduction.studies import facts, resolve
