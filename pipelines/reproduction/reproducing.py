@@ -93,9 +93,8 @@ def _train(
     done: list[ComparedStudy] = []
     failed: dict[str, ProserError] = {}
     for study in studies:
-        run = _open_run(request, study)
         try:
-            done.append(_compared(request, study, run, session))
+            done.append(_compared(request, study, session))
         except (TrainingError, DataError) as error:
             failed[study.name] = error
             session.say(f"failed: {study.name}: {error}")
@@ -126,20 +125,16 @@ def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], se
     plan.check_disk(needed, session.store)
 
 
-def _open_run(request: ReproduceRequest, study: PreparedStudy) -> ParentRun:
-    """The MLflow run of a study: one for the same recipe, splits and methods, whichever protocol asks for it."""
+def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session) -> ComparedStudy:
+    """Train a study and compare its methods, in one MLflow run for the same recipe, splits and methods, whichever
+    protocol asks for them."""
     splits = [recipe.data.split_index for recipe in study.recipes]
-    family = request.family_of(STUDIES[study.name])
+    family, methods = request.family_of(STUDIES[study.name]), method_names(request)
     title = f"reproduce {study.name}" + (f", {family}" if family else "")
-    decisive = ["reproduce", study.name, splits, method_names(request)]
-    return open_run(title, study.recipes[0], study.inputs, decisive, split_indices=", ".join(map(str, splits)))
-
-
-def _compared(request: ReproduceRequest, study: PreparedStudy, run: ParentRun, session: Session) -> ComparedStudy:
-    """Train a study and compare its methods."""
+    decisive = ["reproduce", study.name, splits, methods]
+    run = open_run(title, study.recipes[0], study.inputs, decisive, split_indices=", ".join(map(str, splits)))
     follower = session.follow(run, trains=not request.import_from)
-    modules, targets = [workflow_dag, dag], ["trials", "compared"]
-    results = execute(follower, study.inputs, modules, targets, methods=method_names(request))
+    results = execute(follower, study.inputs, [workflow_dag, dag], ["trials", "compared"], methods=methods)
     rows, failures = read_compared(results["compared"])
     measured = [SplitResult(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]
     return ComparedStudy(study, run, measured, [*failures_of(results["trials"]), *failures])
