@@ -44,10 +44,8 @@ def main(arguments: list[str]) -> int:
 
 
 def clean(request: CleanRequest, console: Console) -> int:
-    """List the folders, and delete them with `yes`; the exit code.
-
-    Raises ConfigError for a folder that is no storage, and while a run works in it.
-    """
+    """List the folders, and delete them with `yes`. Raises ConfigError for a folder that is no storage or that a run
+    uses."""
     from pipelines.workflow.stale_artefacts import is_storage, leftovers  # loads torch: not for --help
 
     if not request.storage.is_dir():
@@ -58,9 +56,8 @@ def clean(request: CleanRequest, console: Console) -> int:
             "trials/0123456789abcdef; give the storage of a run"
         )
     with open_storage(request.storage, "proser clean", partial(say, console)) as store:
-        found = sorted(
-            leftovers(store.root, request.older_than, request.outdated), key=lambda each: (each.stage, each.reason)
-        )
+        stale = leftovers(store.root, request.older_than, request.outdated)
+        found = sorted(stale, key=lambda each: (each.stage, each.reason))
         if not found:
             say(console, f"nothing to delete in {store.root}")
             return 0

@@ -41,10 +41,8 @@ def main(arguments: list[str]) -> int:
 
 
 def drift(request: DriftRequest, console: Console) -> int:
-    """Print and draw the comparison; exit code 1 where images were skipped.
-
-    Raises DataError where the model has no record of its validation images.
-    """
+    """Print and draw the comparison; exit code 1 where images were skipped. Raises DataError where the model has no
+    record of its validation images."""
     from pipelines.inference.drift import drift_figure, measure_drift  # these load torch and mlflow: not for --help
     from pipelines.tracking.models import load
 

@@ -78,10 +78,8 @@ def main(arguments: list[str]) -> int:
 
 
 def predict(request: PredictRequest, console: Console) -> int:
-    """Classify, write and sum up; the exit code is 1 where images were skipped, else 0.
-
-    Raises ProserError for a model or paths that do not exist, or an output that cannot be written.
-    """
+    """Classify, write and sum up; exit code 1 where images were skipped. Raises ProserError for a model or paths that
+    do not exist, or an output that cannot be written."""
     from pipelines.inference.contact_sheet import ContactSheet  # these load torch and mlflow: not for --help
     from pipelines.inference.prediction_files import FORMATS, open_output
     from pipelines.tracking.models import load

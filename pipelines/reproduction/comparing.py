@@ -28,11 +28,9 @@ Row = dict[str, Any]
 def compare(
     splits: Sequence[TrainedSplit], methods: Sequence[str], bf16: bool, store: Store, folder: Path
 ) -> BuildResult:
-    """Write a row per method and class split: its metrics, and how long and on what its trainings ran.
-
-    A method whose fine-tune failed on a split has no row there, nor one whose own network cannot be trained or whose
-    logits cannot be calibrated, which leaves the comparison incomplete: the next run tries it again.
-    """
+    """Write a row per method and class split: its metrics, and how long and on what its trainings ran. There is none
+    where its fine-tune failed. Where its own network cannot be trained or its logits cannot be calibrated, the
+    comparison is incomplete as well: the next run tries again."""
     rows, failures = list[Row](), list[str]()
     for split in splits:
         task = OpenSetTask.load(split.task.path)

@@ -24,8 +24,8 @@ def reproduce_figures(
     cluster_file: Path | None = None,
     command: str = "proser reproduce figures",
 ) -> int:
-    """Train what is missing, and draw; the exit code as of a run. Raises ProserError for what is refused. `command` is
-    what the user typed, for the report."""
+    """Train what is missing, and draw; the exit code as of a run. `command` is what the user typed. Raises
+    ProserError."""
     started = time.monotonic()
     check_drawable(recipe)
     recipe = begin(recipe.name, recipe, data_dir, storage, console)

@@ -57,8 +57,8 @@ def check_options(request: ReproduceRequest) -> None:
 
 
 def trainable_methods(request: ReproduceRequest, console: Console) -> tuple[str, ...]:
-    """The requested methods without those that a job file cannot train, which are printed. Raises ConfigError where
-    one of these was named."""
+    """The requested methods, without those that a job file cannot train. Raises ConfigError where one of these was
+    named."""
     apart = [name for name in method_names(request) if METHODS[name].train is not None]
     if not apart:
         return request.methods
@@ -80,11 +80,9 @@ def write_jobs(
     folder: Path,
     console: Console,
 ) -> None:
-    """A job file for each class split, `folder`/STUDY[-FAMILY]-split-N/JOB.json, and how to run them all.
-
-    With a storage, in which images are prepared or found, they are written beside each file. Raises ProserError for
-    what cannot be trained there, or where a file cannot be written.
-    """
+    """Write a job file for each class split, `folder`/STUDY[-FAMILY]-split-N/JOB.json, and print how to run them all;
+    with a storage, prepared images beside each. Raises ProserError for what cannot be trained there, or a file that
+    cannot be written."""
     for recipe in recipes:
         data = recipe.data
         place = folder / "-".join(filter(None, (recipe.name, data.split_family, f"split-{data.split_index}")))
@@ -102,12 +100,8 @@ and here again this command with --import-from {folder}/*/{OUT} instead of --job
 
 
 def take_outcomes(outs: Sequence[Path], studies: Sequence[TrainingInputs], store: Store, console: Console) -> None:
-    """Copy what runners finished of these studies into the storage.
-
-    Raises, before anything is copied, CheckpointError for a file that is missing or was changed, ConfigError for other
-    code or another precision; after it ConfigError where a training of theirs is neither finished nor failed there:
-    nothing is trained here.
-    """
+    """Copy what runners finished of these studies into the storage. Raises CheckpointError for a file that is missing
+    or was changed, ConfigError for other code, another precision, or a training that neither finished nor failed."""
     bf16 = studies[0].bf16
     for out in outs:
         read_job(out)

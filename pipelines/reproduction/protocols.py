@@ -64,8 +64,7 @@ class Study:
             raise ConfigError(f"--split-family got {family!r}, and {self.title} takes {need}")
 
     def check_column(self, column: "Column", family: str) -> None:
-        """Raises ConfigError for a family that has lists for it, and none for the number of unknown classes that a
-        column reads."""
+        """Raises ConfigError for a family without lists for the number of unknown classes that a column reads."""
         lacks = set(self.data.unknown_settings) - set(self._settings(family))
         if any(column.metric.startswith(f"test/unknown_{number}/") for number in lacks):
             against = self._against(family)

@@ -48,11 +48,8 @@ class ComparedStudy:
 
 
 def reproduce(request: ReproduceRequest, console: Console) -> int:
-    """Print the plan, train what is missing of it, and write the report; the exit code as of a run.
-
-    Whatever can be refused is refused before any work: raises ProserError. A study that fails leaves the others to be
-    reported, with exit code 1. With `jobs` it is all written down for another machine instead.
-    """
+    """Print the plan, train what is missing, and write the report, or job files with `jobs`; the exit code as of a run,
+    1 where a study fails. Raises ProserError before any work for whatever can be refused."""
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
     check_options(request)
@@ -105,8 +102,7 @@ def _train(
 
 
 def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], session: Session) -> None:
-    """Each study's plan. Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk
-    cannot hold all of it."""
+    """Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
     planned = {study.name: plan.plan_splits(study.inputs, session.store) for study in studies}
     if any(split.missing or not split.pretrained for plans in planned.values() for split in plans):
         session.cluster.check()

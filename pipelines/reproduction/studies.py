@@ -112,8 +112,7 @@ def prepare_study(
 
 
 def skipped_studies(request: ReproduceRequest) -> dict[str, str]:
-    """Studies whose images are missing, by name why, and that no protocol needs: each that reads one has another
-    column."""
+    """Studies, with why, whose images are missing and that no protocol needs, since each has another column."""
     reasons = {name: missing_images(resolve(request, name).recipes[0], request.data_dir) for name in request.studies}
     absent = {name: reason for name, reason in reasons.items() if reason}
     read_by = [PROTOCOLS[name].studies for name in request.names]
@@ -134,8 +133,7 @@ def facts(
     failed: Mapping[str, Exception],
     bf16: bool,
 ) -> dict[str, str]:
-    """What the numbers belong to, and studies that `failed`, with why; nothing of it changes where all is found
-    finished."""
+    """What the numbers belong to, and what was not measured; nothing of it changes where all is found finished."""
     recipe = request.recipe
     schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} of fine-tuning"
     sizes = " and ".join(sorted({str(each.data.image_size) for study in resolved for each in study.recipes}))

@@ -26,11 +26,9 @@ from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
 
 def register_best(sweep: str, storage: Path, split_index: int | None, model: str) -> Registered:
-    """Register the trial of a sweep, given by the name or the id of its run, that is best on development data.
-
-    It becomes the candidate; registered before, it is found again. Raises TrackingError for a run that is no
-    finished sweep, ConfigError for a class split that it has not, or a storage without its trials.
-    """
+    """Register a sweep's best trial on development data as the candidate, or find its version; the sweep is given by
+    the name or id of its run. Raises TrackingError for a run that is no finished sweep, ConfigError for a class split
+    that it does not have, or a storage without its trials."""
     client = connect()
     run = find_run(client, sweep)
     with tempfile.TemporaryDirectory() as place:

@@ -110,9 +110,8 @@ def registered(
     """The classifier as a version in the model registry; None where the tracking server went away."""
     (split,) = splits
     tags = {"proser.recipe": split.recipe.name, "proser.report": logged.digest}
-    folder = evaluated.path / CLASSIFIER
+    folder, run, made = evaluated.path / CLASSIFIER, session.run, list[Registered]()
     digest = sha256_of(folder / CARD)
-    run, made = session.run, list[Registered]()
 
     def make() -> None:
         made.append(register(run.client, nullcontext(run.run_id), split.recipe.model_name, folder, digest, tags))

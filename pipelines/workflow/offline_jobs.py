@@ -1,8 +1,5 @@
-"""To a machine without Ray and back: `proser job` writes the trainings, `proser import` takes their outcome.
-
-The fine-tunes of JOB.json are the sweep of an import: exactly those, and all of them. Nothing is
-trained here.
-"""
+"""To a machine without Ray and back: `proser job` writes the trainings, `proser import` takes their outcome. The fine-
+tunes of JOB.json are the sweep of an import, which trains nothing."""
 
 import tempfile
 import time
@@ -42,11 +39,8 @@ from proser_core.store.transfer import check_artefact, check_key, import_artefac
 def write_job(
     recipe: Recipe, data_dir: Path | None, storage: Path, output: Path, with_task: bool, console: Console
 ) -> None:
-    """Write the recipe's trainings to `output`, and with `with_task` the prepared task beside it.
-
-    One process will train them: worker counts become 1. Raises ProserError for what cannot be trained, or
-    where the file cannot be written.
-    """
+    """Write the recipe's trainings to `output`, for one process, and with `with_task` the prepared task beside it.
+    Raises ProserError for what cannot be trained, or a file that cannot be written."""
     recipe = one_process(recipe, console)
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
     beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output, console)
@@ -75,11 +69,8 @@ def save_job(
     console: Console,
     option: str = "--output",
 ) -> list[str]:
-    """Write one job file; the names of what lies beside it and travels with it.
-
-    With a storage, in which the images are prepared or found, they are among that. Raises ProserError for what cannot
-    be trained, or where the file, which the user gave by `option`, cannot be written.
-    """
+    """Write one job file, with a storage also the prepared images; the names of what lies beside it and travels with
+    it. Raises ProserError for what cannot be trained, or a file, given by `option`, that cannot be written."""
     _check_output(output, option)
     refuse_streaming(recipe)
     check_recipe(recipe)
@@ -88,7 +79,9 @@ def save_job(
     with disk_full_errors(output.parent):
         if storage is not None:
             with open_storage(storage, f"the images of {output}", partial(say, console)) as store:
-                task = _task_beside(recipe, data_dir, store, output.parent)
+                prepared = prepare_task(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
+                beside = Store(output.parent)
+                task = import_artefact(prepared.path, "task", beside).path.relative_to(beside.root)
         place = data_dir.resolve() if data_dir is not None and task is None else None
         weights = JobFile(recipe, tuple(finetunes), task, place, code).save(output)
     return [str(name) for name in (task, weights) if name]
@@ -105,19 +98,10 @@ def _check_output(output: Path, option: str) -> None:
         raise ConfigError(f"{option} got {output}, which cannot be written ({error}); give another folder") from error
 
 
-def _task_beside(recipe: Recipe, data_dir: Path | None, store: Store, folder: Path) -> Path:
-    """Name of the prepared task, which lies beside the job file under the key of its content."""
-    task = prepare_task(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
-    beside = import_artefact(task.path, "task", Store(folder))
-    return beside.path.relative_to(Store(folder).root)
-
-
 def import_job(out: Path, storage: Path, console: Console) -> int:
-    """Put what `python -m proser_core.job` left in `out` into storage, tracking and registry.
-
-    The exit code is 1 where a fine-tune failed there, else 0. Raises CheckpointError for a file that is
-    missing or was changed, ConfigError where trainings of JOB.json are not finished.
-    """
+    """Put what `python -m proser_core.job` trained into storage, tracking and registry; 1 where a fine-tune failed
+    there. Raises CheckpointError for a file that is missing or was changed, ConfigError for trainings that did not
+    finish."""
     started = time.monotonic()
     job, results = read_job(out), read_results(out)
     finished = check_finished(out)
@@ -147,8 +131,8 @@ def check_finished(out: Path) -> list[Path]:
 
 
 def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Console) -> dict[Path, Artefact]:
-    """Copy finished folders of a runner's OUT into the storage where they are not there, and why other fine-tunes
-    failed; the copies by folder."""
+    """Copy finished folders of a runner's OUT into the storage, and why other trainings failed; the copies by
+    folder."""
     there = sum(load_if_complete(store.root / folder.parent.name / folder.name) is not None for folder in folders)
     artefacts = {folder: import_artefact(folder, folder.parent.name, store) for folder in folders}
     say(console, f"{len(folders) - there} finished folders copied, {there} were there")
@@ -193,10 +177,8 @@ def read_results(out: Path) -> Results:
 def _inputs(
     job: JobFile, results: Results, out: Path, artefacts: dict[Path, Artefact], store: Store
 ) -> tuple[TrainingInputs, bool]:
-    """What the import found, and whether its fine-tunes are those of the recipe's own search space.
-
-    It reads no data directory. Raises ConfigError, by name, for what JOB.json lists and `out` does not hold.
-    """
+    """The inputs of the import's run, and whether its fine-tunes are those of the recipe's own search space. Raises
+    ConfigError for what JOB.json lists and `out` does not hold."""
     task = artefacts.get(out / PREPARE / results.task)
     if task is None:
         raise ConfigError(f"{out} has no prepared task {results.task}; run `python -m proser_core.job` to its end")

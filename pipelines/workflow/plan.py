@@ -25,8 +25,7 @@ from proser_core.store.store import Artefact, Store, load_if_complete
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """One class split: whether its data and its network are there, its images by role, and its fine-tunes
-    that are to be trained, of `trials` in all."""
+    """One class split: what of it is finished, its images by role, and its fine-tunes to train, of `trials` in all."""
 
     recipe: Recipe
     prepared: bool
@@ -110,10 +109,8 @@ def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
 
 
 def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
-    """A few steps of each kind of training that is missing, on workers of the cluster.
-
-    Raises ClusterError where they do not fit into a worker's share of a GPU.
-    """
+    """Take a few steps of each kind of training that is missing, on workers of the cluster. Raises ClusterError where
+    they do not fit into a worker's share of a GPU."""
     recipe = plans[0].recipe
     # which weights a step begins from does not change what it costs, and not all machines may have the file
     recipe = replace(recipe, network=replace(recipe.network, weights_file=""))
@@ -192,8 +189,8 @@ def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> float:
 def plan_table(
     title: str, plans: Sequence[SplitPlan], first: dict[str, str], each: str, cluster: dict[str, str]
 ) -> Table:
-    """The plan as people read it before they say yes: `first` are rows above those of the splits, `each` says what the
-    fine-tunes of a split are, `cluster` are rows below."""
+    """The plan for people: `first` are rows above those of the splits, `each` says what a split's fine-tunes are,
+    `cluster` are rows below."""
     table = Table(title=title, title_justify="left", show_header=False, box=None, title_style="bold")
     trials, missing = sum(plan.trials for plan in plans), sum(len(plan.missing) for plan in plans)
     family = plans[0].recipe.data.split_family

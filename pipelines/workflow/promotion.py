@@ -34,11 +34,8 @@ LOCKS = Path("~/.cache/proser/locks")
 
 
 def promote(request: PromoteRequest, console: Console) -> int:
-    """Compare, decide, record, and move the alias; the exit code is 1 where the candidate is refused.
-
-    Raises TrackingError where there is no such version, where the two cannot be compared, or where another
-    promotion comes in between.
-    """
+    """Compare, decide, record, and move the alias; exit code 1 where the candidate is refused. Raises TrackingError
+    where there is no such version, where the two cannot be compared, or where another promotion comes in between."""
     _check(request)
     client = connect()
     version = request.version
@@ -72,11 +69,8 @@ def _check(request: PromoteRequest) -> None:
 
 
 def rollback(model: str, alias: str, console: Console) -> int:
-    """Give the alias back to the version that had it before, further back each time.
-
-    A version that was deleted since is passed over. Raises TrackingError where no decision tells of a version before,
-    or all of them are gone.
-    """
+    """Give the alias back to the version that had it before, skipping deleted ones; further back each time. Raises
+    TrackingError where no such version is recorded, or all of them were deleted."""
     client = connect()
     existing_versions(client, model)
     with _alone(model):

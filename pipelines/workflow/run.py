@@ -24,10 +24,8 @@ def run(
     console: Console,
     cluster_file: Path | None = None,
 ) -> int:
-    """Run the recipe through every stage; the exit code is 1 where a trial failed or tracking was lost, else 0.
-
-    Whatever can be refused is refused before any work: raises ProserError.
-    """
+    """Run the recipe through every stage; exit code 1 where a trial failed or tracking was lost. Raises ProserError
+    before any work for whatever can be refused."""
     started = time.monotonic()
     recipe = begin(recipe.name, recipe, data_dir, storage, console)
     work = f"proser run {recipe.name}"
@@ -45,10 +43,8 @@ def run(
 
 
 def draw(path: Path) -> None:
-    """Write the graph of the stages: .dot as text, .svg, .png or .pdf through Graphviz.
-
-    Raises ConfigError for another ending, a path that cannot be written, or where Graphviz is not installed.
-    """
+    """Write the graph of the stages: .dot as text, .svg, .png or .pdf through Graphviz. Raises ConfigError for another
+    ending, a path that cannot be written, or where Graphviz is not installed."""
     import graphviz  # only drawing needs it
 
     check_output(path, "--draw", (".dot", ".svg", ".png", ".pdf"))

@@ -53,7 +53,7 @@ class Session:
 
 @dataclass(frozen=True)
 class TrainingSession(Session):
-    """What the stages that train need beside values. Without `trains`, a training that is not in the storage counts as
+    """What the stages that train need beside values. Without `trains`, a training that is not in the storage has
     failed."""
 
     run: ParentRun
@@ -70,9 +70,8 @@ def open_session(
     cluster_file: Path | None = None,
     stops_trials: bool = False,
 ) -> Iterator[Session]:
-    """Hold the storage for this work alone; `cluster_file` launched the cluster, `stops_trials` says that trials may be
-    stopped early. Raises ConfigError for a storage or a tracking timeout that cannot be used, TrackingError where
-    tracking fails inside."""
+    """Hold the storage for this work alone, with a cluster that `cluster_file` launched. Raises ConfigError for a
+    storage or a tracking timeout that cannot be used, TrackingError where tracking fails inside."""
     tracking_timeout()
     with open_storage(storage, work, partial(say, console)) as store, tracking_errors():
         grows_to, mirror = largest_cluster(cluster_file), mirror_of(store)
@@ -93,8 +92,8 @@ def begin(title: str, recipe: Recipe, data_dir: Path | None, storage: Path | str
 
 
 def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> None:
-    """Raises ConfigError where images are to be streamed and the storage does not take them to other machines, and
-    where what a run writes lies among the folders of a user's own images."""
+    """Raises ConfigError where images are to be streamed and machines share no folder, and where output would lie among
+    a user's own images."""
     if recipe.data.streaming and isinstance(storage, str):
         raise ConfigError(
             f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "
@@ -112,10 +111,8 @@ def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> 
 
 
 def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None:
-    """What is known to be wrong with the class splits that the recipe takes, and with its outlier sets.
-
-    Raises DataError for an outlier set that is not found.
-    """
+    """Print what is wrong with the recipe's class splits and outlier sets. Raises DataError for an outlier set not
+    found."""
     data = recipe.data
     defect = defect_of(data.split_family, data.name, data.unknown)
     if defect:
@@ -132,10 +129,8 @@ def with_absolute_path(recipe: Recipe) -> Recipe:
 
 
 def open_run(title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Sequence[Any], **params: Any) -> ParentRun:
-    """The MLflow run of this recipe, these images and whatever else is `decisive`; reopened where it exists.
-
-    `params` are shown beside the recipe's own.
-    """
+    """The MLflow run, new or reopened, of this recipe, these images and whatever else is `decisive`; it shows `params`
+    too."""
     # names and sizes of the files: the time of change decides nothing by itself
     sizes = [[file[:2] for file in data["files"]] for data in inputs.data_inputs]
     code = [stage_code(PRETRAIN), stage_code("evaluate")]
@@ -168,7 +163,7 @@ def execute(
     """Results of nodes of a DAG; the MLflow run ends with what happened."""
     session.tracking.track(session.run.start)
     with mark_run_failed(session.run):
-        given = {**inputs.by_name(), "session": session, "store": session.store, **more}
+        given = {**vars(inputs), "session": session, "store": session.store, **more}
         results = driver_of(*modules).execute(list(targets), inputs=given)
     session.tracking.track(lambda: session.run.end("FINISHED"))
     session.tracking.settle()

@@ -68,10 +68,8 @@ def stage(name: str) -> Callable[[Callable[..., BuildResult | None]], Callable[.
 
 
 def decisive(value: Any) -> Any:
-    """What of a node's input decides its outcome, as plain values: content, not place.
-
-    Raises TypeError for a kind of value of which nobody has said that yet.
-    """
+    """What of a node's input decides its outcome, as plain values: content, not place. Raises TypeError for other kinds
+    of value."""
     if isinstance(value, Recipe):
         return decisive_fields(value)
     if hasattr(value, "digest"):

@@ -45,11 +45,8 @@ class Leftover:
 
 
 def leftovers(root: Path, older_than: float, outdated: bool) -> Iterator[Leftover]:
-    """Folders that nothing was written to for `older_than` days: unfinished work, and what Ray left.
-
-    With `outdated`, also finished work of other code than this, which is never found again. A folder that no run
-    would name like that is not ours.
-    """
+    """Folders that nothing was written to for `older_than` days: unfinished work, and what Ray left. With `outdated`
+    also finished work of other code, which is never reused. Folders whose names no run would choose are not ours."""
     before = time.time() - older_than * DAY
     for stage in FOLDERS:
         codes = _codes(stage) if outdated else []

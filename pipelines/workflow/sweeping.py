@@ -9,14 +9,12 @@ from rich.table import Table
 from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import sweep_tables
 from pipelines.storage.mirror import storage_name
-from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import connect, tracking_uri
 from pipelines.workflow import dag, plan
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import Search, TrainingInputs, finetunes_of, points_of, sampled_points
-from proser_core.config import FinetuneConfig
 from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
 from proser_core.jobs.trials import check_recipe
@@ -26,10 +24,8 @@ REPORTED = "sweep_logged"
 
 
 def sweep(request: SweepRequest, console: Console) -> int:
-    """Print the plan, then train and report what is missing of it; the exit code as of a run.
-
-    Whatever can be refused is refused before any work: raises ProserError.
-    """
+    """Print the plan, then train and report what is missing of it; the exit code as of a run. Raises ProserError before
+    any work for whatever can be refused."""
     started = time.monotonic()
     recipe = begin(request.title, request.recipe, request.data_dir, request.storage, console)
     request = replace(request, recipe=recipe)
@@ -51,14 +47,6 @@ def sweep(request: SweepRequest, console: Console) -> int:
 
 def _inputs(request: SweepRequest) -> TrainingInputs:
     """Every point of the spaces on every class split. Raises ConfigError for what cannot be swept."""
-    spaces, search = _points(request)
-    points = [point for found in spaces.values() for point in found]
-    finetunes = finetunes_of(request.recipe, points)
-    return TrainingInputs.of(request.recipes, request.data_dir, finetunes, spaces=spaces, search=search)
-
-
-def _points(request: SweepRequest) -> tuple[dict[str, list[FinetuneConfig]], Search]:
-    """The points of each space, and which of them are searched with which budget."""
     recipe = request.recipe
     check_recipe(recipe)
     if not (recipe.data.settings and recipe.data.has_development):
@@ -75,7 +63,9 @@ def _points(request: SweepRequest) -> tuple[dict[str, list[FinetuneConfig]], Sea
     }
     kept = {*finetunes_of(recipe, [point for name in spaces if name not in drawn for point in spaces[name]])}
     searched = tuple(point for name in drawn for point in spaces[name] if point not in kept)
-    return spaces, Search(3600 * request.max_hours, searched)
+    search = Search(3600 * request.max_hours, searched)
+    finetunes = finetunes_of(recipe, [point for points in spaces.values() for point in points])
+    return TrainingInputs.of(request.recipes, request.data_dir, finetunes, spaces=spaces, search=search)
 
 
 def _check_search(request: SweepRequest, space: str) -> None:
@@ -113,17 +103,12 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, session: Session) -> Ta
     return plan.plan_table("Plan", plans, {"search spaces": spaces}, each, lines)
 
 
-def _open_run(request: SweepRequest, inputs: TrainingInputs) -> ParentRun:
-    """The MLflow run of this sweep; its key holds the spaces and splits, and whatever decides the outcome."""
+def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:
     spaces, splits = ", ".join(request.spaces), ", ".join(map(str, request.splits))
     decisive = ["sweep", request.spaces, request.num_samples, request.splits]
-    return open_run(request.title, request.recipe, inputs, decisive, spaces=spaces, split_indices=splits)
-
-
-def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:
-    run = _open_run(request, inputs)
-    name = f"{request.recipe.name}: {', '.join(request.spaces)}"
-    session.tracking.track(lambda: run.save_view(name, inputs.finetunes, request.recipe.data.settings))
+    run = open_run(request.title, request.recipe, inputs, decisive, spaces=spaces, split_indices=splits)
+    view, settings = f"{request.recipe.name}: {spaces}", request.recipe.data.settings
+    session.tracking.track(lambda: run.save_view(view, inputs.finetunes, settings))
     results = execute(session.follow(run), inputs, [dag], ["trials", REPORTED])
     report = results[REPORTED].path
     session.console.print()

@@ -1,7 +1,7 @@
 """What a training DAG starts from, as values, and the fine-tunes that a recipe comes to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,6 @@ class TrainingInputs:
             **more,
         )
 
-    def by_name(self) -> dict[str, Any]:
-        """As inputs of nodes."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
 
 @dataclass(frozen=True)
 class TrainedSplit:
@@ -99,11 +95,8 @@ def finetunes_of(recipe: Recipe, points: Sequence[FinetuneConfig]) -> list[Finet
 
 
 def apply_point(recipe: Recipe, point: dict[str, Any], space: str) -> FinetuneConfig:
-    """The recipe's fine-tune with a point's fields filled in.
-
-    Raises ConfigError for anything but fields of `finetune`, since all points share data and pretraining, and for
-    values that do not suit them.
-    """
+    """The recipe's fine-tune with a point's fields filled in. Raises ConfigError for fields outside `finetune`, since
+    all points share data and pretraining, and for values that do not suit them."""
     given = point.get("finetune", {})
     try:
         tuned = from_json(FinetuneConfig, given, "finetune", base=recipe.finetune)

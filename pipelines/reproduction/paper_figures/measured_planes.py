@@ -94,8 +94,8 @@ def _decisions(
 
 
 def generated(recipe: Recipe, task: OpenSetTask, tuned: Mapping[MixupPlace, Trained]) -> tuple[list[Generated], Grid]:
-    """What each way of mixing generates, in the plane of the network that was trained with it, and a plane that holds
-    all of it."""
+    """What each way of mixing generates, in the plane of the network trained with it, and a plane that holds all of
+    it."""
     score_function = placeholder_score(recipe.calibration.dummy_weight)
     normalisation, ways = (task.mean, task.std), []
     drawn: dict[str, Any] = {"alpha": recipe.finetune.alpha, "seed": recipe.seed, "count": SHOWN_GENERATED}

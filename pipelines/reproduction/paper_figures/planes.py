@@ -67,11 +67,8 @@ class Shown:
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions(Shown):
-    """A method in the plane of its network.
-
-    `regions` int[h, w] are its decisions on the grid, K for unknown; `kept` and `rejected` the shares of all test
-    images that are taken as known, and by novel class as unknown.
-    """
+    """A method in the plane of its network: decisions int[h, w] on the grid, K for unknown, and the shares of all test
+    images that are kept as known and, by novel class, rejected."""
 
     method: str
     regions: np.ndarray
@@ -81,11 +78,8 @@ class Decisions(Shown):
 
 @dataclass(frozen=True, kw_only=True)
 class Generated(Shown):
-    """What a way of mixing generates in the plane of the network that was trained with it.
-
-    `generated` float[G, 2] are embeddings of mixtures, `in_known_space` the share of them that the network takes as
-    known.
-    """
+    """A way of mixing in the plane of the network trained with it: embeddings float[G, 2] of mixtures, and the share of
+    them that the network takes as known."""
 
     mixup: str
     generated: np.ndarray

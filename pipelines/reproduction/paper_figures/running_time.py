@@ -30,12 +30,10 @@ GENERATIVE = ("OSRCI", "GFROSR")
 
 
 def training_seconds(pretrained: Path, finetuned: Path, net: ClosedSetNet, task: OpenSetTask) -> dict[str, float]:
-    """Wall-clock seconds by method: MSP is the pretraining, PROSER that and its fine-tune.
-
-    A method that is fitted to the training images (OpenMax) is the pretraining, a pass of `net`, the pretrained one,
-    over them, and the fit; pass and fit are timed now. One with a network of its own is timed where it is compared
-    (`proser reproduce running-time`), not here. Raises ConfigError for a training that does not know its time.
-    """
+    """Wall-clock seconds by method: MSP is the pretraining, PROSER that and its fine-tune. A method that is fitted to
+    the training images is the pretraining, a pass of `net` over them, and the fit, both timed now. One with a network
+    of its own is timed by `proser reproduce running-time`. Raises ConfigError for a training that does not know its
+    time."""
     base = seconds_of(pretrained)
     fitted = {}
     for method in METHODS.values():
@@ -56,12 +54,9 @@ def seconds_of(training: Path) -> float:
 
 
 def running_time(seconds: Mapping[str, float], about: str, *, not_measured: Sequence[str] = ()) -> Figure:
-    """A bar for each method, from the top in the order given; beside it its time of training, and how many times the
-    first one's.
-
-    `about` says on what was trained. Methods of `not_measured` have a place and no bar. Raises ConfigError where there
-    is nothing to draw, or a time that is not above 0.
-    """
+    """A bar for each method, with its time of training and how many times the first one's. `about` says on what was
+    trained. Methods of `not_measured` have a place and no bar. Raises ConfigError where there is nothing to draw, or a
+    time that is not above 0."""
     if not seconds or not all(np.isfinite(value) and value > 0 for value in seconds.values()):
         raise ConfigError(f"a figure of training times needs finite seconds above 0 of a method; got {dict(seconds)}")
     names = [*seconds, *(name for name in not_measured if name not in seconds)]

@@ -45,11 +45,8 @@ def draw_figures(
     data_dir: Path | None,
     folder: Path,
 ) -> None:
-    """Write every figure as PNG and SVG, and the numbers and notes that stand in them.
-
-    `outliers` are names of outlier sets by that of their known data set, all of which are there. Raises TrainingError
-    where a fine-tune that is drawn has failed, DataError for damaged images.
-    """
+    """Write every figure as PNG and SVG, and their numbers and notes; `outliers` are names of outlier sets by known
+    data set. Raises TrainingError where a fine-tune that is drawn has failed, DataError for damaged images."""
     recipe, images = split.recipe, OpenSetTask.load(split.task.path)
     net = _closed_set(recipe)
     closed = _trained(net, split.pretrained.path)
@@ -77,8 +74,7 @@ def draw_figures(
 
 
 def check_drawable(recipe: Recipe) -> None:
-    """Raises ConfigError, before anything is trained, for a recipe without a 2-d embedding or without both ways of
-    mixing."""
+    """Raises ConfigError for a recipe without a 2-d embedding or without both ways of mixing."""
     dimensions = _closed_set(recipe).backbone.embedding_size
     if dimensions != 2:
         raise ConfigError(

@@ -28,11 +28,8 @@ def sweep(
     session: TrainingSession,
     folder: Path,
 ) -> BuildResult:
-    """Train what is not trained yet, evaluate every trial, and write one row each.
-
-    Tune's own generator has expanded the spaces, so that its Tuner is given the missing points alone.
-    A trial that failed is a row with its reason. Raises TrainingError where all have failed.
-    """
+    """Train what is not trained yet, evaluate every trial, and write a row for each, also for one that failed. Raises
+    TrainingError where all have failed."""
     planned = [(split, trial) for split in splits for trial in split.trials(finetunes, session.store, bf16)]
     trials = [trial for _, trial in planned]
     sync(session.store, [trial.folder for trial in trials])
@@ -107,10 +104,8 @@ class SweepWatch:
         self._progress = ProgressBar(session.console, "sweep", total, "epochs")
 
     def poll(self) -> None:
-        """Report what is on disk now, and a cluster that lost its room.
-
-        A poll costs what runs, not what the sweep has: it comes every second, and thousands of folders may wait.
-        """
+        """Report what is on disk now, and a cluster without room. Only trials that run are read: a poll comes every
+        second, and a sweep may have thousands of folders."""
         poll_storage(self._session.store, [trial.folder for trial in self._trials])
         self._shortage.poll()
         begun = {path.name for path in self._trials[0].folder.parent.glob("*")}

@@ -62,10 +62,8 @@ def pretrain(
     pretrained_file: Path | None,
     session: TrainingSession,
 ) -> list[Artefact]:
-    """Weights and logits of each class split: found, or trained now, side by side where the cluster has room.
-
-    Raises TrainingError where one fails, after the others have ended.
-    """
+    """Weights and logits of each class split: found, or trained now, side by side where the cluster has room. Raises
+    TrainingError where one fails, after the others have ended."""
     plans = [
         plan_pretraining(recipe, task, session.store, bf16, pretrained_file)
         for recipe, task in zip(recipes, tasks, strict=True)

@@ -78,10 +78,8 @@ def _controls(split: TrainedSplit, task: OpenSetTask, rows: list[Row], trial_fol
 
 
 def tabulate_run(recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluation: dict[str, Any]) -> SweepTable:
-    """The table of a run, a sweep over one space on one class split; its controls are those of its evaluation.
-
-    Every point is in the space, the recipe's own too.
-    """
+    """The table of a run, a sweep over one space on one class split; every point is in the space, the recipe's own
+    too."""
     space, index = recipe.space or OWN_SPACE, recipe.data.split_index
     points = [{**row, "spaces": [space]} if row["objective"] == "proser" else row for row in rows]
     others = {name: each["flat"] for name, each in evaluation["methods"].items() if name not in (PROSER, OWN_POINT)}
