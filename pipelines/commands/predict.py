@@ -104,9 +104,11 @@ def predict(request: PredictRequest, console: Console) -> int:
             sheet.add(part)
             progress.update(summary.classified + summary.skipped)
     seconds = time.monotonic() - started
+    rate = summary.classified / max(seconds, 1e-9)
     drawn = request.contact_sheet if sheet.save() else None
     console.print(_table(model.title, classifier, summary))
-    for line in (_rate(summary, seconds), *_notes(found, request, drawn, summary)):
+    say(console, f"{summary.classified:,} images in {duration(seconds)}, {rate:,.0f} per second")
+    for line in _notes(found, request, drawn, summary):
         say(console, line)
     return 1 if summary.skipped else 0
 
@@ -123,11 +125,6 @@ def _predictions(
     from pipelines.inference.predictions import predict_paths  # it loads torch
 
     return predict_paths(classifier, request.paths, found, request.device, num_kept)
-
-
-def _rate(summary: Summary, seconds: float) -> str:
-    rate = summary.classified / max(seconds, 1e-9)
-    return f"{summary.classified:,} images in {duration(seconds)}, {rate:,.0f} per second"
 
 
 def _notes(found: Found, request: PredictRequest, drawn: Path | None, summary: Summary) -> Generator[str, None, None]:

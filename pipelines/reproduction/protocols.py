@@ -1,6 +1,6 @@
 """The protocols of the paper as data: which images, how many known and unknown classes, and which number is read."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from proser_core import titles
 from proser_core.config import DataConfig
@@ -106,7 +106,7 @@ class Protocol:
     headline: str
     source: str
     columns: tuple[Column, ...]
-    note: str = field(default="")
+    note: str = ""
     """What whoever reads the table must know."""
 
     @property
@@ -117,7 +117,7 @@ class Protocol:
 
 TRIALS = (0, 1, 2, 3, 4)
 WITHOUT_FLIPS = DataConfig(flip=False, development="none")  # digits are no longer themselves when mirrored
-DETECTION = "tab. Unknown detection performance in terms of the mean AUC"
+DETECTION = "tab. Unknown detection performance"
 
 STUDIES = {
     "svhn": Study("SVHN", replace(WITHOUT_FLIPS, name="svhn", num_known=6, unknown_settings=(4,)), TRIALS, "neal"),

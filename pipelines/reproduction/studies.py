@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rich.console import Console
 
@@ -73,17 +74,16 @@ def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
     study = STUDIES[name]
     absent = {each: open_outlier_set(each, request.data_dir).missing for each in study.data.outliers}
     there = [each for each, reason in absent.items() if not reason]
-    recipes = []
     family = request.family_of(study)
-    for index in request.split_indices or study.splits_of(family):
-        data = study.data_of(family, index)
-        data = replace(
-            data,
-            download=request.download,
-            image_size=request.image_size or data.image_size,
-            outliers=tuple(there) or data.outliers,  # where none is there, preparing names the first
-        )
-        recipes.append(replace(request.recipe, name=name, space="", data=data))
+    options: dict[str, Any] = {
+        "download": request.download,
+        "image_size": request.image_size or study.data.image_size,
+        "outliers": tuple(there) or study.data.outliers,  # where none is there, preparing names the first
+    }
+    recipes = [
+        replace(request.recipe, name=name, space="", data=replace(study.data_of(family, index), **options))
+        for index in request.split_indices or study.splits_of(family)
+    ]
     left_out = {each: reason for each, reason in absent.items() if there and reason}
     note = schedule_note(request.recipe.pretrain, study.data.name)
     notes = {**({f"schedule on {study.title}": note} if note else {}), **outlier_notes(there, request.data_dir)}

@@ -19,7 +19,7 @@ from pipelines.reports.promotion_report import (
 )
 from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, carry_out, holder
-from pipelines.tracking.models import Model, existing_versions, load, versions_of
+from pipelines.tracking.models import Model, existing_versions, load
 from pipelines.tracking.registry import CALIBRATED_FROM, CANDIDATE
 from pipelines.tracking.server import connect, shown_uri, tracking_uri
 from pipelines.workflow.best_of import register_best
@@ -54,8 +54,7 @@ def promote(request: PromoteRequest, console: Console) -> int:
             say(console, f"{candidate.title} is the {wanted.alias} now; there was none before")
             return 0
         champion = load(f"models:/{request.model_name}/{before}")
-        comparison = _compare(candidate, champion, request)
-        return _decide(client, wanted, candidate, champion, comparison, request, console)
+        return _decide(client, wanted, candidate, champion, request, console)
 
 
 def _check(request: PromoteRequest) -> None:
@@ -72,8 +71,8 @@ def rollback(model: str, alias: str, console: Console) -> int:
     """Give the alias back to the version that had it before, skipping deleted ones; further back each time. Raises
     TrackingError where no such version is recorded, or all of them were deleted."""
     client = connect()
-    existing_versions(client, model)
     with _alone(model):
+        versions = existing_versions(client, model)
         now = holder(client, model, alias)
         earlier = decisions.holders_before(client, model, alias, now)
         if not earlier:
@@ -81,7 +80,7 @@ def rollback(model: str, alias: str, console: Console) -> int:
                 f"no decision tells which version of {model!r} was {alias} before {now or 'now'}; "
                 "`proser promote --version N --force` names one"
             )
-        there = {version.number for version in versions_of(client, model)} - {now}
+        there = {version.number for version in versions} - {now}
         before = next((version for version in reversed(earlier) if version in there), "")
         if not before:
             raise TrackingError(
@@ -122,14 +121,9 @@ def _proxies(ours: OpenSetClassifier, theirs: OpenSetClassifier) -> tuple[Proxy,
 
 
 def _decide(
-    client: Any,
-    wanted: Decision,
-    candidate: Model,
-    champion: Model,
-    comparison: Comparison | None,
-    request: PromoteRequest,
-    console: Console,
+    client: Any, wanted: Decision, candidate: Model, champion: Model, request: PromoteRequest, console: Console
 ) -> int:
+    comparison = _compare(candidate, champion, request)
     objections = ["it could not be compared"] if comparison is None else comparison.objections
     if objections:
         wanted = replace(wanted, kind=decisions.FORCED if request.force else decisions.REFUSED)

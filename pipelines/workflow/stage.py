@@ -54,10 +54,9 @@ def stage(name: str) -> Callable[[Callable[..., BuildResult | None]], Callable[.
         @functools.wraps(build)
         def node(store: Store, **given: Any) -> Artefact:
             inputs = {each: decisive(value) for each, value in given.items() if each not in SURROUNDINGS}
-            more = {"store": store} if takes_store else {}
-            return store.run(
-                name, {**inputs, "code": stage_code(name)}, lambda folder: build(**given, **more, folder=folder)
-            )
+            if takes_store:
+                given["store"] = store
+            return store.run(name, {**inputs, "code": stage_code(name)}, lambda folder: build(**given, folder=folder))
 
         node.__signature__ = inspect.Signature(list(parameters.values()), return_annotation=Artefact)  # type: ignore[attr-defined]
         hints = {each: hint for each, hint in build.__annotations__.items() if each != "folder"}

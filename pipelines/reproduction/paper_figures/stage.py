@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from pipelines.reproduction.paper_figures.beta_densities import beta_densities
 from pipelines.reproduction.paper_figures.measured_planes import Trained, boundaries, generated
 from pipelines.reproduction.paper_figures.outlier_examples import COLUMNS, outlier_examples
 from pipelines.reproduction.paper_figures.page import EXAMPLES, NUMBERS
-from pipelines.reproduction.paper_figures.planes import Decisions, Generated, decision_boundaries, novel_embeddings
+from pipelines.reproduction.paper_figures.planes import decision_boundaries, novel_embeddings
 from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time, training_seconds
 from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainedSplit, finetunes_of, points_of
@@ -70,7 +69,12 @@ def draw_figures(
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({training["made_on"] for training in trainings})),
     }
-    write_json(folder / NUMBERS, {**_numbers(methods, made, seconds), "notes": notes, "facts": facts})
+    numbers = {
+        "decision_boundaries": {each.method: {"kept": each.kept, "rejected": dict(each.rejected)} for each in methods},
+        "novel_embeddings": {way.mixup: {"taken_as_known": way.in_known_space} for way in made},
+        "running_time": {"seconds": seconds, "not_measured": [name for name in GENERATIVE if name not in seconds]},
+    }
+    write_json(folder / NUMBERS, {**numbers, "notes": notes, "facts": facts})
 
 
 def check_drawable(recipe: Recipe) -> None:
@@ -122,14 +126,3 @@ def _fine_tuned(recipe: Recipe, trials: Sequence[Row], trial_folders: Path, plac
         raise TrainingError(f"the fine-tune with {place} mixup, which is to be drawn, failed: {row['reason']}")
     net = add_placeholders(_closed_set(recipe), recipe.finetune.num_dummies, recipe.seed)
     return _trained(net, trial_folders / row["key"])
-
-
-def _numbers(methods: Sequence[Decisions], ways: Sequence[Generated], seconds: Mapping[str, float]) -> dict[str, Any]:
-    return {
-        "decision_boundaries": {each.method: {"kept": each.kept, "rejected": dict(each.rejected)} for each in methods},
-        "novel_embeddings": {way.mixup: {"taken_as_known": way.in_known_space} for way in ways},
-        "running_time": {
-            "seconds": dict(seconds),
-            "not_measured": [name for name in GENERATIVE if name not in seconds],
-        },
-    }

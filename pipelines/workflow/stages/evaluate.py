@@ -85,16 +85,8 @@ def save_classifier(
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
     load_weights(net, trial / spec.WEIGHTS)
-    classifier = OpenSetClassifier.of(
-        net,
-        placeholder_score(recipe.calibration.dummy_weight),
-        load_logits(trial / spec.LOGITS),
-        report,
-        task,
-        own,
-        controls=others,
-        proxy=proxy,
-    )
+    score, logits = placeholder_score(recipe.calibration.dummy_weight), load_logits(trial / spec.LOGITS)
+    classifier = OpenSetClassifier.of(net, score, logits, report, task, own, controls=others, proxy=proxy)
     classifier.save(folder / CLASSIFIER)
     return folder / CLASSIFIER
 
