@@ -21,12 +21,7 @@ OutlierNames = dict[str, tuple[str, ...]]
 
 @stage("compare")
 def compared(
-    splits: list[TrainedSplit],
-    methods: list[str],
-    bf16: bool,
-    swept: Artefact,
-    store: Store,
-    folder: Path,
+    splits: list[TrainedSplit], methods: list[str], bf16: bool, swept: Artefact, store: Store, folder: Path
 ) -> BuildResult:
     """Every method on every class split, calibrated and evaluated alike."""
     return compare(splits, methods, bf16, store, folder)

@@ -62,10 +62,8 @@ def trainable_methods(request: ReproduceRequest, console: Console) -> tuple[str,
     apart = [name for name in method_names(request) if METHODS[name].train is not None]
     if not apart:
         return request.methods
-    why = (
-        f"--jobs and --import-from carry a pretraining and its fine-tunes, and {', '.join(apart)} trains a network of "
-        "its own"
-    )
+    names = ", ".join(apart)
+    why = f"--jobs and --import-from transfer a pretraining and its fine-tunes, and {names} trains a network of its own"
     if request.methods:
         raise ConfigError(f"{why}; omit it from --methods")
     say(console, f"left out: {why}")
@@ -108,7 +106,7 @@ def take_outcomes(outs: Sequence[Path], studies: Sequence[TrainingInputs], store
         trained_in = read_results(out).bf16 if (out / RESULTS).is_file() else bf16  # none where the pretraining failed
         if trained_in != bf16:
             raise ConfigError(
-                f"{out} was trained in {precision_name(trained_in)}, and this command comes to "
+                f"{out} was trained in {precision_name(trained_in)}, and this command trains in "
                 f"{precision_name(bf16)}; give --precision {precision_name(trained_in)}"
             )
     finished = {out: check_finished(out) for out in outs}

@@ -107,7 +107,7 @@ class Protocol:
     source: str
     columns: tuple[Column, ...]
     note: str = ""
-    """What whoever reads the table must know."""
+    """What a reader of the table must know."""
 
     @property
     def studies(self) -> tuple[str, ...]:

@@ -63,8 +63,8 @@ def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage:
     task = OpenSetTask.load(_task_of(trial, trial.path.parents[1]).path)
     own_score, rate = placeholder_score(recipe.calibration.dummy_weight), recipe.calibration.target_rate
     report = evaluate(load_logits(trial.path / spec.LOGITS), own_score, task, rate)
-    of_split = [control for control in table.controls if control["split_index"] == row["split_index"]]
-    others = {control["name"]: control["metrics"] for control in of_split}
+    baselines = [each for each in table.controls if each["split_index"] == row["split_index"]]
+    others = {each["name"]: each["metrics"] for each in baselines}
     return save_classifier(recipe, task, trial.path, row, report, others, place)
 
 

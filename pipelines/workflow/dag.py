@@ -43,11 +43,7 @@ def prepared(
 
 
 def pretrained(
-    recipes: list[Recipe],
-    prepared: list[Artefact],
-    bf16: bool,
-    pretrained_file: Path | None,
-    session: TrainingSession,
+    recipes: list[Recipe], prepared: list[Artefact], bf16: bool, pretrained_file: Path | None, session: TrainingSession
 ) -> list[Artefact]:
     """Closed-set weights, and their logits on every image."""
     return pretrain(recipes, prepared, bf16, pretrained_file, session)
@@ -83,7 +79,7 @@ def trials(swept: Artefact, session: TrainingSession) -> list[dict[str, Any]]:
 def evaluated(
     splits: list[TrainedSplit], trials: list[dict[str, Any]], proxy: Proxy | None, store: Store, folder: Path
 ) -> None:
-    """The selected trial as a classifier, beside its controls."""
+    """The selected trial as a classifier, beside its baselines."""
     (split,) = splits
     evaluate_run(split.recipe, split.task, split.pretrained, trials, store.root / TRIALS, proxy, folder)
 

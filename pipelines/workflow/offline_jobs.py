@@ -51,12 +51,12 @@ def write_job(
 
 
 def one_process(recipe: Recipe, console: Console) -> Recipe:
-    """The recipe as a single process trains it; what that changes is told."""
+    """The recipe as a single process trains it; prints what that changes."""
     cluster = replace(recipe.cluster, num_workers=1, pretrain_workers=1, address="")
     changed = [name for name in vars(cluster) if getattr(cluster, name) != getattr(recipe.cluster, name)]
     if changed:
-        told = " and ".join(f"cluster.{name} {getattr(cluster, name) or 'empty'}" for name in changed)
-        say(console, f"one process trains all, here with {told}")
+        changes = " and ".join(f"cluster.{name} {getattr(cluster, name) or 'empty'}" for name in changed)
+        say(console, f"one process trains all, here with {changes}")
     return replace(recipe, cluster=cluster)
 
 
@@ -164,7 +164,7 @@ def read_job(out: Path) -> JobFile:
 
 
 def read_results(out: Path) -> Results:
-    """What a runner says of its trainings. Raises CheckpointError where it did not come to them."""
+    """The results.json of a runner. Raises CheckpointError where it is missing or cannot be read."""
     try:
         results = read_json(out / RESULTS)
         return Results(str(results["task"]), bool(results["bf16"]))

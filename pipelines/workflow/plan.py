@@ -201,7 +201,7 @@ def plan_table(
     table.add_row("  prepare", _done(len(plans), sum(not plan.prepared for plan in plans), "make"))
     table.add_row("  pretrain", _done(len(plans), sum(not plan.pretrained for plan in plans), "train"))
     table.add_row("  fine-tune", _done(trials, missing, "train"))
-    table.add_row("", f"{trials // len(plans)} a split: {each}")
+    table.add_row("", f"{trials // len(plans)} per split: {each}")
     for name, text in cluster.items():
         table.add_row(f"  {name}", text)
     return table
@@ -220,7 +220,7 @@ def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
         memory = f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
         lines["a pretraining" if kind == "pretrain" else "a fine-tune"] = (
             f"{_workers(recipe, kind)} worker(s) of {cluster.cpus_per_worker} CPU{gpus}, {cost.at_once} at a time; "
-            f"{1000 * cost.step.step_seconds:.3g} ms a step, measured now{memory}"
+            f"{1000 * cost.step.step_seconds:.3g} ms per step, measured now{memory}"
         )
     lines["time"] = f"about {duration(seconds_left(plans, costs))}" if costs else "nothing to train"
     if recipe.data.streaming and costs:

@@ -77,14 +77,14 @@ def rollback(model: str, alias: str, console: Console) -> int:
         earlier = decisions.holders_before(client, model, alias, now)
         if not earlier:
             raise TrackingError(
-                f"no decision tells which version of {model!r} was {alias} before {now or 'now'}; "
+                f"no decision records which version of {model!r} was {alias} before {now or 'now'}; "
                 "`proser promote --version N --force` names one"
             )
         there = {version.number for version in versions} - {now}
         before = next((version for version in reversed(earlier) if version in there), "")
         if not before:
             raise TrackingError(
-                f"version {earlier[-1]} of {model!r}, the {alias} before, was deleted, and no earlier one is left; "
+                f"version {earlier[-1]} of {model!r}, the {alias} before, was deleted, as were all earlier ones; "
                 "promote another one"
             )
         decision = Decision(decisions.ROLLED_BACK, model, alias, before, now)
@@ -150,7 +150,7 @@ def _contender(model: Model) -> Contender:
 
 @contextmanager
 def _alone(model: str) -> Iterator[None]:
-    """One decision on a model at a time of this user on this machine; over others `carry_out` looks once more."""
+    """One decision on a model at a time by this user on this machine; `carry_out` checks for decisions elsewhere."""
     folder = LOCKS.expanduser() / hashlib.sha256(f"{tracking_uri()}\0{model}".encode()).hexdigest()[:16]
     try:
         folder.mkdir(parents=True, exist_ok=True)

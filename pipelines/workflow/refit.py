@@ -48,12 +48,8 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
             proxied = _choose(proxy_recipe, task.class_names, data_dir, session)
             refit = replace(refit, finetune=proxied.finetune)
             session.say(f"all {num_classes} classes, with what the proxy chose: {proxied.name}")
-    inputs = replace(
-        inputs,
-        recipes=[refit],
-        finetunes=finetunes_of(refit, []),
-        proxy=None if proxied is None else proxied.proxy,
-    )
+    proxy = None if proxied is None else proxied.proxy
+    inputs = replace(inputs, recipes=[refit], finetunes=finetunes_of(refit, []), proxy=proxy)
     failed = proxied is not None and proxied.has_failures
     return max(int(failed), finish_run(inputs, session.follow(run), started))
 

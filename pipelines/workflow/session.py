@@ -154,11 +154,7 @@ def precision_name(bf16: bool) -> str:
 
 
 def execute(
-    session: TrainingSession,
-    inputs: TrainingInputs,
-    modules: Sequence[ModuleType],
-    targets: Iterable[str],
-    **more: Any,
+    session: TrainingSession, inputs: TrainingInputs, modules: Sequence[ModuleType], targets: Iterable[str], **more: Any
 ) -> dict[str, Any]:
     """Results of nodes of a DAG; the MLflow run ends with what happened."""
     session.tracking.track(session.run.start)
@@ -203,7 +199,7 @@ def close(session: Session, report: Path, started: float, failures: Sequence[str
 
 
 def say_failures(session: Session, failures: Sequence[str]) -> None:
-    """Trials that failed, and what was left untracked."""
+    """Trials that failed, and what could not be tracked."""
     for failure in failures:
         session.say(f"failed: {failure}")
     lost = session.tracking.lost

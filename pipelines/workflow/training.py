@@ -1,4 +1,4 @@
-"""What a training DAG starts from, as values, and the fine-tunes that a recipe comes to."""
+"""What a training DAG starts from, as values, and the fine-tunes of a recipe."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from proser_core.config import FinetuneConfig, Recipe, from_json
+from proser_core.config.named_finetunes import control
 from proser_core.errors import ConfigError
 from proser_core.jobs.preparing import check_split, prepare_inputs
-from proser_core.jobs.trials import WORKER, Trial, control_of, plan_trials
+from proser_core.jobs.trials import WORKER, Trial, plan_trials
 from proser_core.processor import resolve_precision
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.code_version import code_version
@@ -28,8 +29,8 @@ class Search:
 class TrainingInputs:
     """The inputs of a training DAG: a recipe per class split, and what is trained on each.
 
-    `data_inputs` are the fields and files that decide the images of each split; `bf16` is the precision that the
-    recipe comes to on this hardware; `spaces` holds the points of each search space among `finetunes`; `proxy` is what
+    `data_inputs` are the fields and files that decide the images of each split; `bf16` is the precision on
+    this hardware; `spaces` holds the points of each search space among `finetunes`; `proxy` is what
     chose the fine-tune of a run that knows every class; `pretrained_file` is a user's own closed-set checkpoint.
     """
 
@@ -91,7 +92,7 @@ def sampled_points(recipe: Recipe, space: str, count: int) -> list[FinetuneConfi
 
 def finetunes_of(recipe: Recipe, points: Sequence[FinetuneConfig]) -> list[FinetuneConfig]:
     """The control, the recipe's own point, and the points of its search spaces; equal ones once."""
-    return list(dict.fromkeys([control_of(recipe).finetune, recipe.finetune, *points]))
+    return list(dict.fromkeys([control(recipe.finetune), recipe.finetune, *points]))
 
 
 def apply_point(recipe: Recipe, point: dict[str, Any], space: str) -> FinetuneConfig:

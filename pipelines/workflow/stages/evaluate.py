@@ -1,4 +1,4 @@
-"""Stage evaluate: choose the point on development data, and set PROSER beside its controls."""
+"""Stage evaluate: choose the point on development data, and set PROSER beside its baselines."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -52,7 +52,7 @@ def evaluate_run(
 def _reports(
     recipe: Recipe, task: OpenSetTask, pretrained: Path, rows: list[Row], selected: Row, trial_folders: Path
 ) -> dict[str, EvaluationReport]:
-    """Each method of the table: the selected trial and its other scores, the recipe's own point, the controls."""
+    """Each method of the table: the selected trial and its other scores, the recipe's own point, the baselines."""
 
     def logits_of(row: Row) -> dict[str, LogitTable]:
         return load_logits(trial_folders / row["key"] / spec.LOGITS)
@@ -80,7 +80,7 @@ def save_classifier(
     folder: Path,
     proxy: Proxy | None = None,
 ) -> Path:
-    """Save a trial with its model card below `folder`; `report` is its evaluation, `others` its controls' metrics."""
+    """Save a trial with its model card below `folder`; `report` is its evaluation, `others` its baselines' metrics."""
     own = replace(recipe, finetune=finetune_of(row))
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)

@@ -48,7 +48,7 @@ def check_weights(recipe: Recipe, path: Path) -> None:
 
 
 def plan_pretraining(recipe: Recipe, task: Artefact, store: Store, bf16: bool, own: Path | None = None) -> Pretraining:
-    """What the pretraining on a task comes to, and where its outcome is or will be."""
+    """The pretraining on a task, with its key and the folder of its outcome; `own` is a user's checkpoint."""
     digest = sha256_of(own) if own else ""
     inputs = spec.job_inputs("pretrain", recipe, task, digest, bf16, code_version(WORKER))
     folder = store.folder(spec.PRETRAIN, inputs)

@@ -56,19 +56,19 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
 
 
 def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[str], trial_folders: Path) -> SweepTable:
-    """The table of a sweep over `spaces`: the rows of its trials, and the controls of each class split."""
+    """The table of a sweep over `spaces`: the rows of its trials, and the baselines of each class split."""
     recipe, tasks = splits[0].recipe, {split.index: OpenSetTask.load(split.task.path) for split in splits}
     return SweepTable(
         recipe=recipe.name,
         spaces=tuple(spaces),
         splits={index: task.split for index, task in tasks.items()},
         rows=rows,
-        controls=[row for split in splits for row in _controls(split, tasks[split.index], rows, trial_folders)],
+        controls=[row for split in splits for row in _baselines(split, tasks[split.index], rows, trial_folders)],
         own=recipe.finetune,
     )
 
 
-def _controls(split: TrainedSplit, task: OpenSetTask, rows: list[Row], trial_folders: Path) -> list[Row]:
+def _baselines(split: TrainedSplit, task: OpenSetTask, rows: list[Row], trial_folders: Path) -> list[Row]:
     trained = [row for row in rows if row["objective"] == "cross_entropy" and row["status"] == "finished"]
     keys = (row["key"] for row in trained if row["split_index"] == split.index)
     cross_entropy = next((load_logits(trial_folders / key / LOGITS) for key in keys), None)
@@ -83,8 +83,8 @@ def tabulate_run(recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluat
     space, index = recipe.space or OWN_SPACE, recipe.data.split_index
     points = [{**row, "spaces": [space]} if row["objective"] == "proser" else row for row in rows]
     others = {name: each["flat"] for name, each in evaluation["methods"].items() if name not in (PROSER, OWN_POINT)}
-    controls = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
-    return SweepTable(recipe.name, (space,), {index: split}, points, controls, recipe.finetune)
+    baselines = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
+    return SweepTable(recipe.name, (space,), {index: split}, points, baselines, recipe.finetune)
 
 
 def _selection(evaluation: dict[str, Any], table: SweepTable) -> list[str]:
