@@ -1,5 +1,5 @@
-"""To a machine without Ray and back: `proser job` writes the trainings, `proser import` takes their outcome. The fine-
-tunes of JOB.json are the sweep of an import, which trains nothing."""
+"""To a machine without Ray and back: `proser job` writes the trainings, `proser import` takes their outcome. The
+fine-tunes of JOB.json are the sweep of an import, which trains nothing."""
 
 import tempfile
 import time

@@ -29,9 +29,9 @@ class Search:
 class TrainingInputs:
     """The inputs of a training DAG: a recipe per class split, and what is trained on each.
 
-    `data_inputs` are the fields and files that decide the images of each split; `bf16` is the precision on
-    this hardware; `spaces` holds the points of each search space among `finetunes`; `proxy` is what
-    chose the fine-tune of a run that knows every class; `pretrained_file` is a user's own closed-set checkpoint.
+    `data_inputs` are the fields and files that decide the images of each split; `bf16` is the precision on this
+    hardware; `spaces` holds the points of each search space among `finetunes`; `proxy` is what chose the fine-tune of a
+    run that knows every class; `pretrained_file` is a user's own closed-set checkpoint.
     """
 
     recipes: list[Recipe]
