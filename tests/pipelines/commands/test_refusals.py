@@ -13,7 +13,6 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.recipes import digits
 from pipelines.tracking.deferred import TIMEOUT_VARIABLE
 from proser_core.config import NetworkConfig
-from proser_core.data.splits.families import FAMILIES, Family
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import save_weights
 
@@ -165,30 +164,6 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    ("known", "part"),
-    [
-        ((0, 1, 2, 3, 4, 4), "split family faulty, trial 0: class 4 of cifar10 is known twice"),
-        ((0, 1, 2, 3, 4, 10), "split family faulty, trial 0: class 10 is known, and cifar10 has the classes 0 to 9"),
-    ],
-)
-def test_a_faulty_class_list_is_one_line_and_exit_code_2(
-    known: tuple[int, ...],
-    part: str,
-    place: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (place / "empty").mkdir()
-    monkeypatch.setitem(FAMILIES, "faulty", Family("faulty", "here", {"cifar10": (known,)}))
-    code, error = proser(
-        ["reproduce", "cifar10", "--split-family", "faulty", "--data-dir", "empty"], monkeypatch, capsys
-    )
-    assert code == 2
-    assert part in error
-    assert len(error.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
     ("arguments", "part"),
     [
         ([*DIGITS, "--finetune.gama", "1"], "--finetune.gamma"),
@@ -262,14 +237,6 @@ def test_a_ray_address_that_does_not_answer_is_refused(place: Path) -> None:
     assert done.returncode == 2
     assert "proser: no Ray cluster answers at 127.0.0.1:9" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_without_a_command_the_recipes_are_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["proser", "--help"])
-    assert main() == 0
-    assert "digits" in capsys.readouterr().out
 
 
 FIRST_WORDS = {"run": ["digits"], "sweep": ["digits"], "job": ["digits"], "reproduce": ["cifar10"]}

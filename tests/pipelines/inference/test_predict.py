@@ -154,17 +154,6 @@ def test_a_contact_sheet_of_no_image_is_not_said_to_be_written(model: str, tmp_p
     assert "written:" not in text
 
 
-def test_a_truncated_parquet_file_in_a_folder_is_skipped_by_name(
-    model: str, pixels: np.ndarray, tmp_path: Path
-) -> None:
-    Image.fromarray(pixels[0]).save(tmp_path / "one.png")
-    (tmp_path / "set.parquet").write_bytes(b"PAR1 and no more")
-    code, text = predicted(model=model, paths=(str(tmp_path),))
-    assert code == 1
-    assert f"skipped: {tmp_path / 'set.parquet'} is not a whole Parquet file" in text
-    assert "ignored" not in text
-
-
 def test_a_registered_model_is_found_by_its_alias(
     classifier: OpenSetClassifier, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
