@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline_runs import tiny_recipe
+from pipeline_runs import tiny_recipe, training_job
 from ray import tune
 from storages import TASK, Machines
 
 from pipelines.cluster.train_worker import run_searched_trial, run_single_trial
 from pipelines.storage.mirror import Mirror
-from proser_core.config import Recipe, to_json
+from proser_core.config import Recipe
 from proser_core.digests import sha256_of
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
@@ -58,14 +58,10 @@ class TestATraining:
 
     def config(self, driver: Mirror, recipe: Recipe | None = None, *, sees_driver: bool = False) -> dict[str, Any]:
         """What a worker is handed, by a driver that has begun; its paths are of the driver's machine."""
-        job = spec.Job(
-            kind="finetune",
-            recipe=to_json(recipe or lively_recipe()),
-            task=str(driver.root / TASK),
-            folder=str(driver.root / "trials/k"),
-            weights=str(driver.root / "pretrain/net" / spec.WEIGHTS),
+        there, weights = Artefact(driver.root / TASK, ""), driver.root / "pretrain/net" / spec.WEIGHTS
+        (job,) = driver.begin(
+            [training_job(there, driver.root / "trials/k", recipe or lively_recipe(), weights=weights)]
         )
-        (job,) = driver.begin([job])
         config = {"job": job.to_json(), "storage": driver.address}
         if sees_driver:
             return config
@@ -177,14 +173,8 @@ class TestATraining:
         self, machines: Machines, driver: Mirror, closed_set_weights: Path, tmp_path: Path
     ) -> None:
         shutil.copy(closed_set_weights, tmp_path / "mine.safetensors")
-        job = spec.Job(
-            kind="pretrain",
-            recipe=to_json(tiny_recipe()),
-            task=str(driver.root / TASK),
-            folder=str(driver.root / "pretrain/own"),
-            weights=str(tmp_path / "mine.safetensors"),
-        )
-        (job,) = driver.begin([job])
+        there, own = Artefact(driver.root / TASK, ""), tmp_path / "mine.safetensors"
+        (job,) = driver.begin([training_job(there, driver.root / "pretrain/own", kind="pretrain", weights=own)])
         (tmp_path / "mine.safetensors").unlink()
         machines.on("first")
         run_single_trial({"job": job.to_json(), "storage": driver.address})

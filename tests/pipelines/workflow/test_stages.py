@@ -68,6 +68,7 @@ def test_an_evaluation_holds_every_control_and_the_selected_trial_as_a_classifie
     assert len(controls) == 2
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained, tmp_path: Path) -> None:
     split, evaluated, folder = trained.split, tmp_path / "evaluated", tmp_path / "report"
     for each in (evaluated, folder):
