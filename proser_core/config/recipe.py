@@ -10,7 +10,7 @@ from proser_core.config.cluster import ClusterConfig
 from proser_core.config.data import DataConfig
 from proser_core.config.finetune import FinetuneConfig
 from proser_core.config.network import NetworkConfig
-from proser_core.config.pretrain import PretrainConfig
+from proser_core.config.optimizer import PretrainConfig
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.serialization import to_json

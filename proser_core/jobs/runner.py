@@ -33,8 +33,7 @@ from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.store.files import write_atomically, write_json
 from proser_core.store.lock import exclusive_storage
-from proser_core.store.store import Artefact, Store, load_if_complete
-from proser_core.store.transfer import check_artefact, import_artefact
+from proser_core.store.store import Artefact, Store, check_artefact, import_artefact, load_if_complete
 from proser_core.titles import PRETRAINED
 
 JOB_FILE, RESULTS = "JOB.json", "results.json"
