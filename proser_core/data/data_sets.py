@@ -99,8 +99,11 @@ class DataSet:
     ) -> ImageSet:
         """As `load`, with the images left encoded on disk; `unpacked` is where `packed_files` were unpacked."""
         layout, root = self._streamed()
+        if isinstance(layout, FolderLayout):
+            return layout.index(root, part, size=size, classes=classes)
+        assert unpacked is not None, "images in Parquet files are unpacked before they are indexed"
         count = self.source.counts.get(part)
-        return self._checked(layout.index(root, part, size=size, classes=classes, count=count, unpacked=unpacked))
+        return self._checked(layout.index(root, part, unpacked, size=size, classes=classes, count=count))
 
     def check_streamed(self) -> None:
         """Raises ConfigError where images cannot be read one by one as they lie."""
@@ -109,7 +112,7 @@ class DataSet:
     def packed_files(self) -> list[Path]:
         """The files to unpack before single images can be read; none of an image folder."""
         layout, root = self._streamed()
-        return layout.packed_files(root)
+        return layout.packed_files(root) if isinstance(layout, ParquetLayout) else []
 
     def _opened(self) -> tuple[Layout, Path]:
         if self.layout is None:
