@@ -105,12 +105,11 @@ class DataSet:
         count = self.source.counts.get(part)
         return self._checked(layout.index(root, part, unpacked, size=size, classes=classes, count=count))
 
-    def check_streamed(self) -> None:
-        """Raises ConfigError where images cannot be read one by one as they lie."""
-        self._streamed()
-
     def packed_files(self) -> list[Path]:
-        """The files to unpack before single images can be read; none of an image folder."""
+        """The files to unpack before single images can be read; none of an image folder.
+
+        Raises ConfigError for a layout that is not streamed.
+        """
         layout, root = self._streamed()
         return layout.packed_files(root) if isinstance(layout, ParquetLayout) else []
 

@@ -29,7 +29,7 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
     files = []
     for data in open_data_sets(recipe.data, data_dir).values():
         if recipe.data.streaming:
-            data.check_streamed()
+            data.packed_files()  # refuses what cannot be streamed
         files += data.fingerprints()
     for name in recipe.data.outliers:
         files += open_outlier_set(name, data_dir).fingerprints()

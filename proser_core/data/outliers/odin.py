@@ -28,7 +28,8 @@ from proser_core.rng import keyed_generator
 SIZE = 32  # of CIFAR10's images
 COUNT = 10_000
 PIXELS = {"crop": 36, "resize": SIZE}  # of ODIN's own images
-Cut = Callable[[Image.Image, int], Image.Image]  # of the image at a row, what is brought to the asked size
+Cut = Callable[[Image.Image, int], Image.Image]
+"""Of the image at a row the part that is then resampled to the asked size."""
 
 
 @dataclass(frozen=True)

@@ -62,11 +62,6 @@ class Found:
     others: int = 0
     first_other: str = ""
 
-    def skip(self, path: str) -> None:
-        """Count a file that is no image."""
-        self.others += 1
-        self.first_other = self.first_other or path
-
 
 def absolute(*paths: Path | None) -> frozenset[str]:
     """Those of the paths that were given, as `Found.outputs` has them."""
@@ -130,7 +125,8 @@ def _image_files(paths: Iterable[str], found: Found) -> Iterator[str]:
         if named or (has_images(Path(path)) if _is_parquet(path) else path.lower().endswith(ENDINGS)):
             yield path
         else:
-            found.skip(path)
+            found.others += 1
+            found.first_other = found.first_other or path
 
 
 def _is_parquet(path: str) -> bool:

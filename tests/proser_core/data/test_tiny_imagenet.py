@@ -169,7 +169,7 @@ def test_a_task_of_some_classes_and_a_refusal_to_stream_the_tree(root):
     task = make_task(config, root, seed=0)
     assert (len(task.train), len(task.val), len(task.test)) == (4, 2, 8)
     with pytest.raises(ConfigError, match=r"data\.streaming is on, and tiny-imagenet is there in the layout published"):
-        open_data_set("tiny-imagenet", root).check_streamed()
+        open_data_set("tiny-imagenet", root).packed_files()
 
 
 @pytest.fixture
