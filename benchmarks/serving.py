@@ -25,7 +25,8 @@ from benchmarks.settings import Settings
 from benchmarks.tables import Cell, Report, Table, Target
 from benchmarks.timing import spread
 from pipelines.recipes import cifar100_cpu
-from pipelines.tracking.registry import CHAMPION, register, run_of_its_own
+from pipelines.tracking.registry import CHAMPION, register
+from pipelines.tracking.runs import run_of_its_own
 from pipelines.tracking.server import connect
 from proser_core.config import to_json
 from proser_core.data.splits.class_split import ClassSplit

@@ -19,12 +19,10 @@ class ProgressBar:
         self._time_left = TimeLeft()
         self._done: int | None = None
         self._last_line = time.monotonic()
-        self._bar: Progress | None = None
-        if console.is_terminal:
-            columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.fields[text]}"))
-            self._bar = Progress(*columns, console=console, transient=True)
-            self._task = self._bar.add_task(name, total=total, text="starting")
-            self._bar.start()
+        columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.fields[text]}"))
+        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._bar.add_task(name, total=total, text="starting")
+        self._bar.start()
 
     def update(self, done: int, note: str = "") -> None:
         """Show how much is done; what was done at the first call counts as done before."""
@@ -36,30 +34,24 @@ class ProgressBar:
         self._done = done
         text = ", ".join(filter(None, (f"{done}/{self._total} {self._unit}", self._time_left.text())))
         text = f"{text}  {note}" if note else text
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, text=text)
-        elif time.monotonic() - self._last_line >= LINE_EVERY:
+        self._bar.update(self._task, completed=done, text=text)
+        if self._bar.disable and time.monotonic() - self._last_line >= LINE_EVERY:
             self._last_line = time.monotonic()
             self._console.print(f"  {self._name}: {text}", highlight=False)
 
     def close(self) -> None:
         """Remove the bar."""
-        if self._bar is not None:
-            self._bar.stop()
+        self._bar.stop()
 
 
 @contextmanager
-def poll_in_background(
-    poll: Callable[[], None], on_error: Callable[[Exception], None], every: float = 1.0
-) -> Iterator[None]:
-    """Call `poll` every so many seconds from a thread while the block runs.
-
-    An exception in `poll` goes to `on_error` and does not stop the work in the block.
-    """
+def poll_in_background(poll: Callable[[], None], on_error: Callable[[Exception], None]) -> Iterator[None]:
+    """Call `poll` once a second from a thread while the block runs; its exceptions go to `on_error`, and do not stop
+    the work in the block."""
     stop = threading.Event()
 
     def loop() -> None:
-        while not stop.wait(every):
+        while not stop.wait(1.0):
             try:
                 poll()
             except Exception as error:

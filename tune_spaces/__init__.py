@@ -11,10 +11,9 @@ says of their order (`CLAIMS`); the report shows these next to its own results.
 
 import ast
 import importlib
-import importlib.util
+import runpy
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -87,12 +86,12 @@ def check_name(name: str) -> None:
 def space_info(name: str) -> SpaceInfo:
     """Names of a space's points, and what was published of them; nothing for a space that is not there."""
     found = name in space_names() or (name.endswith(".py") and Path(name).is_file())
-    module = _module(name) if found else None
+    module = _module(name) if found else {}
     return SpaceInfo(
         headline=describe(name) if found else "",
-        points=getattr(module, "POINTS", {}),
-        published=tuple(getattr(module, "PUBLISHED", ())),
-        claims=tuple(getattr(module, "CLAIMS", ())),
+        points=module.get("POINTS", {}),
+        published=tuple(module.get("PUBLISHED", ())),
+        claims=tuple(module.get("CLAIMS", ())),
     )
 
 
@@ -124,21 +123,17 @@ def sample(name: str, count: int, seed: int) -> list[dict[str, Any]]:
     space = _param_space(name)
     points: list[dict[str, Any]] = []
     while len(points) < count:
-        points += map(_rounded, map(_plain, _variants(space, keyed_generator(seed, "search", len(points)))))
+        drawn = _variants(space, keyed_generator(seed, "search", len(points)))
+        points += [_plain(point, digits=4) for point in drawn]
     return points[:count]
 
 
-def _plain(point: Any) -> Any:
-    """The point with NumPy's numbers as Python's."""
+def _plain(point: Any, digits: int = 17) -> Any:
+    """The point with NumPy's numbers as Python's, of so many significant digits; 17 keep every one."""
     if isinstance(point, dict):
-        return {name: _plain(value) for name, value in point.items()}
-    return point.item() if isinstance(point, np.generic) else point
-
-
-def _rounded(point: Any) -> Any:
-    if isinstance(point, dict):
-        return {name: _rounded(value) for name, value in point.items()}
-    return float(f"{point:.4g}") if isinstance(point, float) else point
+        return {name: _plain(value, digits) for name, value in point.items()}
+    value = point.item() if isinstance(point, np.generic) else point
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
 def _variants(space: dict[str, Any], draw: np.random.Generator) -> list[dict[str, Any]]:
@@ -150,7 +145,7 @@ def _variants(space: dict[str, Any], draw: np.random.Generator) -> list[dict[str
 
 def _param_space(name: str) -> dict[str, Any]:
     check_name(name)
-    function = _module(name).param_space
+    function = _module(name)["param_space"]
     try:
         space = function()
     except Exception as error:  # of a user's own file
@@ -160,18 +155,15 @@ def _param_space(name: str) -> dict[str, Any]:
     return space
 
 
-def _module(name: str) -> ModuleType:
+def _module(name: str) -> dict[str, Any]:
+    """What the module of a space defines, by name."""
     if not name.endswith(".py"):
-        return importlib.import_module(f"tune_spaces.{name}")
-    found = importlib.util.spec_from_file_location(Path(name).stem, name)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
+        return vars(importlib.import_module(f"tune_spaces.{name}"))
     try:
-        found.loader.exec_module(module)
+        module = runpy.run_path(name)
     except Exception as error:  # a file of the user's own
         raise ConfigError(f"search space {name} cannot be loaded: {first_line(error)}") from error
-    if not callable(getattr(module, "param_space", None)):
+    if not callable(module.get("param_space")):
         raise ConfigError(f"search space {name} has no function param_space(); see CONTRIBUTING.md for an example")
     return module
 

@@ -23,26 +23,12 @@ SINGLE = ("Mixup", "Dummy, C = 1", "Dummy, C = 5")
 COMBINED = ("PROSER, C = 1", "PROSER, C = 5")
 SOURCE = "sec. Ablation study (CIFAR100)"
 UNKNOWN = (15, 30, 45, 60, 85)
-CLAIMS = [
-    Claim(
-        "each kind of placeholder is above the plain CNN",
-        tuple((name, PLAIN_CNN) for name in SINGLE),
-        SOURCE,
-        num_unknown=UNKNOWN,
-    ),
-    Claim(
-        "both kinds together are above each by itself",
-        tuple((both, one) for both in COMBINED for one in SINGLE),
-        SOURCE,
-        num_unknown=UNKNOWN,
-    ),
-    Claim(
-        "C = 5 is above C = 1",
-        (("Dummy, C = 5", "Dummy, C = 1"), ("PROSER, C = 5", "PROSER, C = 1")),
-        SOURCE,
-        num_unknown=UNKNOWN,
-    ),
-]
+PAIRS = {
+    "each kind of placeholder is above the plain CNN": [(name, PLAIN_CNN) for name in SINGLE],
+    "both kinds together are above each by itself": [(both, one) for both in COMBINED for one in SINGLE],
+    "C = 5 is above C = 1": [("Dummy, C = 5", "Dummy, C = 1"), ("PROSER, C = 5", "PROSER, C = 1")],
+}
+CLAIMS = [Claim(says, tuple(pairs), SOURCE, num_unknown=UNKNOWN) for says, pairs in PAIRS.items()]
 
 
 def param_space() -> dict[str, Any]:

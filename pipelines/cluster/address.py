@@ -8,18 +8,18 @@ from pipelines.cluster import ray_internals
 from pipelines.cluster.ray_internals import AUTH_MODE, JOB_FOLDER, JOB_VARIABLE
 from pipelines.ports import check_listens
 from pipelines.storage.objects import Objects
-from pipelines.tracking.server import tracking_uri
+from pipelines.tracking.server import sqlite_file, tracking_uri
 from proser_core.errors import ClusterError, first_line
 
 STORAGE_CHECK_TIMEOUT_S = 120.0
 """Seconds in which a machine of the cluster must have looked at the storage."""
 
 
-def resolve_address(address: str) -> str:
+def resolve_address(address: str, option: str = "cluster.address") -> str:
     """host:port of the cluster that `address` means; `auto` is RAY_ADDRESS, else the last `ray start` here.
 
-    Ray's own `auto` would also join the private Ray of any other run on this machine. Raises ClusterError
-    where there is none.
+    Ray's own `auto` would also join the private Ray of any other run on this machine. Raises ClusterError, with the
+    `option` that gave the address, where there is none.
     """
     if address != "auto":
         return address
@@ -27,7 +27,7 @@ def resolve_address(address: str) -> str:
     found = named if named not in ("", "auto") else ray_internals.last_started_cluster()
     if not found:
         raise ClusterError(
-            "cluster.address is auto, and no Ray cluster was started on this machine with `ray start`; "
+            f"{option} is auto, and no Ray cluster was started on this machine with `ray start`; "
             "start one with `ray start --head`, or give its host:port, here or in RAY_ADDRESS"
         )
     return found
@@ -90,8 +90,7 @@ def check_job(address: str, storage: Path) -> None:
             "cluster.address is empty, and would start another Ray on the machine that this job runs on; "
             "give --cluster.address auto to train on the job's cluster"
         )
-    uri = tracking_uri()
-    database = Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
+    database = sqlite_file(tracking_uri())
     if JOB_FOLDER in storage.parts:
         raise ClusterError(
             f"--storage leads to {storage}, which Ray deletes after the job; give an absolute path that all "

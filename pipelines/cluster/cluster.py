@@ -1,35 +1,38 @@
 """The Ray cluster: what it has room for, and trainings on it."""
 
+import functools
 import json
 import math
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
+import ray
+import torch
+from ray import tune
 
 from pipelines.cluster.address import check_job, check_storage_visible
+from pipelines.cluster.early_stopping import early_stopping
 from pipelines.cluster.ray_internals import release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import (
     FULL_DISK,
     RETRIES,
+    failure_reason,
+    run_distributed_trial,
     run_searched_trial,
     run_single_trial,
     train_distributed,
 )
-from pipelines.cluster.worker_failures import failure_reason
+from pipelines.storage.mirror import Mirror
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import ClusterConfig
-from proser_core.errors import ClusterError, ProserError, StorageError, TrainingError, last_line
+from proser_core.errors import ClusterError, ProserError, StorageError, last_line
 from proser_core.jobs.spec import FAILURE, Job
-
-if TYPE_CHECKING:
-    from pipelines.storage.mirror import Mirror
 
 RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
 
@@ -44,7 +47,7 @@ class Cluster:
     """Whether trials may be stopped early; a local Ray without its dashboard would never free their resources."""
     grows_to: list[dict[str, float]] = field(default_factory=list)
     """Resources of each machine of an autoscaling cluster at full size; empty for one of fixed size."""
-    mirror: "Mirror | None" = None
+    mirror: Mirror | None = None
     """Keeps `storage` in step with a URI that all machines reach; None where all machines see the folder."""
     _resources: dict[str, float] = field(default_factory=dict)
 
@@ -53,11 +56,9 @@ class Cluster:
         if self._resources:
             return self._resources
         join(self.config.address, dashboard=self.stops_trials)
-        import ray
-
         if self.config.address:
             check_storage_visible(self.storage if self.mirror is None else self.mirror.objects.uri)
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        nodes = _live_nodes()
         if len(self.grows_to) > len(nodes):
             nodes = self.grows_to
         self._compare(nodes, self.config.address or "this machine")
@@ -72,16 +73,16 @@ class Cluster:
         else:
             local = {"CPU": float(psutil.cpu_count() or 1)}
             if self.config.uses_gpu:
-                local["GPU"] = float(_local_gpus())
+                local["GPU"] = float(torch.cuda.device_count())
             self._compare([local], "this machine")
 
     def _compare(self, nodes: list[dict[str, float]], where: str) -> None:
         """Count how many workers fit on each machine: a worker never spans two."""
         for name in ("num_workers", "pretrain_workers"):
             workers = getattr(self.config, name)
-            for kind, each in (("CPU", self.config.cpus_per_worker), ("GPU", self.config.gpus_per_worker)):
+            for kind, each in self._worker_resources().items():
                 has = sum(node.get(kind, 0.0) for node in nodes)
-                if each and workers > sum(_count_shares(node.get(kind, 0.0), each) for node in nodes):
+                if workers > _count_shares(nodes, kind, each):
                     raise ClusterError(
                         f"cluster.{name} {workers} with {each:g} {kind} each needs {workers * each:g} {kind}s; "
                         f"{where} has {has:g} on {len(nodes)} node(s). "
@@ -92,9 +93,8 @@ class Cluster:
     def concurrent_jobs(self, workers: int) -> int:
         """How many trainings of so many workers fit on the cluster at a time."""
         resources = self.connect()
-        fits = _count_shares(resources.get("CPU", 1.0), workers * self.config.cpus_per_worker)
-        if self.config.uses_gpu:
-            fits = min(fits, _count_shares(resources.get("GPU", 0.0), workers * self.config.gpus_per_worker))
+        shares = self._worker_resources().items()
+        fits = min(_count_shares([resources], kind, workers * each) for kind, each in shares)
         return max(1, min(fits, self.config.max_concurrent or fits))
 
     def shortage(self, workers: int) -> str:
@@ -104,13 +104,11 @@ class Cluster:
         """
         if not self._resources:
             return ""  # it is not joined yet
-        import ray
-
         if workers > 1:
             release_lost_groups()
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        nodes = _live_nodes()
         for kind, each in self._worker_resources().items():
-            fits = sum(_count_shares(node.get(kind, 0.0), each) for node in nodes)
+            fits = _count_shares(nodes, kind, each)
             if fits < workers:
                 return f"{workers} worker(s) of {each:g} {kind}; the cluster has room for {fits} now"
         return ""
@@ -121,8 +119,6 @@ class Cluster:
         Raises ClusterError where a worker runs out of device memory or is lost.
         """
         self.connect()
-        import ray
-
         resources = self._worker_resources()
         remote = ray.remote(num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0.0))(function)
         try:
@@ -154,9 +150,8 @@ class Cluster:
         if len(jobs) > 1 or workers == 1 or max_seconds:
             self._tune(jobs, workers, name, max_seconds, stop_early)
         else:
-            with suppress(TrainingError):  # its reason is in the folder
-                resources, folder = self._worker_resources(), self.storage / RAY_FOLDER
-                train_distributed(self._worker_config(jobs[0]), workers, resources, folder)
+            config, folder = self._worker_config(jobs[0]), self.storage / RAY_FOLDER
+            train_distributed(config, workers, self._worker_resources(), folder)
         if self.mirror is not None:
             self.mirror.poll(folders)
 
@@ -166,19 +161,14 @@ class Cluster:
 
     def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool) -> None:
         """Through Ray Tune: one worker is a reused actor; several are a light driver that starts a TorchTrainer."""
-        from ray import tune
-
-        from pipelines.cluster.early_stopping import early_stopping
-
-        trainable: Callable[[dict[str, Any]], None]
-        if workers == 1:
-            trainable = run_searched_trial if stop_early else run_single_trial
-            resources = self._worker_resources()
-        else:
-            trainable, resources = self._distributed_trial(workers), {DRIVER_RESOURCE: 1.0}
-            if DRIVER_RESOURCE not in self.connect():
-                resources = {"memory": 1.0}  # a worker could wait for the share of a CPU that the driver holds
-        folder, by_name = self.storage / RAY_FOLDER, {Path(job.folder).name: job for job in jobs}
+        trainable: Callable[[dict[str, Any]], None] = run_searched_trial if stop_early else run_single_trial
+        resources, folder = self._worker_resources(), self.storage / RAY_FOLDER
+        if workers > 1:
+            shared: dict[str, Any] = {"num_workers": workers, "resources": resources, "storage": folder}
+            trainable = functools.partial(run_distributed_trial, **shared)
+            # of a CPU the driver would hold a share that a worker waits for
+            resources = {DRIVER_RESOURCE: 1.0} if DRIVER_RESOURCE in self.connect() else {"memory": 1.0}
+        by_name = {Path(job.folder).name: job for job in jobs}
         shutil.rmtree(folder / name, ignore_errors=True)  # of a killed run
         tuner = tune.Tuner(
             tune.with_resources(_with_job_as_text(trainable), resources),
@@ -211,23 +201,6 @@ class Cluster:
                 job = by_name[Path(result.path).name]
                 training_folder(self._worker_config(job)).write_failure(failure_reason(result.error))
 
-    def _distributed_trial(self, workers: int) -> Callable[[dict[str, Any]], None]:
-        resources, storage = self._worker_resources(), self.storage / RAY_FOLDER
-
-        def trial(config: dict[str, Any]) -> None:
-            from ray import tune
-
-            outcome: dict[str, Any] = {"ended": 1}
-            try:
-                train_distributed(config, workers, resources, storage)
-            except StorageError as error:
-                outcome[FULL_DISK] = str(error)
-            except TrainingError:  # its reason is in the folder
-                pass
-            tune.report(outcome)
-
-        return trial
-
     def _worker_resources(self) -> dict[str, float]:
         gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}
         return {"CPU": float(self.config.cpus_per_worker), **gpus}
@@ -240,12 +213,10 @@ def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[
     return trial
 
 
-def _count_shares(has: float, each: float) -> int:
-    """How often `each` fits; 0.1 fits ten times into 1.0."""
-    return math.floor(has / each + 1e-9)
+def _live_nodes() -> list[dict[str, float]]:
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
-def _local_gpus() -> int:
-    import torch
-
-    return torch.cuda.device_count()
+def _count_shares(nodes: list[dict[str, float]], kind: str, each: float) -> int:
+    """How many shares of a resource fit on the machines, each on one; 0.1 fits ten times into 1.0."""
+    return sum(math.floor(node.get(kind, 0.0) / each + 1e-9) for node in nodes)

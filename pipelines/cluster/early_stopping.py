@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from ray.tune.schedulers import ASHAScheduler
 
 from proser_core.config import Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
@@ -25,18 +26,14 @@ from proser_core.recognition.scoring import score
 from proser_core.store.files import write_atomically
 
 TIME = "epochs"
-REDUCTION = 3  # one trial in three continues after each rung
-Score = dict[str, float]
 
 
 def early_stopping(jobs: Sequence[Job]) -> Any:
     """Tune's scheduler: rungs at a fifth of the epochs and at three times that; one trial in three continues."""
-    from ray.tune.schedulers import ASHAScheduler
-
     epochs = max(int(job.recipe["finetune"]["epochs"]) for job in jobs)
     # Tune would stop a trial that reaches max_t before it has written its outcome
     return ASHAScheduler(
-        TIME, SELECTION_METRIC, "max", max_t=epochs + 1, grace_period=max(1, epochs // 5), reduction_factor=REDUCTION
+        TIME, SELECTION_METRIC, "max", max_t=epochs + 1, grace_period=max(1, epochs // 5), reduction_factor=3
     )
 
 
@@ -45,12 +42,15 @@ class EpochScorer:
 
     def __init__(self, job: Job) -> None:
         self._folder, self._task = Path(job.folder), OpenSetTask.load(Path(job.task))
-        self._recipe: Recipe = from_json(Recipe, job.recipe)
-        self._objective = _objective(self._recipe)
-        self._score_function = placeholder_score(self._recipe.calibration.dummy_weight)
-        self._device = torch.device("cuda" if self._recipe.cluster.uses_gpu else "cpu")
+        recipe: Recipe = from_json(Recipe, job.recipe)
+        closed_set = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
+        net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed)
+        self._objective = ProserObjective(net, recipe.finetune, recipe.seed)
+        self._score_function = placeholder_score(recipe.calibration.dummy_weight)
+        self._target_rate = recipe.calibration.target_rate
+        self._device = torch.device("cuda" if recipe.cluster.uses_gpu else "cpu")
 
-    def score(self) -> Score:
+    def score(self) -> dict[str, float]:
         """Macro-F1 on validation images and development unknowns after the last epoch, durable before it returns."""
         state = torch.load(self._folder / STATE, map_location=self._device, weights_only=True)
         self._objective.load_state_dict(state["objective"])
@@ -66,13 +66,7 @@ class EpochScorer:
             compute_logits(self._objective.net, part.images, normalisation, self._device)
             for part in (task.val, task.development)
         ]
-        calibration = calibrate(self._score_function(tables[0]), self._recipe.calibration.target_rate)
+        calibration = calibrate(self._score_function(tables[0]), self._target_rate)
         predictions = [score(table, self._score_function, calibration).predictions for table in tables]
         targets = [task.val.targets, task.development.targets]
         return open_set_macro_f1(np.concatenate(predictions), np.concatenate(targets), task.num_known)
-
-
-def _objective(recipe: Recipe) -> ProserObjective:
-    closed_set = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-    net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed)
-    return ProserObjective(net, recipe.finetune, recipe.seed)

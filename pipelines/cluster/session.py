@@ -18,29 +18,21 @@ QUIET = {
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 DRIVER_RESOURCE = "trial_driver"  # of the light process that waits for the DDP workers of a trial
-FIELD = "cluster.address"  # the recipe's name of the address, in messages
 
 
-def join(address: str, *, dashboard: bool = False, option: str = FIELD) -> None:
+def join(address: str, *, dashboard: bool = False, option: str = "cluster.address") -> None:
     """Connect to the cluster at `address`, or start Ray on this machine where that is empty.
 
     Raises ClusterError where no cluster answers, or it does not admit this process; `option` names the address in the
     message.
     """
-    try:
-        _join(address, dashboard)
-    except ClusterError as error:
-        raise ClusterError(str(error).replace(FIELD, option)) from error
-
-
-def _join(address: str, dashboard: bool) -> None:
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     import ray
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address:
-            found = resolve_address(address)
+            found = resolve_address(address, option)
             check_access(found)
             ray.init(found, ignore_reinit_error=True, **options)
         elif not ray.is_initialized():
@@ -55,7 +47,7 @@ def _join(address: str, dashboard: bool) -> None:
         where = address or "this machine"
         raise ClusterError(
             f"no Ray cluster answers at {where} ({first_line(error)}); start one with `ray start --head`, "
-            f"or leave {FIELD} empty to start Ray on this machine"
+            f"or leave {option} empty to start Ray on this machine"
         ) from error
     for name in ("ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

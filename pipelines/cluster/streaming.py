@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import ray.data
+from ray.exceptions import RayError
 
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.stored import StoredImages
@@ -45,8 +47,6 @@ class RayImages:
 
     def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
         """See `ImageSource`; the arrays are read-only. Raises the DataError of a task that cannot decode an image."""
-        from ray.exceptions import RayError
-
         dataset = self._decoded(rows, batch_size)
         try:
             for batch in dataset.iter_batches(batch_size=batch_size, batch_format="numpy", prefetch_batches=1):
@@ -56,8 +56,6 @@ class RayImages:
 
     def _decoded(self, rows: np.ndarray, batch_size: int) -> Any:
         """A Ray Dataset of the decoded images, in this order."""
-        import ray.data
-
         logging.getLogger("ray.data").setLevel(logging.CRITICAL)
         length, (folder, name) = self._chunk_length(batch_size), self._stored.saved
         chunks = [{"rows": rows[start : start + length]} for start in range(0, len(rows), length)]
@@ -78,8 +76,6 @@ class RayImages:
 
     def _context(self, chunk_length: int, batch_size: int) -> Any:
         """Settings of Ray Data: results in the order of the chunks, and a bound on those that wait."""
-        import ray.data
-
         images = (2 * self._tasks + WAITING_CHUNKS) * chunk_length + 2 * batch_size
         context = ray.data.DataContext.get_current().copy()
         context.enable_progress_bars = False

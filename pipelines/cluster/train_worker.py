@@ -6,18 +6,29 @@ may be no room to record it.
 """
 
 import os
+import re
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from pipelines.cluster.worker_failures import failure_reason
-from pipelines.storage.training_folder import TrainingFolder, training_folder
-from proser_core.errors import ProserError, StorageError, TrainingError
+import ray.train
+import ray.train.torch
+import torch
+from ray import tune
+from ray.exceptions import RayActorError
+from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+from ray.train.collective import broadcast_from_rank_zero
+
+from pipelines.cluster.early_stopping import EpochScorer
+from pipelines.cluster.streaming import stream_opener
+from pipelines.storage.training_folder import training_folder
+from proser_core.errors import ProserError, StorageError, last_line
 from proser_core.jobs.spec import Job, read_scores
+from proser_core.jobs.worker import run_job
 from proser_core.store.files import disk_full_errors
 from proser_core.store.lock import exclusive_training
 from proser_core.store.store import load_if_complete
@@ -25,58 +36,34 @@ from proser_core.store.store import load_if_complete
 RETRIES = 3
 """Workers or machines that one training may lose before it counts as failed."""
 FULL_DISK = "full_disk"  # the field in which a trial reports that its disk is full
-Notify = Callable[[dict[str, float]], None]
+DIED = re.compile(r"\bpid: (\d+).*\bip: (\S+).*Worker exit type: SYSTEM_ERROR", re.DOTALL)
+"""Ray 2.60's error of a process that ended without a Python exception; another text is shown as it is."""
 
 
 def run_single_trial(config: dict[str, Any]) -> None:
     """Tune trainable of a one-worker training."""
-    from ray import tune
-
-    def make_notify(job: Job, folder: TrainingFolder) -> Notify:
-        def notify(metrics: dict[str, float]) -> None:
-            folder.publish()
-            tune.report(metrics)
-
-        return notify
-
-    train_here(config, make_notify)
+    _train_here(config, is_searched=False)
 
 
 def run_searched_trial(config: dict[str, Any]) -> None:
-    """Tune trainable of a one-worker training whose network is scored after every epoch.
-
-    Scores of earlier attempts are reported again, so that the scheduler knows them.
-    """
-    from ray import tune
-
-    from pipelines.cluster.early_stopping import EpochScorer
-
-    def make_notify(job: Job, folder: TrainingFolder) -> Notify:
-        for row in read_scores(Path(job.folder)):
-            tune.report(row)
-        scorer = EpochScorer(job)
-
-        def notify(metrics: dict[str, float]) -> None:
-            row = scorer.score()
-            folder.publish()
-            tune.report(row)
-
-        return notify
-
-    train_here(config, make_notify)
+    """Tune trainable of a one-worker training whose network is scored after every epoch."""
+    _train_here(config, is_searched=True)
 
 
-def train_here(config: dict[str, Any], make_notify: Callable[[Job, TrainingFolder], Notify]) -> None:
-    """Train in this process alone; `make_notify` is called first, and what it returns after each epoch."""
-    from ray import tune
-
-    from pipelines.cluster.streaming import stream_opener
-    from proser_core.jobs.worker import run_job
-
+def _train_here(config: dict[str, Any], *, is_searched: bool) -> None:
+    """Train in this process alone. Scores of earlier attempts are reported again, so that the scheduler knows them."""
     folder = training_folder(config)
     try:
         with _alone_in(folder.path), folder.localised_job() as job:
-            notify = make_notify(job, folder)
+            for row in read_scores(Path(job.folder)) if is_searched else ():
+                tune.report(row)
+            scorer = EpochScorer(job) if is_searched else None
+
+            def notify(metrics: dict[str, float]) -> None:
+                row = scorer.score() if scorer else metrics
+                folder.publish()
+                tune.report(row)
+
             if load_if_complete(folder.path) is None:
                 check_disk_space(job)
                 run_job(job, notify, open_stream=stream_opener(job))
@@ -104,19 +91,25 @@ def check_disk_space(job: Job) -> None:
         )
 
 
+def run_distributed_trial(config: dict[str, Any], num_workers: int, resources: dict[str, float], storage: Path) -> None:
+    """Tune trainable of a training with several workers: the light driver that waits for them."""
+    try:
+        train_distributed(config, num_workers, resources, storage)
+    except StorageError as error:
+        tune.report({FULL_DISK: str(error)})
+    else:
+        tune.report({"ended": 1})
+
+
 def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[str, float], storage: Path) -> None:
     """A TorchTrainer whose workers run the job of `config`; gloo on CPUs, nccl on GPUs.
 
-    Ray writes to `storage`, or to a folder of this machine where not all machines see that. Raises
-    TrainingError with the worker's own message, StorageError where the disk is full.
+    Ray writes to `storage`, or to a folder of this machine where not all machines see that. The reason of a training
+    that fails is in its folder. Raises StorageError where the disk is full.
     """
-    from ray.exceptions import RayActorError
-    from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
-    from ray.train.torch import TorchTrainer
-
     folder, job = training_folder(config), Job(**config["job"])
     storage, name = folder.ray_folder or storage, f"{job.kind}-{Path(job.folder).name}"
-    trainer = TorchTrainer(
+    trainer = ray.train.torch.TorchTrainer(
         _train_loop,
         train_loop_config=config,
         scaling_config=ScalingConfig(
@@ -134,15 +127,10 @@ def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[
         shutil.rmtree(storage / name, ignore_errors=True)
     if full_disk:
         raise StorageError(full_disk)
-    reason = folder.read_failure()
-    if reason is not None:
-        raise TrainingError(reason)
 
 
 def _fit(trainer: Any) -> Any:
     """Ray Train replaces lost workers; its controller, the process that does so, is replaced here."""
-    from ray.exceptions import RayActorError
-
     for attempts in range(RETRIES + 1):
         try:
             with _restored_interrupt():
@@ -173,13 +161,6 @@ def _train_loop(config: dict[str, Any]) -> str:
 
     After each epoch rank 0, which alone writes, tells all ranks whether it goes on: they would wait for it.
     """
-    import ray.train
-    import ray.train.torch
-    import torch
-
-    from pipelines.cluster.streaming import stream_opener
-    from proser_core.jobs.worker import run_job
-
     folder, writes = training_folder(config), ray.train.get_context().get_world_rank() == 0
     if config["job"]["recipe"]["cluster"]["gpus_per_worker"]:
         torch.cuda.set_device(ray.train.torch.get_device())
@@ -187,18 +168,19 @@ def _train_loop(config: dict[str, Any]) -> str:
 
     def notify(metrics: dict[str, float]) -> None:
         folder.publish()
-        if not _broadcast(True):
+        if not broadcast_from_rank_zero(True):
             raise _RankZeroEndedError
         ray.train.report(metrics)
 
     try:
         with _alone_in(folder.path) if writes else nullcontext():
-            if not _broadcast(True):  # files downloaded before rank 0 is alone could be of an earlier attempt
+            # files downloaded before rank 0 is alone could be of an earlier attempt
+            if not broadcast_from_rank_zero(True):
                 return ""
             with folder.localised_job() as job:
                 if writes:
                     check_disk_space(job)
-                if not _broadcast(load_if_complete(folder.path) is None):
+                if not broadcast_from_rank_zero(load_if_complete(folder.path) is None):
                     return ""
                 run_job(job, notify, open_stream=stream_opener(job))
     except _RankZeroEndedError:
@@ -208,7 +190,7 @@ def _train_loop(config: dict[str, Any]) -> str:
     except ProserError as error:
         if writes:
             folder.write_failure(str(error))
-    _broadcast(False)
+    broadcast_from_rank_zero(False)
     return full_disk
 
 
@@ -216,8 +198,21 @@ class _RankZeroEndedError(Exception):
     """Rank 0 has ended its training."""
 
 
-def _broadcast(answer: bool) -> bool:
-    """The answer of rank 0, on all ranks."""
-    from ray.train.collective import broadcast_from_rank_zero
+def failure_reason(error: BaseException) -> str:
+    """The worker's own message where Ray forwards one; where its process died without one, the place of its log."""
+    died = DIED.search(str(error))
+    return unreported_exit(pid=died[1], address=died[2]) if died else last_line(error)
 
-    return broadcast_from_rank_zero(answer)
+
+def unreported_exit(pid: str = "", address: str = "") -> str:
+    """Reason of a worker that left none, with the files of its log on its machine, or of all logs on all machines."""
+    reason = "the worker exited without reporting an error"
+    if not ray.is_initialized():
+        return reason
+    files = f"*{pid}.*" if pid else "*worker-*"
+    logs = [
+        f"{Path(node['RayletSocketName']).parents[1]}/logs/{files} on {node['NodeManagerAddress']}"
+        for node in ray.nodes()
+        if node["NodeManagerAddress"] == address or (node["Alive"] and not address)
+    ]
+    return f"{reason}; its log is in {', '.join(logs)}"

@@ -42,10 +42,8 @@ def main(arguments: list[str]) -> int:
 
 
 def evaluate(request: EvaluateRequest, console: Console) -> int:
-    """Print the metrics and write them as JSON; exit code 1 where images were skipped.
-
-    Raises DataError for a folder without folders of classes, or without a class of the model.
-    """
+    """Print the metrics and write them as JSON; exit code 1 where images were skipped. Raises DataError for a folder
+    without folders of classes, or without a class of the model."""
     from pipelines.inference.folder_metrics import folder_metrics  # these load torch and mlflow: not for --help
     from pipelines.inference.labelled_folder import class_folders, folder_logits
     from pipelines.tracking.models import load

@@ -1,7 +1,6 @@
 """The most unknown images of many on one picture: candidates for new classes."""
 
 import heapq
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -13,28 +12,30 @@ from pipelines.output_files import write_picture
 
 NUM_IMAGES = 40
 COLUMNS = 8
+MAX_NAME = 22  # characters of a file's name
 
 
 class ContactSheet:
     """Collects the `size` most unknown images; without a path that is 0."""
 
     def __init__(self, path: Path | None) -> None:
-        self._path, self._number = path, itertools.count()
+        self._path = path
         self.size = 0 if path is None else NUM_IMAGES
-        self._kept: list[tuple[float, int, str, np.ndarray]] = []
+        self._kept: list[tuple[float, str, np.ndarray]] = []  # most unknown first
 
     def add(self, part: PredictedPart) -> None:
         """Take the images of another part that are among the most unknown so far."""
-        for row, pixels in zip(part.most_unknown, part.pixels, strict=True):
-            found = (float(part.predictions.unknown_scores[row]), -next(self._number), part.names[row], pixels)
-            (heapq.heappush if len(self._kept) < self.size else heapq.heappushpop)(self._kept, found)
+        found = [
+            (float(part.predictions.unknown_scores[row]), part.names[row], pixels)
+            for row, pixels in zip(part.most_unknown, part.pixels, strict=True)
+        ]
+        self._kept = heapq.nlargest(self.size, [*self._kept, *found], key=lambda each: each[0])
 
     def save(self) -> bool:
         """Draw the collected images, most unknown first; False where there is none, and so no file."""
         if self._path is None or not self._kept:
             return False
-        kept = sorted(self._kept, key=lambda each: each[:2], reverse=True)
-        rows = -(-len(kept) // COLUMNS)
+        rows = -(-len(self._kept) // COLUMNS)
         figure = Figure(figsize=(1.5 * COLUMNS, 1.85 * rows + 0.5), layout="constrained")
         figure.suptitle("most unknown first; below each image its unknown score, in logits")
         axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
@@ -42,13 +43,10 @@ class ContactSheet:
             axis.set_xticks([])
             axis.set_yticks([])
             axis.set_frame_on(False)
-        for axis, (score, _, name, pixels) in zip(axes, kept, strict=False):
+        for axis, (score, name, pixels) in zip(axes, self._kept, strict=False):
             axis.imshow(pixels, interpolation="nearest")
-            axis.set_xlabel(f"{_short(name)}\n{score:.1f}", fontsize=7, parse_math=False)
+            shown = utf8_text(name.rsplit("/", 1)[-1])
+            shown = shown if len(shown) <= MAX_NAME else f"...{shown[3 - MAX_NAME :]}"
+            axis.set_xlabel(f"{shown}\n{score:.1f}", fontsize=7, parse_math=False)
         write_picture(figure, self._path)
         return True
-
-
-def _short(name: str, length: int = 22) -> str:
-    name = utf8_text(name.rsplit("/", 1)[-1])
-    return name if len(name) <= length else f"...{name[3 - length :]}"

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import ray.data
 import torch
 
 from pipelines.cluster.session import join
@@ -32,9 +33,6 @@ def predict_paths_on_ray(
     Raises ClusterError where the cluster does not answer or is too small, DataError where its workers fail.
     """
     join(address, option="--address")
-    import ray  # after `join`, which sets what Ray reads from the environment when it is imported
-    import ray.data
-
     kind = "GPU" if device == "cuda" else "CPU"
     has = ray.cluster_resources().get(kind, 0)
     count = workers or max(1, int(has))
@@ -65,8 +63,6 @@ class _Predictor:
     """An actor with the classifier in memory: pieces in, predicted parts out one by one."""
 
     def __init__(self, classifier: Any, device: str, num_kept: int) -> None:
-        import ray
-
         torch.set_num_threads(1)
         self._classifier = ray.get(classifier) if isinstance(classifier, ray.ObjectRef) else classifier
         self._device, self._num_kept, self._decoders = device, num_kept, ThreadPoolExecutor(2)

@@ -34,11 +34,6 @@ class Section:
     columns: Sequence[Mapping[str, Any]] = ()
     points: Sequence[str] = ()
 
-    @property
-    def anchor(self) -> str:
-        """The name as part of a file name or a link."""
-        return anchor(self.name)
-
 
 def anchor(name: str) -> str:
     """A name as part of a file name or a link."""
@@ -59,6 +54,13 @@ def embedded(svg: Path, alt: str, folder: Path) -> dict[str, str]:
     return {"svg": base64.b64encode(svg.read_bytes()).decode(), **about}
 
 
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose columns but the first are of numbers."""
+    lines = [" | ".join(row) for row in (header, *rows)]
+    head, *rest = [f"| {line} |\n" for line in lines]
+    return "".join([head, "| --- |" + " ---: |" * (len(header) - 1) + "\n", *rest])
+
+
 def template_digests() -> list[str]:
     """Digests of the templates, which decide a page along with code and content."""
     return [sha256_of(path) for path in sorted(Path(__file__).parent.glob("*.jinja"))]
@@ -73,5 +75,6 @@ def write_page(title: str, sections: Sequence[Section], made: Made, target: Path
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
+    environment.filters["anchor"] = anchor
     about = {"title": title, "sections": sections, "command": made.command, "facts": made.facts}
     target.write_text(environment.get_template(f"report.{kind}.jinja").render(about))

@@ -2,17 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from matplotlib.figure import Figure
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from proser_core.recognition.comparison import Comparison, Difference
+from pipelines.reports.page import markdown_table
+from proser_core.recognition.comparison import Comparison
 from proser_core.titles import METRICS, percent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -39,10 +37,8 @@ def comparison_table(comparison: Comparison, candidate: Contender, champion: Con
     return table
 
 
-def comparison_figure(comparison: Comparison, candidate: str, champion: str) -> "Figure":
+def comparison_figure(comparison: Comparison, candidate: str, champion: str) -> Figure:
     """Differences with their intervals, and the tolerance."""
-    from matplotlib.figure import Figure
-
     names = list(comparison.differences)
     figure = Figure(figsize=(6.4, 2.4), layout="constrained")
     axes = figure.subplots()
@@ -64,21 +60,19 @@ def decision_note(
     title: str, comparison: Comparison | None, objections: list[str], candidate: Contender, champion: Contender
 ) -> str:
     """Markdown: what was decided, and all that it was decided on."""
-    lines = [f"# {title}", ""]
-    lines += [f"- Objection: {objection}." for objection in objections] or ["No objection."]
+    head = ("", candidate.title, champion.title, "difference")
+    parts = [f"# {title}\n", *(f"- Objection: {objection}." for objection in objections)]
+    parts += [] if objections else ["No objection."]
     if comparison is not None:
-        head = ["", candidate.title, champion.title, "difference", "95 % interval", ""]
-        lines += ["", f"{_title(comparison)}.", "", *_markdown(head, _deciding(comparison))]
-        lines += [
-            "",
+        parts += [f"\n{_title(comparison)}.\n", markdown_table([*head, "95 % interval", ""], _deciding(comparison))]
+        parts += [
             f"Known rate of the candidate on the validation images: {percent(comparison.known_rate)} % "
-            f"(95 % interval to {percent(comparison.interval[1])} %), target {100 * comparison.target_rate:g} %.",
+            f"(95 % interval to {percent(comparison.interval[1])} %), target {100 * comparison.target_rate:g} %."
         ]
     shown = _shown(candidate, champion)
     if shown:
-        header = ["", candidate.title, champion.title, "difference", "", ""]
-        lines += ["", "Test metrics, which decide nothing:", "", *_markdown(header, shown)]
-    return "\n".join(lines) + "\n"
+        parts += ["\nTest metrics, which decide nothing:\n", markdown_table([*head, "", ""], shown).rstrip()]
+    return "\n".join(parts) + "\n"
 
 
 def metrics_of(comparison: Comparison) -> dict[str, float]:
@@ -100,13 +94,17 @@ def _title(comparison: Comparison) -> str:
 
 
 def _deciding(comparison: Comparison) -> list[list[str]]:
-    return [[METRICS[name], *_cells(each, comparison.tolerance)] for name, each in comparison.differences.items()]
-
-
-def _cells(each: Difference, tolerance: float) -> list[str]:
-    interval = f"{100 * each.low:+.1f} to {100 * each.high:+.1f}"
-    verdict = "holds" if each.holds(tolerance) else "objection"
-    return [percent(each.candidate), percent(each.champion), f"{100 * each.difference:+.1f}", interval, verdict]
+    return [
+        [
+            METRICS[name],
+            percent(each.candidate),
+            percent(each.champion),
+            f"{100 * each.difference:+.1f}",
+            f"{100 * each.low:+.1f} to {100 * each.high:+.1f}",
+            "holds" if each.holds(comparison.tolerance) else "objection",
+        ]
+        for name, each in comparison.differences.items()
+    ]
 
 
 def _shown(candidate: Contender, champion: Contender) -> list[list[str]]:
@@ -114,15 +112,9 @@ def _shown(candidate: Contender, champion: Contender) -> list[list[str]]:
     names = [name for name in ours if name.startswith("test/") and name in theirs]
     kept = [name for name in names if name.count("/") == 1 or name.endswith(("auroc", "macro_f1"))]
     if candidate.recalibrated or champion.recalibrated:
-        kept = [
-            name for name in kept if name.endswith(("auroc", "closed_set_accuracy"))
-        ]  # the others depend on the bias
+        # the others depend on the bias
+        kept = [name for name in kept if name.endswith(("auroc", "closed_set_accuracy"))]
     return [
         [name, percent(ours[name]), percent(theirs[name]), f"{100 * (ours[name] - theirs[name]):+.1f}", "", ""]
         for name in kept
     ]
-
-
-def _markdown(header: list[str], rows: list[list[str]]) -> list[str]:
-    line = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
-    return [*line, *("| " + " | ".join(row) + " |" for row in rows)]

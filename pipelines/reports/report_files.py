@@ -33,7 +33,7 @@ def write_report(
     """Write results.md (with `facts` and `notes` as of `results_page`), trials, table, recipe and figures."""
     folder.mkdir(parents=True, exist_ok=True)
     for space in spaces_of(table):
-        for name, figure in figures_of(table, space).items():
+        for name, figure in figures_of(space).items():
             save(figure, folder / re.sub(r"[^\w.-]+", "_", space.title) / name)
     write_parquet(table, folder / TRIALS)
     write_table(table, folder)
@@ -41,21 +41,22 @@ def write_report(
     (folder / RESULTS).write_text(results_page(table, facts, notes))
 
 
-def figures_of(table: SweepTable, space: Space) -> dict[str, Figure]:
+def figures_of(space: Space) -> dict[str, Figure]:
     """The figures of a space by name.
 
     `macro_f1` and `auroc` show development data and the smallest setting, `*_settings` every setting. Where nothing was
     measured there is no figure.
     """
-    settings, figures = [where(setting) for setting in table.settings], dict[str, Figure]()
-    first = [*[DEVELOPMENT] * table.has_development, *settings[:1]]
+    table, figures = space.table, dict[str, Figure]()
     for metric in ("macro_f1", "auroc"):
+        settings = [f"{where(setting)}/{metric}" for setting in table.settings]
+        first = [f"{DEVELOPMENT}/{metric}"] * table.has_development + settings[:1]
         if first:
-            figures[metric] = over_points(table, space, metric, first)
+            figures[metric] = over_points(space, first)
         if len(settings) > 1:
-            figures[f"{metric}_settings"] = over_points(table, space, metric, settings)
+            figures[f"{metric}_settings"] = over_points(space, settings)
         if table.split.has_openness:
-            figures[f"{metric}_against_openness"] = against_openness(table, space, metric)
+            figures[f"{metric}_against_openness"] = against_openness(space, metric)
     if table.has_development:
-        figures["parallel_coordinates"] = parallel_coordinates(table, space)
+        figures["parallel_coordinates"] = parallel_coordinates(space)
     return figures

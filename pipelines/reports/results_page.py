@@ -4,8 +4,8 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from pipelines.reports.published import Verdict, published_at, verdicts
-from pipelines.reports.spaces import Space, methods_of, spaces_of
+from pipelines.reports.page import markdown_table
+from pipelines.reports.spaces import Space, Verdict, methods_of, published_at, spaces_of, verdicts
 from pipelines.reports.sweep_table import (
     Point,
     SweepTable,
@@ -24,17 +24,16 @@ from proser_core.jobs.spec import SELECTION_METRIC
 from proser_core.titles import percent
 
 LISTED = 30  # trials without a result that are listed
-PAPERS = "macro_f1"  # the metric of the paper's sweeps
 COMPARED = (titles.MAX_LOGIT, titles.scored(titles.CONTROL, titles.MAX_LOGIT))
 """Controls that a point has to beat."""
 
 
 def results_page(table: SweepTable, facts: Sequence[str] = (), notes: Mapping[str, str] | None = None) -> str:
     """Markdown; `facts` are sentences on selection and calibration of a run, `notes` those on outlier sets by name."""
-    parts = [overview(table, facts), "## Methods\n", _points_table(table, None, methods_of(table))]
+    parts = [overview(table, facts), "## Methods\n", _points_table(table, methods_of(table))]
     for space in spaces_of(table):
         if len(space.points) > 1:
-            parts += [f"## {space.title}\n", *_section(table, space)]
+            parts += [f"## {space.title}\n", *_section(space)]
     lost = unfinished(table)
     if lost:
         parts += ["## Trials without a result\n", _lost(table)]
@@ -75,25 +74,25 @@ def overview(table: SweepTable, facts: Sequence[str] = ()) -> str:
         "",
     ]
     for space in spaces:
-        lines += [f"- **{space.title}**: {_selected(table, space)}", *(f"  {line}" for line in _against(table, space))]
+        lines += [f"- **{space.title}**: {_selected(space)}", *(f"  {line}" for line in _against(space))]
     return "\n".join(lines) + "\n"
 
 
-def _selected(table: SweepTable, space: Space) -> str:
+def _selected(space: Space) -> str:
     chosen = space.selected
     if chosen is None:
         return "no point finished."
     found = f"selected {chosen.label}; development macro-F1 {spread(chosen, SELECTION_METRIC)}"
-    for setting in table.settings[:1]:
+    for setting in space.table.settings[:1]:
         macro_f1, auroc = (spread(chosen, f"{where(setting)}/{metric}") for metric in ("macro_f1", "auroc"))
         found += f", test at {in_words(setting)}: macro-F1 {macro_f1}, {titles.METRICS['auroc']} {auroc}"
     return f"{found}."
 
 
-def _against(table: SweepTable, space: Space) -> list[str]:
+def _against(space: Space) -> list[str]:
     """Whether any point is above the controls on the metric that selects, by means over common splits."""
     lines = []
-    for control in controls_of(table):
+    for control in controls_of(space.table):
         found = [(point, each) for point in space.ranked if (each := difference(point, control, SELECTION_METRIC))]
         if control.label not in COMPARED or not found or space.selected is None:
             continue
@@ -126,12 +125,12 @@ def _signed(difference: float) -> str:
     return f"{round(100 * difference, 1) + 0.0:+.1f}"
 
 
-def _section(table: SweepTable, space: Space) -> list[str]:
+def _section(space: Space) -> list[str]:
     parts = [f"{space.info.headline}\n"] if space.info.headline else []
-    parts.append(_points_table(table, space, space.points))
-    if len(space.varied) == 2 and len(space.points) > 2 and table.settings:
-        parts.append(_cross(table, space))
-    claims = [_claim(found) for _, found in itertools.groupby(verdicts(table, space), lambda verdict: verdict.claim)]
+    parts.append(_points_table(space.table, space.points, space))
+    if len(space.varied) == 2 and len(space.points) > 2 and space.table.settings:
+        parts.append(_cross(space))
+    claims = [_claim(found) for _, found in itertools.groupby(verdicts(space), lambda verdict: verdict.claim)]
     return [*parts, "\n".join(claims) + "\n"] if claims else parts
 
 
@@ -143,12 +142,12 @@ def _claim(found: Iterable[Verdict]) -> str:
     return f"- The paper: {claim.says} ({claim.source}). Pairs of points that are in this order here: {counts}."
 
 
-def _points_table(table: SweepTable, space: Space | None, points: list[Point]) -> str:
+def _points_table(table: SweepTable, points: list[Point], space: Space | None = None) -> str:
     """A row per point or method: AUROC / macro-F1 on development and at each setting, metrics of known test images, and
     the paper's number."""
     places = {"development": "dev"} if table.has_development else {}
     places |= {in_words(setting): where(setting) for setting in table.settings}
-    title, printed = _published(table, space) if space else ("", {})
+    title, printed = _published(space) if space else ("", {})
     several = len(table.splits) > 1
     header = ["point" if space else "method", *["splits"] * several, *places, *KNOWN_COLUMNS]
     header += [f"paper, {title}", "difference"] if printed else []
@@ -158,7 +157,7 @@ def _points_table(table: SweepTable, space: Space | None, points: list[Point]) -
         counts = [f"{point.num_finished} of {len(table.splits)}"] * several
         published = printed.get(point.label, ("", "")) if printed else ()
         rows.append([name, *counts, *_cells(point, list(places.values())), *published])
-    return _table(header, rows)
+    return markdown_table(header, rows)
 
 
 def _cells(point: Point, places: Sequence[str]) -> list[str]:
@@ -174,15 +173,15 @@ def _cells(point: Point, places: Sequence[str]) -> list[str]:
 _PRINTED = {metric: titles.METRICS[metric] for metric in ("auroc", "macro_f1")}
 
 
-def _published(table: SweepTable, space: Space) -> tuple[str, dict[str, tuple[str, str]]]:
+def _published(space: Space) -> tuple[str, dict[str, tuple[str, str]]]:
     """What the paper prints: its metric, and by point its number and what was measured minus it, in points.
 
     Of the first metric and setting of which it prints any.
     """
-    for setting, (metric, title) in itertools.product(table.settings, _PRINTED.items()):
+    for setting, (metric, title) in itertools.product(space.table.settings, _PRINTED.items()):
         cells = {}
         for point in space.points:
-            value = published_at(table, space, point, where(setting), metric)
+            value = published_at(space, point, f"{where(setting)}/{metric}")
             if value is not None:
                 own = point.mean(f"{where(setting)}/{metric}")
                 cells[point.label] = (percent(value), "" if math.isnan(own) else _signed(own - value))
@@ -191,28 +190,25 @@ def _published(table: SweepTable, space: Space) -> tuple[str, dict[str, tuple[st
     return "", {}
 
 
-def _cross(table: SweepTable, space: Space) -> str:
+def _cross(space: Space) -> str:
     """Two fields crossed, as the paper arranges them: macro-F1 at the smallest setting, the paper's in brackets."""
     down, across = reversed(space.varied) if space.varied[-1] == "mixup" else space.varied
-    place, fields = where(table.settings[0]), {}
-    for name in (down, across):
-        fields[name] = list(dict.fromkeys(point.params[name] for point in space.points))
-    rows = []
-    for value in fields[down]:
-        found = [space.find({down: value, across: other}) for other in fields[across]]
-        rows.append([number(value), *(_cell(table, space, point, place) for point in found)])
-    title = f"macro-F1 on test images, %, {in_words(table.settings[0])}; {down} downwards, {across} to the right"
-    has_paper = any(published_at(table, space, point, place, PAPERS) for point in space.points)
-    return f"{title}{'; in brackets the paper' * has_paper}:\n\n" + _table(
-        [f"{down} \\ {across}", *map(number, fields[across])], rows
+    setting = space.table.settings[0]
+    metric = f"{where(setting)}/macro_f1"
+    ys, xs = (list(dict.fromkeys(point.params[name] for point in space.points)) for name in (down, across))
+    rows = [[number(y), *(_cell(space, space.find({down: y, across: x}), metric) for x in xs)] for y in ys]
+    title = f"macro-F1 on test images, %, {in_words(setting)}; {down} downwards, {across} to the right"
+    has_paper = any(published_at(space, point, metric) for point in space.points)
+    return f"{title}{'; in brackets the paper' * has_paper}:\n\n" + markdown_table(
+        [f"{down} \\ {across}", *map(number, xs)], rows
     )
 
 
-def _cell(table: SweepTable, space: Space, point: Point | None, place: str) -> str:
+def _cell(space: Space, point: Point | None, metric: str) -> str:
     if point is None:
         return ""
-    printed = published_at(table, space, point, place, PAPERS)
-    return spread(point, f"{place}/{PAPERS}") + (f" ({percent(printed)})" if printed is not None else "")
+    printed = published_at(space, point, metric)
+    return spread(point, metric) + (f" ({percent(printed)})" if printed is not None else "")
 
 
 def _lost(table: SweepTable) -> str:
@@ -226,8 +222,3 @@ def _lost(table: SweepTable) -> str:
     if len(lost) > LISTED:
         lines.append(f"- and {len(lost) - LISTED} more, in `trials.parquet`")
     return "\n".join(lines) + "\n"
-
-
-def _table(header: list[str], rows: list[list[str]]) -> str:
-    ruled = ["| " + " | ".join(header) + " |", "| --- |" + " ---: |" * (len(header) - 1)]
-    return "\n".join([*ruled, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"

@@ -1,4 +1,9 @@
-"""Search spaces of a finished sweep: their points in order, with names for people, and which one is selected."""
+"""Search spaces of a finished sweep: their points in order, with names for people, which one is selected, and what a
+paper says of them.
+
+Numbers and claims of a paper are shown only where the numbers of known and unknown classes are the paper's. A claim is
+checked on the means over splits of test macro-F1, which have chosen nothing.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -7,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.reports.sweep_table import Point, SweepTable, by_split, controls_of, is_numeric, number
+from pipelines.reports.sweep_table import Point, SweepTable, by_split, controls_of, is_numeric, mean, number
 from proser_core import titles
+from proser_core.config import to_json
+from proser_core.data.splits.class_split import where
 from proser_core.jobs.selection import Row, by_point, has_point, point_of, ranked
 from proser_core.jobs.spec import SELECTION_METRIC
-from tune_spaces import Fields, SpaceInfo, space_info
+from tune_spaces import Claim, Fields, SpaceInfo, space_info
 
 NOT_FIELDS = {"split_index", "seed", "objective", "C"}  # C is num_dummies, as the paper writes it
 SHORT = {"num_dummies": "C"}
@@ -25,6 +32,7 @@ FEW_FIELDS = 4  # so many varied fields are all written in the name of a point
 class Space:
     """One space of the sweep: its points in order, the fields that vary over them, what its module says of it."""
 
+    table: SweepTable
     name: str
     points: list[Point]
     varied: list[str]
@@ -41,6 +49,11 @@ class Space:
     def selected(self) -> Point | None:
         """The point that `proser_core.jobs.selection` selects; None where none has finished."""
         return next(iter(self.ranked), None)
+
+    @property
+    def own(self) -> Point | None:
+        """The recipe's own point, if the space has it."""
+        return self.find(to_json(self.table.own))
 
     def find(self, fields: Fields) -> Point | None:
         """The point with these fields, if the space has it."""
@@ -82,7 +95,7 @@ def _space(table: SweepTable, name: str) -> Space:
             key=lambda p: -np.nan_to_num(p.last(SELECTION_METRIC)),
         )
         listed = [*best, *lost]
-    return Space(name, listed, varied, info, best)
+    return Space(table, name, listed, varied, info, best)
 
 
 def _varied(params: list[dict[str, Any]]) -> list[str]:
@@ -124,3 +137,67 @@ def _label(row: Row, varied: list[str], usual: dict[str, str], info: SpaceInfo) 
     values = {name: value for name, value in values.items() if usual.get(name) != _plain(value)}
     fields_in_words = [f"{SHORT.get(name, name)} {number(value)}" for name, value in values.items()]
     return ", ".join(fields_in_words) or row["name"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How many of a claim's pairs were measured (on at least one common split), and in how many it holds."""
+
+    claim: Claim
+    setting: int
+    held: int
+    measured: int
+
+
+def published_at(space: Space, point: Point, metric: str) -> float | None:
+    """The number printed for this point, a fraction, where there is one for this metric."""
+    for printed in space.info.published:
+        same_task = printed.num_known == space.table.split.num_known
+        if same_task and metric == f"{where(printed.num_unknown)}/{printed.metric}" and point.has(printed.point):
+            return printed.value
+    return None
+
+
+def lead_of(space: Space, metric: str) -> tuple[Point, str] | None:
+    """The one point that a claim puts above others on this metric, and the claim in words."""
+    for claim in space.info.claims:
+        leads = [first for first, _ in claim.pairs]
+        metrics = [f"{where(setting)}/macro_f1" for setting in _settings(space.table, claim)]
+        if metric in metrics and leads.count(leads[0]) == len(leads):
+            point = _point(space, leads[0])
+            if point is not None:
+                return point, claim.says
+    return None
+
+
+def verdicts(space: Space) -> list[Verdict]:
+    """Every claim of the space at every setting that it speaks of and that was measured."""
+    return [_verdict(space, claim, s) for claim in space.info.claims for s in _settings(space.table, claim)]
+
+
+def _settings(table: SweepTable, claim: Claim) -> list[int]:
+    same_known = claim.num_known == table.split.num_known
+    return [setting for setting in claim.num_unknown if same_known and setting in table.settings]
+
+
+def _verdict(space: Space, claim: Claim, setting: int) -> Verdict:
+    held = measured = 0
+    for first, second in claim.pairs:
+        above, below = _point(space, first), _point(space, second)
+        if above is None or below is None:
+            continue
+        values, others = (point.values(f"{where(setting)}/macro_f1") for point in (above, below))
+        common = values.keys() & others.keys()
+        measured += bool(common)
+        held += mean(values[split] for split in common) > mean(others[split] for split in common)
+    return Verdict(claim, setting, held, measured)
+
+
+def _point(space: Space, named: Fields | str) -> Point | None:
+    """A point by its fields or its name, or a control by its name."""
+    if isinstance(named, dict):
+        return space.find(named)
+    fields = space.info.points.get(named)
+    if fields is not None:
+        return space.find(fields)
+    return next((control for control in controls_of(space.table) if control.label == named), None)

@@ -48,10 +48,6 @@ class SweepTable:
         """Whether anything was measured on development unknowns."""
         return any(SELECTION_METRIC in row["metrics"] for row in (*self.rows, *self.controls))
 
-    def openness(self, setting: Setting) -> float | None:
-        """Openness of a setting, a fraction; None of an outlier set."""
-        return next(iter(self.splits.values())).openness(setting)
-
 
 def write_table(table: SweepTable, folder: Path) -> None:
     """Write the table as JSON, to be read again by `read_table`."""

@@ -6,7 +6,7 @@ from rich import box
 from rich.table import Table
 
 from pipelines.reports.figures.parts import gaps
-from pipelines.reports.spaces import Space, methods_of, spaces_of
+from pipelines.reports.spaces import methods_of, spaces_of
 from pipelines.reports.sweep_table import Point, SweepTable, spread
 from proser_core import titles
 from proser_core.data.splits.class_split import where
@@ -37,16 +37,14 @@ def sweep_tables(table: SweepTable) -> list[Table]:
     columns = {"dev F1": SELECTION_METRIC}
     ends = dict.fromkeys((table.settings[0], table.settings[-1]))
     columns |= {f"{short} {n}": f"{where(n)}/{metric}" for n in ends for short, metric in SHORT.items()}
-    spaces = [_of_space(table, space, columns) for space in spaces_of(table)]
-    return [*spaces, _table(table, "methods, %", methods_of(table), columns)]
-
-
-def _of_space(table: SweepTable, space: Space, columns: Mapping[str, str]) -> Table:
-    best = space.ranked[:BEST]
-    title = f"{space.title}: {len(best)} of {len(space.points)} points, best on development, %"
-    drawn = _table(table, title, best, columns)
-    drawn.caption = " ".join(gaps(table, space.points)) or None
-    return drawn
+    tables = []
+    for space in spaces_of(table):
+        best = space.ranked[:BEST]
+        title = f"{space.title}: {len(best)} of {len(space.points)} points, best on development, %"
+        drawn = _table(table, title, best, columns)
+        drawn.caption = " ".join(gaps(table, space.points)) or None
+        tables.append(drawn)
+    return [*tables, _table(table, "methods, %", methods_of(table), columns)]
 
 
 def _table(table: SweepTable, title: str, points: Sequence[Point], columns: Mapping[str, str]) -> Table:

@@ -5,6 +5,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from fastapi import FastAPI, Request
@@ -14,7 +15,8 @@ from ray import serve
 from pipelines.serving.batching import Batcher, RequestImages
 from pipelines.serving.http import decoded_images, read_body, rows_of
 from pipelines.serving.limits import Limits
-from pipelines.serving.served_model import ServedModel, ServedVersion
+from pipelines.serving.served_model import ServedModel
+from pipelines.tracking.models import Model
 from proser_core.recognition.open_set_classifier import Predictions
 
 api = FastAPI(title="proser", docs_url=None, redoc_url=None)  # these pages load scripts from other servers
@@ -57,32 +59,30 @@ class Recogniser:
         served = self._model.current
         pixels = await self._decoded(request, served.classifier.image_size)
         rows = rows_of(await self._batcher.submit(RequestImages(served, pixels)), served.classifier.class_names)
-        return JSONResponse({"model": served.title, "version": served.version, "predictions": rows})
+        return JSONResponse({"model": served.title, "version": served.number, "predictions": rows})
 
     @api.get("/health")
-    async def health(self) -> JSONResponse:
+    async def health(self) -> dict[str, str]:
         """The version that is served, and why a newer one is not."""
-        return JSONResponse({"status": "ok", **self.state()})
+        return {"status": "ok", **self.state()}
 
     @api.get("/")
-    async def about(self) -> JSONResponse:
+    async def about(self) -> dict[str, Any]:
         """The classes of the model, and the limits of a request."""
-        served, limits = self._model.current, self._options.limits
-        return JSONResponse(
-            {
-                **self.state(),
-                "classes": served.classifier.class_names,
-                "image_size": served.classifier.image_size,
-                "target_rate": served.classifier.calibration.target_rate,
-                **vars(limits),
-            }
-        )
+        classifier = self._model.current.classifier
+        return {
+            **self.state(),
+            "classes": classifier.class_names,
+            "image_size": classifier.image_size,
+            "target_rate": classifier.calibration.target_rate,
+            **vars(self._options.limits),
+        }
 
     def state(self) -> dict[str, str]:
         """The version that is served, and the problem of the last poll of the registry, if any."""
         served = self._model.current
         replica = serve.get_replica_context().replica_id.unique_id
-        return {"model": served.title, "version": served.version, "problem": self._model.problem, "replica": replica}
+        return {"model": served.title, "version": served.number, "problem": self._model.problem, "replica": replica}
 
     def check_health(self) -> None:
         """Asked by Ray Serve, which replaces a replica that raises."""
@@ -96,7 +96,7 @@ class Recogniser:
             self._decoders, decoded_images, kind, body, size, limits
         )
 
-    def _classify(self, served: ServedVersion, pixels: np.ndarray) -> Predictions:
+    def _classify(self, served: Model, pixels: np.ndarray) -> Predictions:
         return served.classifier.predict(pixels, self._options.device)
 
     def __del__(self) -> None:

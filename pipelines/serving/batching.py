@@ -13,25 +13,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipelines.serving.served_model import ServedVersion
+from pipelines.tracking.models import Model
 from proser_core.recognition.open_set_classifier import Predictions
 
 
 @dataclass(frozen=True)
 class RequestImages:
-    """The images uint8[n, size, size, 3] of one request, and the version that they were decoded for."""
+    """The images uint8[n, size, size, 3] of one request, and the model that they were decoded for."""
 
-    served: ServedVersion
+    served: Model
     pixels: np.ndarray
 
 
 BATCH_TIMEOUT_S = 120.0  # after which a batch counts as hung
-Classify = Callable[[ServedVersion, np.ndarray], Predictions]
+Classify = Callable[[Model, np.ndarray], Predictions]
 
 
 @dataclass
 class Batcher:
-    """One batch at a time, of up to `max_images` images of one version, in the order in which they came.
+    """One batch at a time, of up to `max_images` images of one model, in the order in which they came.
 
     `started` is when the current batch started, by time.monotonic, or None.
     """

@@ -82,6 +82,7 @@ def decoded_images(content_type: str, body: bytes, size: int, limits: Limits) ->
 def rows_of(answer: Predictions, class_names: tuple[str, ...]) -> list[dict[str, Any]]:
     """The predictions as rows for JSON."""
     names = (*class_names, UNKNOWN)
+    numbers = (values.tolist() for values in (answer.indices, answer.unknown_scores, answer.probabilities))
     return [
         {
             "label": label,
@@ -89,13 +90,7 @@ def rows_of(answer: Predictions, class_names: tuple[str, ...]) -> list[dict[str,
             "unknown_score": score,
             "probabilities": dict(zip(names, row, strict=True)),
         }
-        for label, index, score, row in zip(
-            answer.labels,
-            answer.indices.tolist(),
-            answer.unknown_scores.tolist(),
-            answer.probabilities.tolist(),
-            strict=True,
-        )
+        for label, index, score, row in zip(answer.labels, *numbers, strict=True)
     ]
 
 

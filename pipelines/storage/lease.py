@@ -20,7 +20,7 @@ from typing import Any
 from pipelines.storage.objects import Objects
 from proser_core.errors import ConfigError
 
-LOCK = ".lock.json"
+LOCK, UNNAMED = ".lock.json", "an unnamed run"
 HEARTBEAT_S, EXPIRES_AFTER_S, SETTLE_S = 15.0, 90.0, 1.0
 """Seconds between heartbeats, from the last one until another run takes over, and until a new lock counts."""
 
@@ -75,7 +75,7 @@ def _renew(objects: Objects, mine: dict[str, str], ended: threading.Event, say: 
             continue
         say(
             f"another run has taken over {objects.uri}, {EXPIRES_AFTER_S:.0f} s after this one's last heartbeat: "
-            f"{_holder(held)}"
+            f"{held.get('holder', UNNAMED)}"
         )
         is_heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # in the background of a script it is not
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT if is_heard else signal.SIGTERM)
@@ -95,12 +95,8 @@ def _write(objects: Objects, mine: dict[str, str]) -> None:
     objects.write(LOCK, json.dumps(mine).encode())
 
 
-def _holder(held: dict[str, Any]) -> str:
-    return str(held.get("holder", "an unnamed run"))
-
-
 def _held_error(objects: Objects, held: dict[str, Any]) -> ConfigError:
     return ConfigError(
-        f"another run works in {objects.uri}: {_holder(held)}; wait for it, or give another --storage. The lock of a "
-        f"run that was killed on another machine expires {EXPIRES_AFTER_S:.0f} s after its last heartbeat"
+        f"another run works in {objects.uri}: {held.get('holder', UNNAMED)}; wait for it, or give another --storage. "
+        f"The lock of a run that was killed on another machine expires {EXPIRES_AFTER_S:.0f} s after its last heartbeat"
     )

@@ -38,16 +38,21 @@ def mirror_folder(uri: str) -> Path:
     return base / hashlib.sha256(uri.rstrip("/").encode()).hexdigest()[:16]
 
 
-@dataclass
-class Mirror:
-    """Folders below `root` and the same ones on the storage, compared by their manifests.
+def with_files(job: Job, place: Callable[[str], str]) -> Job:
+    """The job with other paths of its files of weights, each an empty string where it has none."""
+    network = job.recipe["network"]
+    network = {**network, "weights_file": place(network["weights_file"])}
+    return replace(job, weights=place(job.weights), recipe={**job.recipe, "network": network})
 
-    Methods raise RemoteError where the storage does not answer any more.
+
+@dataclass
+class Mirror(Store):
+    """A store in a folder of this machine whose folders are on a storage too, compared by their manifests.
+
+    Methods raise StorageError where the storage does not answer any more.
     """
 
-    objects: Objects
-    root: Path
-    say: Callable[[str], None] = lambda text: None
+    objects: Objects = field(kw_only=True)
     _in_step: set[str] = field(default_factory=set)
     _seen: dict[str, Stamp] = field(default_factory=dict)
     _uploaded_files: dict[str, str] = field(default_factory=dict)
@@ -61,6 +66,16 @@ class Mirror:
     def name(self, path: Path) -> str:
         """The name on the storage of a path of the mirror."""
         return path.relative_to(self.root).as_posix()
+
+    def run(
+        self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], BuildResult | None], made_on: str = ""
+    ) -> Artefact:
+        """As of a Store, with the artefact on both sides."""
+        folder = self.folder(stage, inputs)
+        self.sync([folder])
+        artefact = super().run(stage, inputs, build, made_on)
+        self.push(folder)
+        return artefact
 
     def sync(self, folders: Iterable[Path]) -> None:
         """Download folders that are finished only there, and upload those that are finished only here.
@@ -80,10 +95,10 @@ class Mirror:
         listed = read_manifest(self.objects.read(f"{name}/{MANIFEST}")) if f"{name}/{MANIFEST}" in there else None
         if listed is None:
             if load_if_complete(folder) is not None:
-                self._push(folder)
+                self.push(folder)
             return []
         if not pull(self.objects, name, folder):
-            self.say(f"  {name} on the storage is incomplete or was changed; it is made again")
+            self.announce(f"  {name} on the storage is incomplete or was changed; it is made again")
             return []
         self._in_step.add(name)
         linked = [(folder / path).resolve() for path in listed.linked]
@@ -92,10 +107,7 @@ class Mirror:
     def push(self, folder: Path) -> None:
         """Upload a finished folder."""
         with storage_errors(self.objects):
-            self._push(folder)
-
-    def _push(self, folder: Path) -> None:
-        push(self.objects, folder, self.name(folder))
+            push(self.objects, folder, self.name(folder))
         self._in_step.add(self.name(folder))
 
     def begin(self, jobs: Sequence[Job]) -> list[Job]:
@@ -111,12 +123,7 @@ class Mirror:
                 for file in (MANIFEST, FAILURE):
                     if f"{name}/{file}" in there:
                         self.objects.delete(f"{name}/{file}")
-            return [self._with_uploaded_files(job) for job in jobs]
-
-    def _with_uploaded_files(self, job: Job) -> Job:
-        network = job.recipe["network"]
-        network = {**network, "weights_file": self._uploaded(network["weights_file"])}
-        return replace(job, weights=self._uploaded(job.weights), recipe={**job.recipe, "network": network})
+            return [with_files(job, self._uploaded) for job in jobs]
 
     def _uploaded(self, path: str) -> str:
         """The path in the mirror that stands for a user's file, once the storage has it."""
@@ -156,43 +163,27 @@ class Mirror:
         if f"{name}/{MANIFEST}" in there and pull(self.objects, name, folder):
             self._in_step.add(name)
 
-    def has_file(self, path: Path) -> bool:
-        """Whether a file is on the storage."""
-        with storage_errors(self.objects):
-            return self.objects.stamp(self.name(path)) is not None
-
     def _listing(self, folders: Iterable[Path]) -> dict[str, Stamp]:
         stages = sorted({self.name(folder.parent) for folder in folders})
         return {name: stamp for stage in stages for name, stamp in self.objects.listing(stage).items()}
 
 
-@dataclass
-class MirroredStore(Store):
-    """A store whose artefacts are on the storage behind a URI too."""
-
-    mirror: Mirror = field(kw_only=True)
-
-    def run(
-        self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], BuildResult | None], made_on: str = ""
-    ) -> Artefact:
-        """As of a Store, with the artefact on both sides."""
-        folder = self.folder(stage, inputs)
-        self.mirror.sync([folder])
-        artefact = super().run(stage, inputs, build, made_on)
-        self.mirror.push(folder)
-        return artefact
-
-
 @contextmanager
-def open_mirror(uri: str, work: str, say: Callable[[str], None]) -> Iterator[Store]:
-    """Lock the storage behind a URI; `work` names the command to whoever comes second.
+def open_storage(storage: Path | str, work: str, say: Callable[[str], None]) -> Iterator[Store]:
+    """Open a folder, or the storage behind a URI, and lock it: one command at a time works there.
 
-    Raises ConfigError where it cannot be used, or where another run works there.
+    `work` names the command to whoever comes second; `say` prints a line to the user. Raises ConfigError for a storage
+    that cannot be used, or in which another command works.
     """
-    objects, folder = open_objects(uri), mirror_folder(uri)
-    store = MirroredStore(folder / STORE, announce=say, mirror=Mirror(objects, folder / STORE, say))
-    with exclusive_storage(store.root, work), hold_lease(objects, _identity(folder), work, say):
-        yield store
+    if isinstance(storage, Path):
+        store = Store(storage, announce=say)
+        with exclusive_storage(store.root, work):
+            yield store
+        return
+    objects, folder = open_objects(storage), mirror_folder(storage)
+    mirror = Mirror(folder / STORE, announce=say, objects=objects)
+    with exclusive_storage(mirror.root, work), hold_lease(objects, _identity(folder), work, say):
+        yield mirror
 
 
 def _identity(folder: Path) -> str:
@@ -203,37 +194,31 @@ def _identity(folder: Path) -> str:
     return path.read_text()
 
 
-def mirror_of(store: Store) -> Mirror | None:
-    """The mirror of a storage behind a URI; None for a folder that all machines see."""
-    return store.mirror if isinstance(store, MirroredStore) else None
-
-
 def sync(store: Store, folders: Iterable[Path]) -> None:
     """Before folders are looked for: download what only the storage has."""
-    mirror = mirror_of(store)
-    if mirror is not None:
-        mirror.sync(folders)
+    if isinstance(store, Mirror):
+        store.sync(folders)
 
 
 def poll_storage(store: Store, folders: Sequence[Path]) -> None:
     """While trainings run: download what they have reported."""
-    mirror = mirror_of(store)
-    if mirror is not None:
-        mirror.poll_if_due(folders)
+    if isinstance(store, Mirror):
+        store.poll_if_due(folders)
 
 
 def has_file(store: Store, path: Path) -> bool:
     """Whether a file of a training is on the storage."""
-    mirror = mirror_of(store)
-    return path.is_file() if mirror is None else mirror.has_file(path)
+    if not isinstance(store, Mirror):
+        return path.is_file()
+    with storage_errors(store.objects):
+        return store.objects.stamp(store.name(path)) is not None
 
 
 def folder_setting(store: Store) -> str:
     """The option or variable that gives the store another folder of this machine."""
-    return "--storage" if mirror_of(store) is None else MIRROR_VARIABLE
+    return MIRROR_VARIABLE if isinstance(store, Mirror) else "--storage"
 
 
 def storage_name(store: Store) -> str:
     """The storage as its user names it."""
-    mirror = mirror_of(store)
-    return str(store.root) if mirror is None else mirror.objects.uri
+    return store.objects.uri if isinstance(store, Mirror) else str(store.root)

@@ -26,10 +26,6 @@ Stamp = tuple[int, int]
 """Bytes of a file and its time of change in ns: one that was written again has another."""
 
 
-class RemoteError(StorageError):
-    """The storage behind a URI does not answer any more."""
-
-
 @dataclass(frozen=True)
 class Objects:
     """Files by name, such as `trials/<key>/epochs.jsonl`, below `root` of a file system."""
@@ -147,13 +143,13 @@ def _copy(source_files: Any, source: Path | str, target_files: Any, target: Path
 
 @contextmanager
 def storage_errors(objects: Objects) -> Iterator[None]:
-    """Turn errors of the network, which have no number, into a RemoteError that says what to do."""
+    """Turn errors of the network, which have no number, into a StorageError that says what to do."""
     try:
         yield
     except OSError as error:
         if error.errno is not None:
             raise
-        raise RemoteError(
+        raise StorageError(
             f"the storage {objects.uri} does not answer ({first_line(error)}); its content is safe, and the same "
             "command goes on once it answers"
         ) from error
@@ -165,15 +161,11 @@ def open_objects(uri: str) -> Objects:
     Raises ConfigError for a malformed URI, a missing bucket, or credentials that do not suffice.
     """
     try:
-        has_password = bool(urlsplit(uri).password)
-    except ValueError:
-        has_password = False
-    if has_password:
-        raise ConfigError(
-            "--storage got a URI with a password in it, which would be shown and stored; omit it, and give "
-            "credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile or role)"
-        )
-    try:
+        if urlsplit(uri).password:
+            raise ConfigError(
+                "--storage got a URI with a password in it, which would be shown and stored; omit it, and give "
+                "credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile or role)"
+            )
         objects = Objects.from_uri(uri)
         replace(objects, retry_for_s=0.0).server_time_ns()
     except (OSError, ValueError, NotImplementedError) as error:

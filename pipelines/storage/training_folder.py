@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.mirror import NODE, USER_FILES, mirror_folder
+from pipelines.storage.mirror import NODE, USER_FILES, mirror_folder, with_files
 from pipelines.storage.objects import Objects, storage_errors
 from pipelines.storage.transfer import download, fetch, pull, push, read_if_exists
 from proser_core.errors import ProserError
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, STATE, Job
+from proser_core.learning.mixup import current_world
 from proser_core.store.files import write_atomically
 from proser_core.store.lock import LOCK
 from proser_core.store.store import MANIFEST
@@ -34,14 +35,9 @@ class TrainingFolder:
     def publish(self) -> None:
         """Upload an epoch that is on this machine's disk, before it is reported."""
 
-    def read_failure(self) -> str | None:
-        """Why the training failed; None where it has not left a reason."""
-        content = read_if_exists(self.path / FAILURE)
-        return None if content is None else content.decode()
-
     def write_failure(self, reason: str) -> None:
         """Record why a training ended that could not do so itself; a reason that is there stays."""
-        if self.read_failure() is None:
+        if not (self.path / FAILURE).is_file():
             with suppress(OSError):
                 write_atomically(self.path / FAILURE, reason.encode())
 
@@ -65,7 +61,8 @@ class MirroredTrainingFolder(TrainingFolder):
         """As of a TrainingFolder; the training resumes from what was reported before."""
         with _machine_lock(self.path):
             self._download_training()
-        job = self._with_local_paths()
+        job = replace(self._job, folder=str(self.path), task=self._local(self._job.task))
+        job = with_files(job, self._local)
         try:
             yield job
             self._upload_outcome(MANIFEST)
@@ -74,7 +71,9 @@ class MirroredTrainingFolder(TrainingFolder):
             raise
         finally:
             if _is_rank_zero():
-                _clear(self.path)  # whatever was reported is on the storage
+                for path in self.path.iterdir():  # whatever was reported is on the storage
+                    if path.name != LOCK:
+                        path.unlink(missing_ok=True)
 
     def publish(self) -> None:
         """As of a TrainingFolder; the checkpoint last, as on disk."""
@@ -83,16 +82,10 @@ class MirroredTrainingFolder(TrainingFolder):
                 if (self.path / file).is_file():
                     self._objects.upload(self.path / file, f"{self._name}/{file}")
 
-    def read_failure(self) -> str | None:
-        """As of a TrainingFolder, on the storage. Raises RemoteError where that does not answer."""
-        with storage_errors(self._objects):
-            content = self._objects.read(f"{self._name}/{FAILURE}")
-        return None if content is None else content.decode()
-
     def write_failure(self, reason: str) -> None:
-        """As of a TrainingFolder, on the storage. Raises RemoteError where that does not answer."""
-        if self.read_failure() is None:
-            with storage_errors(self._objects):
+        """As of a TrainingFolder, on the storage. Raises StorageError where that does not answer."""
+        with storage_errors(self._objects):
+            if self._objects.stamp(f"{self._name}/{FAILURE}") is None:
                 self._objects.write(f"{self._name}/{FAILURE}", reason.encode())
 
     def _upload_outcome(self, file: str) -> None:
@@ -110,17 +103,6 @@ class MirroredTrainingFolder(TrainingFolder):
             (self.path / MANIFEST).unlink(missing_ok=True)
             for file in (EPOCHS, SCORES, STATE):
                 download(self._objects, f"{self._name}/{file}", self.path / file)
-
-    def _with_local_paths(self) -> Job:
-        network = self._job.recipe["network"]
-        network = {**network, "weights_file": self._local(network["weights_file"])}
-        return replace(
-            self._job,
-            folder=str(self.path),
-            task=self._local(self._job.task),
-            weights=self._local(self._job.weights),
-            recipe={**self._job.recipe, "network": network},
-        )
 
     def _local(self, path: str) -> str:
         """A finished folder, a file in it, or a user's own file: the driver's where this machine has it complete, else
@@ -150,16 +132,7 @@ class MirroredTrainingFolder(TrainingFolder):
 
 def _is_rank_zero() -> bool:
     """Whether this is the process of the job that writes."""
-    from proser_core.learning.mixup import current_world  # with torch, which a driver that only refuses does not need
-
     return current_world()[0] == 0
-
-
-def _clear(folder: Path) -> None:
-    """Delete a training's files, except the lock that its process holds."""
-    for path in folder.iterdir():
-        if path.name != LOCK:
-            path.unlink(missing_ok=True)
 
 
 @contextmanager

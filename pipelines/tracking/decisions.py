@@ -1,21 +1,16 @@
 """Which version holds an alias, and why: every decision is an MLflow run, and an alias moves in one place alone."""
 
 import re
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pipelines.tracking.limits import LONGEST_TAG, fitting, shortened
-from pipelines.tracking.runs import NOTE
-from pipelines.tracking.server import experiment_id
+from matplotlib.figure import Figure
+from mlflow import MlflowClient
+
+from pipelines.tracking.runs import LONGEST_TAG, NOTE, fitting, run_of_its_own
+from pipelines.tracking.server import all_pages, experiment_id
 from proser_core.errors import TrackingError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from mlflow import MlflowClient
 
 KIND, MODEL, ALIAS, VERSION, BEFORE = (f"proser.decision{part}" for part in ("", ".model", ".alias", ".to", ".from"))
 PROMOTED, FORCED, REFUSED, ROLLED_BACK = "promoted", "promoted by force", "refused", "rolled back"
@@ -41,13 +36,13 @@ class Decision:
         return f"{self.kind}: {self.model} version {self.version} as {self.alias}{over}"
 
 
-def holder(client: "MlflowClient", model: str, alias: str) -> str:
+def holder(client: MlflowClient, model: str, alias: str) -> str:
     """The version that has the alias, empty where none has."""
     return str(client.get_registered_model(model).aliases.get(alias, ""))
 
 
 def carry_out(
-    client: "MlflowClient", decision: Decision, metrics: Mapping[str, float], note: str, figure: "Figure | None" = None
+    client: MlflowClient, decision: Decision, metrics: Mapping[str, float], note: str, figure: Figure | None = None
 ) -> str:
     """Write down what was decided and on what grounds, and move the alias unless it is refused; the run's id.
 
@@ -61,28 +56,23 @@ def carry_out(
         BEFORE: decision.before,
         NOTE: fitting(note, LONGEST_TAG, NOTE_FILE),
     }
-    made = client.create_run(experiment_id(client), run_name=shortened(decision.title), tags=tags)
-    run_id = str(made.info.run_id)
-    try:
-        for name, value in metrics.items():
-            client.log_metric(run_id, name, value)
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / NOTE_FILE).write_text(note)
+    with run_of_its_own(client, decision.title, tags) as run_id:
+        try:
+            for name, value in metrics.items():
+                client.log_metric(run_id, name, value)
+            client.log_text(run_id, note, NOTE_FILE)
             if figure is not None:
-                figure.savefig(Path(folder) / "comparison.png", dpi=150)
-            client.log_artifacts(run_id, folder)
-        if decision.kind != REFUSED:
-            _move(client, decision)
-    except BaseException:
-        with suppress(Exception):  # what went wrong matters more than its mark
-            client.set_tag(run_id, KIND, OVERTAKEN)
-            client.set_terminated(run_id, "FAILED")
-        raise
-    client.set_terminated(run_id)
+                client.log_figure(run_id, figure, "comparison.png", save_kwargs={"dpi": 150})
+            if decision.kind != REFUSED:
+                _move(client, decision)
+        except BaseException:
+            with suppress(Exception):  # what went wrong matters more than its mark
+                client.set_tag(run_id, KIND, OVERTAKEN)
+            raise
     return run_id
 
 
-def _move(client: "MlflowClient", decision: Decision) -> None:
+def _move(client: MlflowClient, decision: Decision) -> None:
     now = holder(client, decision.model, decision.alias)
     if now != decision.before:
         raise TrackingError(
@@ -92,7 +82,7 @@ def _move(client: "MlflowClient", decision: Decision) -> None:
     client.set_registered_model_alias(decision.model, decision.alias, decision.version)
 
 
-def holders_before(client: "MlflowClient", model: str, alias: str, now: str) -> list[str]:
+def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> list[str]:
     """The versions that had the alias on the way to version `now`, oldest first, some of them perhaps deleted since.
 
     Decisions are replayed in the order of time: a promotion adds a version, a rollback takes the way back to one. What
@@ -114,14 +104,9 @@ def _way_to(version: str, held: list[str]) -> list[str]:
     return held[: len(held) - held[::-1].index(version)]
 
 
-def _decisions_that_moved(client: "MlflowClient", model: str, alias: str) -> Iterator[dict[str, str]]:
+def _decisions_that_moved(client: MlflowClient, model: str, alias: str) -> list[dict[str, str]]:
     """Tags of the decisions that moved the alias, oldest first."""
     query = f"tags.`{MODEL}` = '{model}' and tags.`{ALIAS}` = '{alias}'"
     query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, OVERTAKEN))
-    experiments, token = [experiment_id(client)], None
-    while True:
-        page = client.search_runs(experiments, query, order_by=["start_time ASC"], max_results=500, page_token=token)
-        yield from (run.data.tags for run in page)
-        token = page.token
-        if not token:
-            return
+    runs = all_pages(client.search_runs, [experiment_id(client)], query, order_by=["start_time ASC"])
+    return [run.data.tags for run in runs]

@@ -4,34 +4,17 @@ import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pipelines.tracking.registry import CLASSIFIER
+import mlflow
+from mlflow import MlflowClient
+from mlflow.exceptions import MlflowException
+
+from pipelines.tracking.registry import CLASSIFIER, Version, versions_of
 from pipelines.tracking.server import connect, get_or_none, shown_uri
 from proser_core.errors import TrackingError, first_line
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities.model_registry import ModelVersion
-
 URI = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))")
-
-
-@dataclass(frozen=True)
-class Version:
-    """A version of a registered model; `created` in seconds since 1970."""
-
-    name: str
-    number: str
-    tags: dict[str, str]
-    run_id: str
-    created: float
-
-    @classmethod
-    def of(cls, found: "ModelVersion") -> "Version":
-        """MLflow gives the number as text or as a number."""
-        return cls(found.name, str(found.version), found.tags, found.run_id or "", found.creation_timestamp / 1000)
 
 
 @dataclass(frozen=True)
@@ -45,7 +28,12 @@ class Model:
     @property
     def title(self) -> str:
         """For people: the name and version, or the folder."""
-        return self.uri if self.version is None else f"{self.version.name} version {self.version.number}"
+        return self.uri if self.version is None else f"{self.version.name} version {self.number}"
+
+    @property
+    def number(self) -> str:
+        """Of its version; empty for a folder."""
+        return "" if self.version is None else self.version.number
 
 
 def load(uri: str) -> Model:
@@ -57,10 +45,22 @@ def load(uri: str) -> Model:
     if not uri.startswith("models:"):
         return Model(uri, OpenSetClassifier.load(Path(uri)), None)
     client = connect()
-    return _fetch(client, uri, find(client, uri))
+    version = find(client, uri)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            place = mlflow.artifacts.download_artifacts(
+                f"models:/{version.name}/{version.number}/artifacts/{CLASSIFIER}", dst_path=folder
+            )
+        except (MlflowException, OSError) as error:
+            client.get_model_version(version.name, version.number)  # raises where the server is away
+            raise TrackingError(
+                f"version {version.number} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "
+                "artefacts, or register it again with the same `proser run`"
+            ) from error
+        return Model(uri, OpenSetClassifier.load(place), version)
 
 
-def find(client: "MlflowClient", uri: str) -> Version:
+def find(client: MlflowClient, uri: str) -> Version:
     """The version that a models:/ URI means. Raises TrackingError with what there is."""
     parts = URI.fullmatch(uri)
     if parts is None:
@@ -81,7 +81,7 @@ def find(client: "MlflowClient", uri: str) -> Version:
     return Version.of(found)
 
 
-def existing_versions(client: "MlflowClient", name: str) -> list[Version]:
+def existing_versions(client: MlflowClient, name: str) -> list[Version]:
     """As `versions_of`; raises TrackingError with the models that there are where there is none."""
     versions = versions_of(client, name)
     if not versions:
@@ -90,36 +90,3 @@ def existing_versions(client: "MlflowClient", name: str) -> list[Version]:
             f"{shown_uri()} has no version of a model {name!r}; it has models: {names}. `proser run` registers one"
         )
     return versions
-
-
-def versions_of(client: "MlflowClient", name: str) -> list[Version]:
-    """All versions of a model, newest first; none where there is no such model."""
-    if get_or_none(lambda: client.get_registered_model(name)) is None:
-        return []
-    found: list[Version] = []
-    token = None
-    while True:
-        page = client.search_model_versions(f"name = '{name}'", max_results=500, page_token=token)
-        found += map(Version.of, page)
-        token = page.token
-        if not token:
-            return sorted(found, key=lambda version: -int(version.number))
-
-
-def _fetch(client: "MlflowClient", uri: str, version: Version) -> Model:
-    """Raises TrackingError where the version's files are gone."""
-    import mlflow
-    from mlflow.exceptions import MlflowException
-
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            place = mlflow.artifacts.download_artifacts(
-                f"models:/{version.name}/{version.number}/artifacts/{CLASSIFIER}", dst_path=folder
-            )
-        except (MlflowException, OSError) as error:
-            client.get_model_version(version.name, version.number)  # raises where the server is away
-            raise TrackingError(
-                f"version {version.number} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "
-                "artefacts, or register it again with the same `proser run`"
-            ) from error
-        return Model(uri, OpenSetClassifier.load(place), version)

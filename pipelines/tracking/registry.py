@@ -1,27 +1,28 @@
 """The model registry: versions with aliases, each version once for each artefact."""
 
 import contextlib
-import importlib.util
+import importlib.metadata
 import io
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import mlflow
 from mlflow import MlflowClient
+from mlflow.entities.model_registry import ModelVersion
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
-from pipelines.tracking.limits import LONGEST_DESCRIPTION, fitting, shortened
-from pipelines.tracking.server import experiment_id, get_or_none
-
-if TYPE_CHECKING:
-    from proser_core.recognition.open_set_classifier import OpenSetClassifier
+import proser_core
+from pipelines.tracking.runs import fitting
+from pipelines.tracking.server import all_pages, get_or_none
+from proser_core.naming import UNKNOWN
+from proser_core.recognition.classifier_files import MODEL_CARD
+from proser_core.recognition.model_card import model_card
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.program import PROGRAM, export_program
 
 ARTEFACT_TAG = "proser.artefact"
 CLASSIFIER = "classifier"  # of a model's artefacts, the folder that OpenSetClassifier reads
@@ -29,6 +30,7 @@ CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias w
 FIGURE = "proser.figure."  # of a version, before the name of a metric
 SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")
 CANDIDATE, CHAMPION = "candidate", "champion"
+LONGEST_DESCRIPTION = 5000  # characters of a version, where the database is PostgreSQL
 NEEDED = ("torch", "torchvision", "numpy", "pandas", "pillow", "safetensors", "scikit-learn", "scipy", "pyarrow")
 
 
@@ -41,17 +43,27 @@ class Registered:
     aliases: tuple[str, ...]
 
 
-@contextmanager
-def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None = None) -> Iterator[str]:
-    """A run for one piece of work, made when it is entered: finished at the end, failed where that raises."""
-    run_id = str(client.create_run(experiment_id(client), run_name=shortened(title), tags=tags or {}).info.run_id)
-    try:
-        yield run_id
-    except BaseException:
-        with contextlib.suppress(Exception):  # what went wrong matters more than its mark
-            client.set_terminated(run_id, "FAILED")
-        raise
-    client.set_terminated(run_id)
+@dataclass(frozen=True)
+class Version:
+    """A version of a registered model; `created` in seconds since 1970."""
+
+    name: str
+    number: str
+    tags: dict[str, str]
+    created: float
+
+    @classmethod
+    def of(cls, found: ModelVersion) -> "Version":
+        """MLflow gives the number as text or as a number."""
+        return cls(found.name, str(found.version), found.tags, found.creation_timestamp / 1000)
+
+
+def versions_of(client: MlflowClient, name: str) -> list[Version]:
+    """All versions of a model, newest first; none where there is no such model."""
+    if get_or_none(lambda: client.get_registered_model(name)) is None:
+        return []
+    found = map(Version.of, all_pages(client.search_model_versions, f"name = '{name}'"))
+    return sorted(found, key=lambda version: -int(version.number))
 
 
 def register(
@@ -67,29 +79,19 @@ def register(
     `run` gives the id of the run that a new version belongs to, and is entered for one alone. A version that was made
     of the same artefact is found again and becomes the candidate.
     """
-    existing = _version_of(client, name, digest)
+    versions = versions_of(client, name)
+    existing = next((version.number for version in versions if version.tags.get(ARTEFACT_TAG) == digest), None)
     if existing is None:
         with run as run_id:
             existing = _make_version(client, run_id, name, classifier_folder, {ARTEFACT_TAG: digest, **tags})
     client.set_registered_model_alias(name, CANDIDATE, existing)
     has_champion = CHAMPION in client.get_registered_model(name).aliases
-    if not has_champion and len(client.search_model_versions(f"name = '{name}'")) == 1:
+    if not has_champion and len(versions_of(client, name)) == 1:
         client.set_registered_model_alias(name, CHAMPION, existing)
     return Registered(name, existing, tuple(sorted(client.get_model_version(name, existing).aliases)))
 
 
-def _version_of(client: MlflowClient, name: str, digest: str) -> str | None:
-    if get_or_none(lambda: client.get_registered_model(name)) is None:
-        return None
-    versions = client.search_model_versions(f"name = '{name}'")
-    return next((str(found.version) for found in versions if found.tags.get(ARTEFACT_TAG) == digest), None)
-
-
 def _make_version(client: MlflowClient, run_id: str, name: str, classifier_folder: Path, tags: dict[str, str]) -> str:
-    from proser_core.recognition.classifier_files import MODEL_CARD
-    from proser_core.recognition.model_card import model_card
-    from proser_core.recognition.open_set_classifier import OpenSetClassifier
-
     classifier = OpenSetClassifier.load(classifier_folder)
     model_uri = _log_model(run_id, classifier, classifier_folder)
     with contextlib.redirect_stderr(io.StringIO()):  # MLflow prints what the closing table says better
@@ -99,7 +101,7 @@ def _make_version(client: MlflowClient, run_id: str, name: str, classifier_folde
     return str(made.version)
 
 
-def _figures(classifier: "OpenSetClassifier") -> dict[str, str]:
+def _figures(classifier: OpenSetClassifier) -> dict[str, str]:
     """What a list of versions shows, as tags: at the bias that the version has, which may be newer than its results."""
     found = classifier.results
     if classifier.validation_scores is not None:
@@ -111,10 +113,8 @@ def _figures(classifier: "OpenSetClassifier") -> dict[str, str]:
     return {f"{FIGURE}{name}": f"{found[name]:.4f}" for name in SHOWN if name in found}
 
 
-def _log_model(run_id: str, classifier: "OpenSetClassifier", folder: Path) -> str:
+def _log_model(run_id: str, classifier: OpenSetClassifier, folder: Path) -> str:
     """The classifier's folder, and a program that needs none of this code, where its score has a form for one."""
-    from proser_core.recognition.program import PROGRAM, export_program
-
     with tempfile.TemporaryDirectory() as place, mlflow.start_run(run_id=run_id):
         artefacts = {CLASSIFIER: str(shutil.copytree(folder, Path(place) / CLASSIFIER))}  # MLflow keeps its name
         if classifier.score_function.is_exportable:
@@ -125,17 +125,15 @@ def _log_model(run_id: str, classifier: "OpenSetClassifier", folder: Path) -> st
             name=CLASSIFIER,
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
             artifacts=artefacts,
-            code_paths=[str(_package_folder("proser_core"))],
+            code_paths=[str(Path(proser_core.__file__).parent)],
             signature=_signature(classifier),
-            pip_requirements=[f"{package}=={version(package)}" for package in ("mlflow", *NEEDED)],
+            pip_requirements=[f"{package}=={importlib.metadata.version(package)}" for package in ("mlflow", *NEEDED)],
         )
     return str(info.model_uri)
 
 
-def _signature(classifier: "OpenSetClassifier") -> ModelSignature:
+def _signature(classifier: OpenSetClassifier) -> ModelSignature:
     """Of the table that comes out. What goes in is a tensor or a table, which MLflow's schema cannot say."""
-    from proser_core.naming import UNKNOWN
-
     columns: list[ColSpec | TensorSpec] = [
         ColSpec(DataType.string, "label"),
         ColSpec(DataType.boolean, "unknown"),
@@ -143,10 +141,3 @@ def _signature(classifier: "OpenSetClassifier") -> ModelSignature:
         *(ColSpec(DataType.double, f"p_{name}") for name in (*classifier.class_names, UNKNOWN)),
     ]
     return ModelSignature(outputs=Schema(columns))
-
-
-def _package_folder(package: str) -> Path:
-    spec = importlib.util.find_spec(package)
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent

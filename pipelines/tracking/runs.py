@@ -8,7 +8,7 @@ read again after it.
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -17,7 +17,6 @@ from mlflow.entities import Metric, Param, Run, RunTag
 
 from pipelines.output_files import RESULTS
 from pipelines.tracking import server, views
-from pipelines.tracking.limits import LONGEST_TAG, fitting, shortened
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits.class_split import Setting
 from proser_core.store.store import Artefact
@@ -27,6 +26,36 @@ PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key
 SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'
 NOTE = "mlflow.note.content"  # shown as the run's description
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
+STATUSES = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}  # of a run, by that of a trial
+LONGEST_TAG = 8000  # characters; MLflow cuts what is longer in mid-word
+LONGEST_NAME = 250  # of a run, where the database is PostgreSQL; SQLite takes any
+
+
+def shortened(name: str) -> str:
+    """A name that a run can have."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
+
+
+def fitting(text: str, room: int, file: str) -> str:
+    """As many whole sections of Markdown as there is room for, and that the rest is in `file`."""
+    if len(text) <= room:
+        return text
+    rest = f"\n\nThe other sections are in {file}, among the artifacts.\n"
+    kept = text[: room - len(rest)]
+    return kept[: max(kept.rfind("\n## "), 0) or None].rstrip() + rest
+
+
+@contextmanager
+def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None = None) -> Iterator[str]:
+    """A run for one piece of work, made when it is entered: finished at the end, failed where that raises."""
+    run_id = str(client.create_run(server.experiment_id(client), run_name=shortened(title), tags=tags).info.run_id)
+    try:
+        yield run_id
+    except BaseException:
+        with suppress(Exception):  # what went wrong matters more than its mark
+            client.set_terminated(run_id, "FAILED")
+        raise
+    client.set_terminated(run_id)
 
 
 @dataclass
@@ -54,21 +83,13 @@ class ParentRun:
         return parent
 
     def _read_children(self) -> None:
-        filter_string = f"tags.`{PARENT_TAG}` = '{self.run_id}'"
-        token = None
-        while True:
-            page = self.client.search_runs([self.experiment_id], filter_string, max_results=500, page_token=token)
-            for run in page:
-                self._children[run.data.tags[TRIAL_KEY]] = ChildRun.of(self.client, run)
-            token = page.token
-            if not token:
-                return
+        runs = server.all_pages(self.client.search_runs, [self.experiment_id], f"tags.`{PARENT_TAG}` = '{self.run_id}'")
+        self._children = {run.data.tags[TRIAL_KEY]: ChildRun(self.client, run) for run in runs}
 
     @contextmanager
     def _certain(self) -> Iterator[None]:
         """Act on what the server has: it is read again where an earlier request failed."""
         if self._doubtful:
-            self._children.clear()
             self._logged.clear()
             self._read_children()
         self._doubtful = True
@@ -80,7 +101,7 @@ class ParentRun:
         if trial_key not in self._children:
             tags = {PARENT_TAG: self.run_id, TRIAL_KEY: trial_key}
             run = self.client.create_run(self.experiment_id, run_name=shortened(name), tags=tags)
-            self._children[trial_key] = ChildRun.of(self.client, run)
+            self._children[trial_key] = ChildRun(self.client, run)
         return self._children[trial_key]
 
     def save_view(self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[Setting]) -> None:
@@ -102,7 +123,7 @@ class ParentRun:
             if counter not in self._logged:
                 self._logged[counter] = int(self.client.get_run(self.run_id).data.metrics.get(counter, -1)) + 1
             for row in epochs[self._logged[counter] :]:
-                self.client.log_batch(self.run_id, metrics=_epoch_metrics(row, f"{prefix}/"))
+                self.client.log_batch(self.run_id, metrics=_metrics(row, f"{prefix}/"))
                 self._logged[counter] = int(row["epoch"]) + 1
 
     def track_epochs(self, key: str, name: str, params: dict[str, Any], epochs: list[dict[str, float]]) -> None:
@@ -117,46 +138,35 @@ class ParentRun:
             if child.ended:
                 return
             child.log(row["params"], epochs, row["metrics"], row.get("spaces", []))
-            if row["status"] == "finished":
-                child.finish()
-            else:
-                child.mark_unfinished(row["reason"], failed=row["status"] == "failed")
+            child.end(STATUSES[row["status"]], row.get("reason", ""))
 
     def results(self, report: Artefact, evaluation: dict[str, Any]) -> None:
         """The selected trial's metrics, the controls' under their names, and the report's files, once."""
-        if self._has(report):
-            return
         metrics: dict[str, float] = {}
         for name, method in evaluation["methods"].items():
             prefix = "" if name == PROSER else f"controls/{_slug(name)}/"
             metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
-        self._log_missing(metrics)
-        self.client.set_tag(self.run_id, "proser.selected", evaluation["selected"]["name"])
-        self.report(report)
+        self.report(report, metrics, {"proser.selected": evaluation["selected"]["name"]})
 
     def compared(self, report: Artefact, metrics: dict[str, float]) -> None:
         """The metrics of methods side by side, by `METHOD/metric`, and the report's files, once."""
-        if self._has(report):
-            return
         parts = {name: name.partition("/") for name in metrics}
-        self._log_missing({f"{_slug(method)}/{metric}": metrics[name] for name, (method, _, metric) in parts.items()})
-        self.report(report)
+        self.report(report, {f"{_slug(method)}/{metric}": metrics[name] for name, (method, _, metric) in parts.items()})
 
-    def _log_missing(self, metrics: dict[str, float]) -> None:
-        fresh = _missing(metrics, self.client.get_run(self.run_id).data.metrics)
-        for batch in _batches([_metrics(fresh)]):
-            self.client.log_batch(self.run_id, metrics=batch)
-
-    def report(self, report: Artefact) -> None:
-        """The report's files, and its results.md as the run's description, once."""
-        if self._has(report):
+    def report(
+        self, report: Artefact, metrics: Mapping[str, float] | None = None, tags: Mapping[str, str] | None = None
+    ) -> None:
+        """Metrics, tags, the report's files, and its results.md as the run's description, once."""
+        logged, reported = self.client.get_run(self.run_id).data, f"{REPORTED}.{report.digest}"
+        if reported in logged.tags:
             return
-        self.client.set_tag(self.run_id, NOTE, fitting((report.path / RESULTS).read_text(), LONGEST_TAG, RESULTS))
+        for batch in _batches([_metrics(_missing(metrics or {}, logged.metrics))]):
+            self.client.log_batch(self.run_id, metrics=batch)
+        note = fitting((report.path / RESULTS).read_text(), LONGEST_TAG, RESULTS)
+        for name, value in {**(tags or {}), NOTE: note}.items():
+            self.client.set_tag(self.run_id, name, value)
         self.client.log_artifacts(self.run_id, str(report.path))
-        self.client.set_tag(self.run_id, f"{REPORTED}.{report.digest}", "yes")
-
-    def _has(self, report: Artefact) -> bool:
-        return f"{REPORTED}.{report.digest}" in self.client.get_run(self.run_id).data.tags
+        self.client.set_tag(self.run_id, reported, "yes")
 
     def start(self) -> None:
         """Mark the run as running."""
@@ -166,35 +176,30 @@ class ParentRun:
         """FINISHED, FAILED or KILLED; trials that were cut off are marked as killed until they go on."""
         if status != "FINISHED":
             for child in self._children.values():
-                if not (child.ended or child.left):
+                if child.was_cut_off:
                     self.client.set_terminated(child.run_id, "KILLED")
         self.client.set_terminated(self.run_id, status)
 
 
-@dataclass
 class ChildRun:
-    """The MLflow run of one trial; `logged` are the latest values of its metrics when it was read."""
+    """The MLflow run of one trial, as far as it was logged when it was read."""
 
-    client: MlflowClient
-    run_id: str
-    status: str
-    logged: dict[str, float]
-    logged_epochs: int
-    left: bool
-    described: bool
-
-    @classmethod
-    def of(cls, client: MlflowClient, run: Run) -> "ChildRun":
-        """What is known of an existing run, from its own last epoch."""
-        logged = run.data.metrics
-        described = any(name.startswith(views.POINT) for name in logged)
-        epochs, left = int(logged.get("epoch", -1)) + 1, NOTE in run.data.tags
-        return cls(client, run.info.run_id, run.info.status, logged, epochs, left, described)
+    def __init__(self, client: MlflowClient, run: Run) -> None:
+        self._client, self.run_id, self._status = client, str(run.info.run_id), run.info.status
+        self._logged = run.data.metrics
+        self._logged_epochs = int(self._logged.get("epoch", -1)) + 1
+        self._is_described = any(name.startswith(views.POINT) for name in self._logged)
+        self._has_reason = NOTE in run.data.tags
 
     @property
     def ended(self) -> bool:
         """Whether the trial has finished, with all that there is to log."""
-        return self.status == "FINISHED"
+        return self._status == "FINISHED"
+
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether the trial has neither finished nor ended for a reason."""
+        return not (self.ended or self._has_reason)
 
     def log(
         self,
@@ -208,38 +213,31 @@ class ChildRun:
         Numeric fields and final metrics stand at step 0: the UI draws bars of what has no later step. All of it goes
         in one request where it fits: a sweep may have thousands of trials, and each request is a few transactions.
         """
-        fresh = epochs[self.logged_epochs :]
-        if fresh and self.status == "KILLED":
-            self.client.update_run(self.run_id, status="RUNNING")
-            self.status = "RUNNING"
-        described = [] if self.described else [_metrics(views.point_metrics(params))]
-        groups = [
-            *described,
-            *(_epoch_metrics(row, "") for row in fresh),
-            _metrics(_missing(metrics or {}, self.logged)),
-        ]
-        words = [] if self.described else _params(params)
+        fresh = epochs[self._logged_epochs :]
+        if fresh and self._status == "KILLED":
+            self._client.update_run(self.run_id, status="RUNNING")
+            self._status = "RUNNING"
+        groups = [*map(_metrics, fresh), _metrics(_missing(metrics or {}, self._logged))]
+        words = []
+        if not self._is_described:
+            groups.insert(0, _metrics(views.point_metrics(params)))
+            words = _params(params)
         tags = [RunTag(SPACES, ", ".join(spaces))] if spaces else []
         for batch in _batches(groups, always=bool(words or tags)):
-            self.client.log_batch(self.run_id, metrics=batch, params=words, tags=tags)
+            self._client.log_batch(self.run_id, metrics=batch, params=words, tags=tags)
             words, tags = [], []
-        self.described = True
+        self._is_described = True
         if fresh:
-            self.logged_epochs = int(fresh[-1]["epoch"]) + 1
+            self._logged_epochs = int(fresh[-1]["epoch"]) + 1
 
-    def finish(self) -> None:
-        """Mark the trial as finished, with all that there is to log."""
-        if self.left:
-            self.client.delete_tag(self.run_id, NOTE)
-        self.client.set_terminated(self.run_id, "FINISHED")
-        self.status = "FINISHED"
-
-    def mark_unfinished(self, reason: str, *, failed: bool) -> None:
-        """Mark the trial as failed or as stopped early, with the reason where the UI shows it."""
-        self.client.set_tag(self.run_id, NOTE, reason)
-        self.status = "FAILED" if failed else "KILLED"
-        self.client.set_terminated(self.run_id, self.status)
-        self.left = True
+    def end(self, status: str, reason: str) -> None:
+        """Mark the trial as ended; the reason of one that has not finished stands where the UI shows it."""
+        if reason:
+            self._client.set_tag(self.run_id, NOTE, reason)
+        elif self._has_reason:
+            self._client.delete_tag(self.run_id, NOTE)
+        self._client.set_terminated(self.run_id, status)
+        self._status, self._has_reason = status, bool(reason)
 
 
 def _slug(name: str) -> str:
@@ -250,18 +248,10 @@ def _params(values: dict[str, Any]) -> list[Param]:
     return [Param(name, str(value)) for name, value in values.items()]
 
 
-def _metrics(values: Mapping[str, float]) -> list[Metric]:
-    """Values that have no epoch."""
-    return [_metric(name, value, 0) for name, value in values.items()]
-
-
-def _epoch_metrics(row: dict[str, float], prefix: str) -> list[Metric]:
-    step = int(row["epoch"])
-    return [_metric(f"{prefix}{name}", value, step) for name, value in row.items()]
-
-
-def _metric(name: str, value: float, step: int) -> Metric:
-    return Metric(name, float(value), int(time.time() * 1000), step)
+def _metrics(values: Mapping[str, float], prefix: str = "") -> list[Metric]:
+    """Values of an epoch, or of none: these are at step 0."""
+    step, now = int(values.get("epoch", 0)), int(time.time() * 1000)
+    return [Metric(f"{prefix}{name}", float(value), now, step) for name, value in values.items()]
 
 
 def _missing(metrics: Mapping[str, float], logged: Mapping[str, float]) -> dict[str, float]:

@@ -8,17 +8,18 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipelines.tracking.databases import open_database, sqlite_file
 from proser_core.errors import TrackingError, first_line
 from proser_core.store.files import DISK_FULL
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.store.entities import PagedList
 
 Found = TypeVar("Found")
 DATABASE = "mlflow.db"
+SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?!:memory:|file:)(?P<file>[^?]+)")
 EXPERIMENT = "proser"
 LOCAL_UI = "http://127.0.0.1:5000"  # where `proser ui` serves by itself
 OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # training runs; undocumented, read in MLflow 3.17.2
@@ -45,6 +46,12 @@ def tracking_uri() -> str:
     return uri if file is None else re.sub(r":///[^?]+", lambda _: f":///{file}", uri, count=1)
 
 
+def sqlite_file(uri: str) -> Path | None:
+    """Absolute path of a SQLite database; None for a server or a database in memory."""
+    found = SQLITE_FILE.match(uri)
+    return Path(found["file"]).absolute() if found else None
+
+
 def tracking_folder() -> Path | None:
     """Where a database on this machine keeps the artefacts, beside it; None for a server."""
     file = sqlite_file(tracking_uri())
@@ -62,11 +69,13 @@ def connect() -> "MlflowClient":
     warnings.filterwarnings("ignore", module="mlflow")
     import mlflow
 
+    from pipelines.tracking.databases import open_database
+
     for name in ("mlflow", "alembic"):  # after the import, which sets them too
         logging.getLogger(name).setLevel(logging.ERROR)
 
     uri = tracking_uri()
-    open_database(uri, shown_uri())
+    open_database(uri, shown_uri(), sqlite_file(uri))
     try:
         mlflow.set_tracking_uri(uri)
         client = mlflow.MlflowClient(uri)
@@ -104,6 +113,16 @@ def get_or_none(request: Callable[[], Found]) -> Found | None:
         if error.error_code not in MISSING_CODES:
             raise
         return None
+
+
+def all_pages(search: "Callable[..., PagedList[Found]]", *arguments: Any, **options: Any) -> list[Found]:
+    """Everything that a search of MLflow's client finds, which it returns page by page."""
+    page = search(*arguments, **options)
+    found = list(page)
+    while page.token:
+        page = search(*arguments, **options, page_token=page.token)
+        found += page
+    return found
 
 
 @contextmanager

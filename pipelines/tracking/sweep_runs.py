@@ -2,19 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
 
 from pipelines.tracking.server import experiment_id, get_or_none, shown_uri
 from proser_core.errors import TrackingError, first_line
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
-
 LISTED = 5  # sweeps that an error names
 
 
-def find_run(client: "MlflowClient", sweep: str) -> "Run":
+def find_run(client: MlflowClient, sweep: str) -> Run:
     """The run with this id, or the newest with this name. Raises TrackingError where there is none."""
     run = get_or_none(lambda: client.get_run(sweep))
     if run is not None:
@@ -28,15 +27,13 @@ def find_run(client: "MlflowClient", sweep: str) -> "Run":
     return found
 
 
-def _newest(client: "MlflowClient", query: str, count: int) -> "list[Run]":
+def _newest(client: MlflowClient, query: str, count: int) -> list[Run]:
     found = client.search_runs([experiment_id(client)], query, order_by=["start_time DESC"], max_results=count)
     return list(found)
 
 
-def fetch_report(client: "MlflowClient", run: "Run", names: Sequence[str], place: Path) -> Path:
+def fetch_report(client: MlflowClient, run: Run, names: Sequence[str], place: Path) -> Path:
     """A folder with these files of a sweep's report. Raises TrackingError where it has no report."""
-    from mlflow.exceptions import MlflowException
-
     for name in names:
         try:
             client.download_artifacts(run.info.run_id, name, str(place))

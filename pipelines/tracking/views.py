@@ -8,17 +8,15 @@ does without a view, and a server that refuses it costs the view alone.
 import json
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from pipelines.console import warn
 from pipelines.tracking.server import is_outage
 from proser_core.data.splits.class_split import Setting, where
 from proser_core.errors import first_line
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 TAG, OWN = "mlflow.sharedViewState.", "proser-"
 MAX_VIEWS = 20  # of sweeps, the newest; the UI refuses to save a view where there are 40
@@ -36,14 +34,13 @@ def point_metrics(params: dict[str, Any]) -> dict[str, float]:
     return {f"{POINT}{name}": float(params[name]) for name in NUMERIC if name in params}
 
 
-def sweep_link(base_url: str, experiment_id: str, parent_run_id: str, charts: bool = False) -> str:
-    """Address of a sweep's saved view on the server at `base_url`: the table of its trials, or their charts."""
-    address = f"{base_url.rstrip('/')}/#/experiments/{experiment_id}/runs?viewStateShareKey={OWN}{parent_run_id}"
-    return f"{address}&compareRunsMode=CHART" if charts else address
+def sweep_link(base_url: str, experiment_id: str, parent_run_id: str) -> str:
+    """Address of a sweep's saved view on the server at `base_url`."""
+    return f"{base_url.rstrip('/')}/#/experiments/{experiment_id}/runs?viewStateShareKey={OWN}{parent_run_id}"
 
 
 def save_sweep_view(
-    client: "MlflowClient",
+    client: MlflowClient,
     experiment_id: str,
     parent_run_id: str,
     name: str,

@@ -47,7 +47,7 @@ def make_task(
         if config.has_development
         else known.images[np.zeros(0, np.int64)]
     )
-    mean, std = _channel_statistics(train.images)
+    mean, std = channel_statistics(train.images)
     for each in (val.images, development, tested.images):
         if not isinstance(each, np.ndarray):
             for _ in chunks(each, DECODED_AT_ONCE):
@@ -162,7 +162,8 @@ def _targets(class_ids: np.ndarray, split: ClassSplit) -> np.ndarray:
     return lookup[class_ids]
 
 
-def _channel_statistics(images: np.ndarray | ImageSource) -> tuple[Channels, Channels]:
+def channel_statistics(images: np.ndarray | ImageSource) -> tuple[Channels, Channels]:
+    """Mean and standard deviation of each channel, of images in 0..1."""
     counts, levels = np.zeros((3, 256), np.int64), np.arange(256) / 255.0
     for chunk in chunks(images, DECODED_AT_ONCE):
         for channel in range(3):

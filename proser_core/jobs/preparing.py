@@ -5,6 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.data.preparation import make_task, open_data_sets, split_of
@@ -91,6 +93,22 @@ def refuse_streaming(recipe: Recipe) -> None:
         raise ConfigError(
             "data.streaming is on, and without Ray nothing decodes images while a network trains; "
             "train with `proser run`, or set it to false"
+        )
+
+
+def check_machine(recipe: Recipe) -> None:
+    """Raises ConfigError for what one process on this machine cannot do."""
+    refuse_streaming(recipe)
+    for name in ("num_workers", "pretrain_workers"):
+        workers = getattr(recipe.cluster, name)
+        if workers != 1:
+            raise ConfigError(
+                f"cluster.{name} is {workers}; one process trains all, so that it must be 1 (as `proser job` writes it)"
+            )
+    if recipe.cluster.uses_gpu and not torch.cuda.is_available():
+        raise ConfigError(
+            f"cluster.gpus_per_worker is {recipe.cluster.gpus_per_worker:g}; torch sees no GPU here. "
+            "Set it to 0 to train on the CPU"
         )
 
 

@@ -11,18 +11,17 @@ from typing import Any
 import torch
 
 from proser_core.baselines.tables import closed_set_scores, placeholder_scores
-from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import JobFile
 from proser_core.jobs.preparing import (
     check_batches,
+    check_machine,
     check_prepared_for,
     check_split,
     prepare_inputs,
     prepare_task,
-    refuse_streaming,
 )
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.trials import Trial, plan_trials
@@ -66,22 +65,6 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
         runner = _Runner(job, store, task, bf16, progress, OpenSetTask.load(task.path), Outcome(about))
         runner.run()
     return runner.outcome
-
-
-def check_machine(recipe: Recipe) -> None:
-    """Raises ConfigError for what one process on this machine cannot do."""
-    refuse_streaming(recipe)
-    for name in ("num_workers", "pretrain_workers"):
-        workers = getattr(recipe.cluster, name)
-        if workers != 1:
-            raise ConfigError(
-                f"cluster.{name} is {workers}; one process trains all, so that it must be 1 (as `proser job` writes it)"
-            )
-    if recipe.cluster.uses_gpu and not torch.cuda.is_available():
-        raise ConfigError(
-            f"cluster.gpus_per_worker is {recipe.cluster.gpus_per_worker:g}; torch sees no GPU here. "
-            "Set it to 0 to train on the CPU"
-        )
 
 
 def _prepared(job: JobFile, store: Store) -> Artefact:

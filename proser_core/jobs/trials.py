@@ -10,7 +10,7 @@ from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS, control
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
 from proser_core.networks.nets import make_closed_set_net
-from proser_core.recognition.scores import MaxLogit, ScoreFunction, placeholder_score
+from proser_core.recognition.scores import ScoreFunction, own_score
 from proser_core.store.store import Artefact, Store
 from proser_core.titles import CONTROL
 
@@ -40,7 +40,7 @@ class Trial:
     @property
     def score_function(self) -> ScoreFunction:
         """How the trial's own network is scored."""
-        return MaxLogit() if self.is_control else placeholder_score(self.recipe.calibration.dummy_weight)
+        return own_score(self.recipe)
 
     def params(self) -> dict[str, Any]:
         """What tracking shows as the trial's parameters."""

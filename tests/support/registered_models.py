@@ -11,7 +11,8 @@ from mlflow.entities import Run
 from pipeline_runs import tiny_recipe
 
 from pipelines.tracking import decisions
-from pipelines.tracking.registry import Registered, register, run_of_its_own
+from pipelines.tracking.registry import Registered, register
+from pipelines.tracking.runs import run_of_its_own
 from pipelines.tracking.server import connect, experiment_id
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of

@@ -57,7 +57,7 @@ class Machines:
     def mirror(self, name: str) -> Mirror:
         """A driver on that machine."""
         self.on(name)
-        return Mirror(self.objects, mirror_folder(self.uri) / STORE)
+        return Mirror(mirror_folder(self.uri) / STORE, objects=self.objects)
 
 
 def artefact(folder: Path, **files: str) -> Path:

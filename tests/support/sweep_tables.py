@@ -126,4 +126,4 @@ def texts(figure: Figure) -> str:
 
 
 def drawn(made: SweepTable, metric: str = "macro_f1", place: str = AT_15) -> Figure:
-    return over_points(made, spaces_of(made)[0], metric, [place])
+    return over_points(spaces_of(made)[0], [f"{place}/{metric}"])

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from pipelines.reports.figures.parts import control_lines, percents
 from pipelines.reports.figures.style import COLOURS, SELECTED
 from pipelines.reports.spaces import Space
-from pipelines.reports.sweep_table import Point, SweepTable
+from pipelines.reports.sweep_table import Point
 
 SPREAD = "bars: standard deviation; small dots: each split"
 CAPTION = "Diamond: selected."
@@ -24,20 +24,20 @@ def room_for_labels(space: Space) -> float:
     return 0.075 * max(len(point.label) for point in shown(space))
 
 
-def panel(axes: Axes, table: SweepTable, space: Space, controls: list[Point], place: str, metric: str) -> None:
+def panel(axes: Axes, space: Space, metric: str) -> None:
     """Mean and standard deviation of each point; the controls as lines from top to bottom."""
     points = shown(space)
-    control_lines(axes, controls, f"{place}/{metric}", vertical=True)
+    control_lines(axes, space, metric, vertical=True)
     for position, point in enumerate(points):
-        middle, spread = percents(point, f"{place}/{metric}")
+        middle, spread = percents(point, metric)
         chosen = point is space.selected
         colour = SELECTED if chosen else COLOURS[1]
         if math.isnan(middle):
-            reached = point.last(f"{place}/{metric}")
+            reached = point.last(metric)
             outcome = f"x {point.status}" + ("" if math.isnan(reached) else f" at {100 * reached:.1f}")
             axes.text(0.02, position, outcome, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
             continue
-        each = [100 * value for value in point.values(f"{place}/{metric}").values()]
+        each = [100 * value for value in point.values(metric).values()]
         axes.plot(each, [position] * len(each), ".", ms=4, color=colour, alpha=0.6)
         axes.errorbar(middle, position, xerr=0 if math.isnan(spread) else spread, color=colour, elinewidth=1.2)
         axes.plot(middle, position, "D" if chosen else "o", color=colour, ms=7 if chosen else 5)

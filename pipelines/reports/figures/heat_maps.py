@@ -7,9 +7,8 @@ from matplotlib.patheffects import withStroke
 
 from pipelines.reports.figures.parts import axis_title, percents
 from pipelines.reports.figures.style import SELECTED
-from pipelines.reports.published import lead_of
-from pipelines.reports.spaces import Space
-from pipelines.reports.sweep_table import Point, SweepTable, number
+from pipelines.reports.spaces import Space, lead_of
+from pipelines.reports.sweep_table import Point, controls_of, number
 
 SPREAD = "±: standard deviation"
 CAPTION, PAPER = "Framed: selected.", "Dashed: best in the paper."
@@ -22,19 +21,19 @@ def size(space: Space) -> tuple[float, float]:
     return 1.5 + 0.72 * across, 1.0 + 0.55 * down
 
 
-def panel(axes: Axes, table: SweepTable, space: Space, controls: list[Point], place: str, metric: str) -> None:
+def panel(axes: Axes, space: Space, metric: str) -> None:
     """First field upwards, second to the right; the selected point framed, the paper's best dashed."""
     down, across = space.varied
     ys, xs = (sorted({point.params[name] for point in space.points}) for name in (down, across))
     values = np.full((len(ys), len(xs)), np.nan)
     cells = {(ys.index(point.params[down]), xs.index(point.params[across])): point for point in space.points}
     for cell, point in cells.items():
-        values[cell] = percents(point, f"{place}/{metric}")[0]
+        values[cell] = percents(point, metric)[0]
     axes.imshow(values, cmap="viridis", origin="lower", aspect="auto")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2 if np.isfinite(values).any() else 0.0
-    lead, _ = lead_of(table, space, place, metric) or (None, "")
+    lead, _ = lead_of(space, metric) or (None, "")
     for (y, x), point in cells.items():
-        _write(axes, x, y, point, f"{place}/{metric}", len(table.splits), dark=values[y, x] < middle)
+        _write(axes, x, y, point, metric, len(space.table.splits), dark=values[y, x] < middle)
         if point is space.selected:
             axes.add_patch(Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, fill=False, lw=3, ec=SELECTED))
         if point is lead:
@@ -43,7 +42,7 @@ def panel(axes: Axes, table: SweepTable, space: Space, controls: list[Point], pl
             )
     axes.set_xticks(range(len(xs)), [number(value) for value in xs])
     axes.set_yticks(range(len(ys)), [number(value) for value in ys])
-    beside = [f"{control.label} {percents(control, f'{place}/{metric}')[0]:.1f}" for control in controls]
+    beside = [f"{control.label} {percents(control, metric)[0]:.1f}" for control in controls_of(space.table)]
     below = [axis_title(across), "", *("; ".join(beside[start : start + 2]) for start in range(0, len(beside), 2))]
     axes.set_xlabel("\n".join(below), fontsize=8)
     axes.set_ylabel(axis_title(down), fontsize=8)

@@ -1,19 +1,17 @@
 """A metric against openness: points of a space and the controls, with standard deviation over splits."""
 
-import math
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pipelines.reports.figures.parts import caption, legend_beside
 from pipelines.reports.figures.style import CONTROL_STYLES, LINES, MARKERS, OTHER_CONTROL, SELECTED
-from pipelines.reports.published import lead_of
-from pipelines.reports.spaces import Space
-from pipelines.reports.sweep_table import Point, SweepTable, controls_of, difference, mean, std
+from pipelines.reports.spaces import Space, lead_of
+from pipelines.reports.sweep_table import Point, controls_of, difference, mean, std
 from proser_core import titles
-from proser_core.config import to_json
-from proser_core.data.splits.class_split import Setting, where
+from proser_core.data.splits.class_split import where
 
 BASE = titles.MSP
 """The paper's plain CNN."""
@@ -21,22 +19,22 @@ MOST = len(LINES)  # curves of points that can be told apart
 APART = 0.45  # shift between the error bars of neighbouring curves, in points of openness
 
 
-def against_openness(table: SweepTable, space: Space, metric: str) -> Figure:
+def against_openness(space: Space, metric: str) -> Figure:
     """Left as the paper draws it; right each curve's difference to MSP, the paper's plain CNN, paired by split."""
     figure = Figure(figsize=(10.5, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    controls = controls_of(table)
+    table, controls = space.table, controls_of(space.table)
     base = next((control for control in controls if control.label == BASE), None)
-    points = chosen_points(table, space)
+    points = chosen_points(space)
+    openness = {n: found for n in table.settings if (found := table.split.openness(n)) is not None}
     apart = APART if len(table.splits) > 1 else 0.0
     for position, line in enumerate([*points, *controls]):
-        style = _style(table, space, position, line)
+        style = _style(space, position, line)
         shift = apart * (position - (len(points) + len(controls) - 1) / 2)
-        values = {n: list(line.values(f"{where(n)}/{metric}").values()) for n in table.settings}
-        _draw(left, table, values, style, shift)
+        metrics = {each: f"{where(n)}/{metric}" for n, each in openness.items()}
+        _draw(left, {each: list(line.values(name).values()) for each, name in metrics.items()}, style, shift)
         if base is not None and line is not base:
-            paired = {n: difference(line, base, f"{where(n)}/{metric}") for n in table.settings}
-            _draw(right, table, paired, style, shift)
+            _draw(right, {each: difference(line, base, name) for each, name in metrics.items()}, style, shift)
     left.set(ylabel=f"{titles.METRICS[metric]} on test images, %")
     right.set(ylabel=f"{titles.METRICS[metric]} minus that of {BASE}, points")
     right.axhline(0, color="black", lw=1, zorder=1)
@@ -46,41 +44,33 @@ def against_openness(table: SweepTable, space: Space, metric: str) -> Figure:
     legend_beside(figure)
     bars = "bars: standard deviation; to the right paired by split; curves shifted sideways"
     some = "" if len(points) == len(space.points) else f"{len(points)} of {len(space.points)} points are drawn."
-    caption(figure, table, points, bars, some)
+    caption(figure, space, points, bars, some)
     return figure
 
 
-def chosen_points(table: SweepTable, space: Space) -> list[Point]:
+def chosen_points(space: Space) -> list[Point]:
     """Named points, or all where they are few; else the selected one, the recipe's own, and the paper's best."""
     if space.info.points or len(space.points) <= MOST:
         return [point for point in space.points if point.num_finished]
-    leads = [found[0] for n in table.settings if (found := lead_of(table, space, where(n), "macro_f1"))]
-    chosen = [space.selected, _own(table, space), *leads]
+    leads = [found[0] for n in space.table.settings if (found := lead_of(space, f"{where(n)}/macro_f1"))]
+    chosen = [space.selected, space.own, *leads]
     return list({point.label: point for point in chosen if point and point.num_finished}.values())
 
 
-def _own(table: SweepTable, space: Space) -> Point | None:
-    return space.find(to_json(table.own))
-
-
-def _style(table: SweepTable, space: Space, position: int, line: Point) -> dict[str, Any]:
+def _style(space: Space, position: int, line: Point) -> dict[str, Any]:
     if not line.params:  # a control
         return {"label": line.label, **CONTROL_STYLES.get(line.label, OTHER_CONTROL), "lw": 1.4}
     style = {"color": LINES[position % len(LINES)], "marker": MARKERS[position % len(MARKERS)], "ms": 5, "lw": 1.6}
-    marks = ["selected"] * (line is space.selected) + ["recipe's own"] * (line is _own(table, space))
+    marks = ["selected"] * (line is space.selected) + ["recipe's own"] * (line is space.own)
     label = f"{line.label} ({', '.join(marks)})" if marks else line.label
     edge = {"lw": 2.6, "mec": SELECTED, "mew": 1.5} if line is space.selected else {}
     return {**style, **edge, "label": label}
 
 
-def _draw(
-    axes: Axes, table: SweepTable, values: dict[Setting, list[float]], style: dict[str, Any], shift: float
-) -> None:
-    """Mean and standard deviation at each setting that has a value."""
-    openness = {setting: found for setting in table.settings if (found := table.split.openness(setting)) is not None}
-    settings = [setting for setting in openness if values[setting]]
-    xs = [100 * openness[setting] + shift for setting in settings]
-    means = [100 * mean(values[setting]) for setting in settings]
-    spreads = [100 * std(values[setting]) for setting in settings]
-    bars = [0.0 if math.isnan(spread) else spread for spread in spreads]
-    axes.errorbar(xs, means, bars if any(bars) else None, elinewidth=0.9, capsize=2, **style)
+def _draw(axes: Axes, values: dict[float, list[float]], style: dict[str, Any], shift: float) -> None:
+    """Mean and standard deviation at each openness that has a value."""
+    measured = {openness: found for openness, found in values.items() if found}
+    xs = [100 * openness + shift for openness in measured]
+    means = [100 * mean(found) for found in measured.values()]
+    bars = np.nan_to_num([100 * std(found) for found in measured.values()])
+    axes.errorbar(xs, means, bars if bars.any() else None, elinewidth=0.9, capsize=2, **style)

@@ -8,11 +8,10 @@ from matplotlib.figure import Figure
 
 from pipelines.reports.figures import curves, dots, heat_maps
 from pipelines.reports.figures.parts import caption, legend_beside, panel_title
-from pipelines.reports.published import lead_of, published_at
-from pipelines.reports.spaces import Space
-from pipelines.reports.sweep_table import Point, SweepTable, controls_of, is_numeric
+from pipelines.reports.spaces import Space, lead_of, published_at
+from pipelines.reports.sweep_table import is_numeric
 
-Panel = Callable[[Axes, SweepTable, Space, list[Point], str, str], None]
+Panel = Callable[[Axes, Space, str], None]
 Size = Callable[[Space], tuple[float, float]]
 
 
@@ -23,47 +22,43 @@ def kind(space: Space) -> str:
     if len(cells) < len(space.points):
         return "dots"
     if numeric == [True, True]:
-        return "heat_map" if _size_of_grid(space) <= 2 * len(space.points) else "dots"
+        grid = math.prod(len({point.params[name] for point in space.points}) for name in space.varied)
+        return "heat_map" if grid <= 2 * len(space.points) else "dots"
     return {(True,): "curve", (True, False): "grouped", (False, True): "grouped"}.get(tuple(numeric), "dots")
-
-
-def _size_of_grid(space: Space) -> int:
-    return math.prod(len({point.params[name] for point in space.points}) for name in space.varied)
 
 
 PANELS: dict[str, tuple[Panel, Size, str, str]] = {  # what draws a panel, its size, and the words of its caption
     "heat_map": (heat_maps.panel, heat_maps.size, heat_maps.SPREAD, heat_maps.CAPTION),
-    "curve": (curves.curve, curves.size, curves.BAND, curves.CAPTION),
-    "grouped": (curves.grouped, curves.size, curves.BARS, curves.CAPTION),
+    "curve": (curves.curve, lambda space: (3.9, 3.1), curves.BAND, curves.CAPTION),
+    "grouped": (curves.grouped, lambda space: (3.9, 3.1), curves.BARS, curves.CAPTION),
     "dots": (dots.panel, dots.size, dots.SPREAD, dots.CAPTION),
 }
 COLUMNS = 3
 
 
-def over_points(table: SweepTable, space: Space, metric: str, places: list[str]) -> Figure:
-    """A panel per place (`dev`, `test/unknown_15`, ...), with the controls where the kind has room for them."""
+def over_points(space: Space, metrics: list[str]) -> Figure:
+    """A panel per metric, such as `test/unknown_15/auroc`, with the controls where the kind has room for them."""
     which = kind(space)
     draw, size, spread, marks = PANELS[which]
-    columns = min(len(places), COLUMNS)
-    rows = math.ceil(len(places) / columns)
+    columns = min(len(metrics), COLUMNS)
+    rows = math.ceil(len(metrics) / columns)
     width, height = size(space)
     beside = {"heat_map": 0.0, "dots": 2.0 + dots.room_for_labels(space)}.get(which, 2.0)  # legend, labels; inches
     figure = Figure(figsize=(columns * width + beside, rows * height + 0.7), layout="constrained")
-    controls = controls_of(table)
-    for position, place in enumerate(places):
+    for position, metric in enumerate(metrics):
         axes = figure.add_subplot(rows, columns, position + 1)
-        draw(axes, table, space, controls, place, metric)
-        axes.set_title(panel_title(place, metric), fontsize=9)
+        draw(axes, space, metric)
+        axes.set_title(panel_title(metric), fontsize=9)
         if which == "dots" and position % columns:
             axes.tick_params(labelleft=False)
     legend_beside(figure)
-    caption(figure, table, space.points, spread, marks, _paper(table, space, which, places, metric))
+    caption(figure, space, space.points, spread, marks, _paper(space, which, metrics))
     return figure
 
 
-def _paper(table: SweepTable, space: Space, which: str, places: list[str], metric: str) -> str:
+def _paper(space: Space, which: str, metrics: list[str]) -> str:
     """How the paper's own is drawn, where any of it is."""
-    if which == "heat_map" and any(lead_of(table, space, place, metric) for place in places):
+    if which == "heat_map" and any(lead_of(space, metric) for metric in metrics):
         return heat_maps.PAPER
-    printed = any(published_at(table, space, point, place, metric) for point in space.points for place in places)
+    printed = any(published_at(space, point, metric) for point in space.points for metric in metrics)
     return curves.PAPER if which == "grouped" and printed else ""

@@ -13,7 +13,7 @@ from pipelines.reports.figures.parts import caption, percents
 from pipelines.reports.figures.scales import Scale
 from pipelines.reports.figures.style import SELECTED
 from pipelines.reports.spaces import SHORT, Space
-from pipelines.reports.sweep_table import Point, SweepTable
+from pipelines.reports.sweep_table import Point
 from proser_core import titles
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
@@ -23,13 +23,13 @@ COLOURS = LinearSegmentedColormap.from_list("lines", matplotlib.colormaps["virid
 LOST: dict[str, Any] = {"color": "#888888", "lw": 1.0, "ls": ":"}
 
 
-def parallel_coordinates(table: SweepTable, space: Space) -> Figure:
+def parallel_coordinates(space: Space) -> Figure:
     """Varied fields, then development macro-F1, test macro-F1 and AUROC at the smallest setting; means over splits.
 
     A point that finished on no split ends in a cross: after its fields, or at what it had reached when stopped.
     """
     metrics = {SELECTION_METRIC: "development\nmacro-F1, %"}
-    for setting in table.settings[:1]:
+    for setting in space.table.settings[:1]:
         metrics |= {
             f"{where(setting)}/{name}": f"{titles.METRICS[name]}, %,\n{in_words(setting)}"
             for name in ("macro_f1", "auroc")
@@ -62,7 +62,7 @@ def parallel_coordinates(table: SweepTable, space: Space) -> Figure:
     axes.spines[:].set_visible(False)
     figure.colorbar(colours, ax=axes, shrink=0.8, label="development macro-F1, %")
     lost = "Dotted, ending in a cross: failed or stopped on every split." if len(finished) < len(space.points) else ""
-    caption(figure, table, space.points, "colour: development", "Edged in orange: selected on development.", lost)
+    caption(figure, space, space.points, "colour: development", "Edged in orange: selected on development.", lost)
     return figure
 
 

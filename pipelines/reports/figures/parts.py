@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pipelines.reports.figures.style import CONTROL_STYLES, OTHER_CONTROL
-from pipelines.reports.sweep_table import Point, SweepTable
+from pipelines.reports.spaces import Space
+from pipelines.reports.sweep_table import Point, SweepTable, controls_of
 from proser_core import titles
 from proser_core.data.splits.class_split import in_words, setting_at
 
@@ -16,8 +17,9 @@ DEVELOPMENT = "dev"
 NAMED = 4  # so many points without a result are named in a caption
 
 
-def panel_title(place: str, metric: str) -> str:
+def panel_title(metric: str) -> str:
     """What a panel shows: a metric on development data or at a test setting."""
+    place, _, metric = metric.rpartition("/")
     if place == DEVELOPMENT:
         return f"{titles.METRICS[metric]}, development, %"
     setting = setting_at(place)
@@ -34,10 +36,10 @@ def percents(point: Point, metric: str) -> tuple[float, float]:
     return 100 * point.mean(metric), 100 * point.std(metric)
 
 
-def control_lines(axes: Axes, controls: list[Point], metric: str, vertical: bool = False) -> None:
+def control_lines(axes: Axes, space: Space, metric: str, vertical: bool = False) -> None:
     """A line across the axes at the mean of each control."""
     draw = axes.axvline if vertical else axes.axhline
-    for control in controls:
+    for control in controls_of(space.table):
         middle = 100 * control.mean(metric)
         if math.isfinite(middle):
             draw(middle, lw=1.2, zorder=1, label=control.label, **CONTROL_STYLES.get(control.label, OTHER_CONTROL))
@@ -53,11 +55,11 @@ def legend_beside(figure: Figure) -> None:
         figure.legend(once.values(), once.keys(), loc="outside right upper", frameon=False, fontsize=8)
 
 
-def caption(figure: Figure, table: SweepTable, points: list[Point], spread: str, *more: str) -> None:
+def caption(figure: Figure, space: Space, points: list[Point], spread: str, *more: str) -> None:
     """Below the panels: what was averaged and how `spread` is drawn, then every point that lacks a split."""
-    splits = ", ".join(map(str, table.splits))
-    averaged = f"Means over class splits {splits}; {spread}." if len(table.splits) > 1 else f"Class split {splits}."
-    text = " ".join(part for part in (averaged, *more, *gaps(table, points)) if part)
+    several, splits = len(space.table.splits) > 1, ", ".join(map(str, space.table.splits))
+    averaged = f"Means over class splits {splits}; {spread}." if several else f"Class split {splits}."
+    text = " ".join(part for part in (averaged, *more, *gaps(space.table, points)) if part)
     width = int(figure.get_figwidth() * 15.5)  # characters of this size in an inch
     figure.supxlabel("\n".join(textwrap.wrap(text, width)), fontsize=8, x=0.01, ha="left")
 
@@ -74,8 +76,8 @@ def gaps(table: SweepTable, points: list[Point]) -> list[str]:
         else:
             continue
         by_kind.setdefault(kind, []).append(point.label)
-    return [f"{kind.capitalize()}: {_some(labels)}." for kind, labels in by_kind.items()]
-
-
-def _some(labels: list[str]) -> str:
-    return "; ".join(labels) if len(labels) <= NAMED else f"{len(labels)} points, named in results.md"
+    named = {
+        kind: "; ".join(labels) if len(labels) <= NAMED else f"{len(labels)} points, named in results.md"
+        for kind, labels in by_kind.items()
+    }
+    return [f"{kind.capitalize()}: {labels}." for kind, labels in named.items()]

@@ -63,7 +63,7 @@ def test_a_sweep_is_described_and_drawn_by_outlier_set(made: SweepTable, tmp_pat
     assert read_table(tmp_path) == made
     assert "test at omniglot: macro-F1" in results_page(made)
     assert "F1 omniglot" in {str(column.header) for each in sweep_tables(made) for column in each.columns}
-    drawn = figures_of(made, spaces_of(made)[0])
+    drawn = figures_of(spaces_of(made)[0])
     assert not [name for name in drawn if "openness" in name]
     assert {"macro_f1", "auroc_settings", "parallel_coordinates"} <= drawn.keys()
     titles = " ".join(axes.get_title() for axes in drawn["macro_f1_settings"].axes)

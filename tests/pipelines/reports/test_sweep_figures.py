@@ -57,7 +57,7 @@ def values_of(curve: Any) -> np.ndarray:
 def test_the_figure_follows_from_what_varies(space: str, points: list[dict[str, Any]], expected: str) -> None:
     made = table(space, points, range(1), lambda point, split: 0.5)
     assert kind(spaces_of(made)[0]) == expected
-    assert len(figures_of(made, spaces_of(made)[0])) == 7
+    assert len(figures_of(spaces_of(made)[0])) == 7
 
 
 def measured(made: SweepTable, places: str) -> SweepTable:
@@ -73,7 +73,7 @@ def measured(made: SweepTable, places: str) -> SweepTable:
 def test_what_was_not_measured_is_not_drawn() -> None:
     made, metrics = trade_off(range(1)), ("macro_f1", "auroc")
     names = {
-        places: set(figures_of(kept, spaces_of(kept)[0]))
+        places: set(figures_of(spaces_of(kept)[0]))
         for places in ("dev", "test", "val")
         if (kept := measured(made, places))
     }
@@ -147,9 +147,9 @@ def test_published_values_stand_beside_the_measured_ones() -> None:
 def test_openness_curves_are_the_means_and_to_the_right_paired_differences() -> None:
     made = table("ablation", PARTS, range(2), by_order)
     (space,) = spaces_of(made)
-    figure = against_openness(made, space, "macro_f1")
+    figure = against_openness(space, "macro_f1")
     left, right = figure.axes
-    labels = [point.label for point in chosen_points(made, space)]
+    labels = [point.label for point in chosen_points(space)]
     assert labels == ["Mixup", "Dummy, C = 1", "Dummy, C = 5", "PROSER, C = 1", "PROSER, C = 5"]
     written = [str(container.get_label()) for container in left.containers]
     assert written[0] == "Mixup"
@@ -168,7 +168,7 @@ def test_parallel_coordinates_draw_every_point_and_end_lost_ones_in_a_cross() ->
     made = losing(made, {"beta": 0.0, "gamma": 10.0}, 0, "stopped", "stopped after epoch 2 of 10")
     for row in made.rows:
         row["metrics"] |= {"dev/macro_f1": 0.5} if row["status"] == "stopped" else {}
-    axes, *_ = parallel_coordinates(made, spaces_of(made)[0]).axes
+    axes, *_ = parallel_coordinates(spaces_of(made)[0]).axes
     paths = [line for line in axes.lines if len(line.get_xdata()) > 2]
     assert len([line for line in paths if len(line.get_xdata()) == 5]) == 23 + 1  # the selected one has an edge
     assert len([line for line in axes.lines if line.get_marker() == "x"]) == 2

@@ -35,10 +35,9 @@ from sweep_tables import (
 )
 
 from pipelines.reports import trials_parquet
-from pipelines.reports.published import published_at, verdicts
 from pipelines.reports.report_files import figures_of, write_report
 from pipelines.reports.results_page import overview, results_page
-from pipelines.reports.spaces import spaces_of
+from pipelines.reports.spaces import published_at, spaces_of, verdicts
 from pipelines.reports.sweep_table import read_table, write_table
 from pipelines.reports.terminal import sweep_tables
 from pipelines.workflow.best_of import best_row
@@ -92,8 +91,8 @@ def test_published_values_are_kept_from_a_task_with_other_class_counts() -> None
     fewer = replace(made, splits={0: replace(SPLIT, known=SPLIT.known[:10])})
     for each, expected in ((made, 0.63), (fewer, None)):
         (space,) = spaces_of(each)
-        assert published_at(each, space, space.points[0], AT_15, "macro_f1") == expected
-    assert verdicts(fewer, spaces_of(fewer)[0]) == []
+        assert published_at(space, space.points[0], f"{AT_15}/macro_f1") == expected
+    assert verdicts(spaces_of(fewer)[0]) == []
 
 
 def test_the_parquet_file_has_a_row_for_each_trial_and_setting_and_typed_columns(tmp_path: Path) -> None:
@@ -121,13 +120,11 @@ def test_the_parquet_file_has_a_row_for_each_trial_and_setting_and_typed_columns
     assert controls.beta.isna().all()
 
 
-def test_every_column_of_the_parquet_file_is_explained(tmp_path: Path) -> None:
+def test_the_parquet_file_has_every_field_of_a_fine_tune_as_a_column(tmp_path: Path) -> None:
     trials_parquet.write_parquet(trade_off(range(1)), tmp_path / "trials.parquet")
-    explained = trials_parquet.__doc__ or ""
     params = set(trial({}, 0, 0.5, "space")["params"])
     names = set(parquet.read_schema(tmp_path / "trials.parquet").names)
-    assert [name for name in names - params if name not in explained] == []
-    assert params - names == {"C", "objective"} - names
+    assert params - names == {"C"}
 
 
 def test_the_table_is_read_back_as_it_was(tmp_path: Path) -> None:
@@ -168,7 +165,7 @@ def test_results_show_mean_deviation_the_papers_number_and_the_difference() -> N
 def test_one_split_shows_no_deviation() -> None:
     made = table("mixup_alpha", ALPHAS, range(1), by_alpha)
     assert "±" not in results_page(made)
-    assert all("±" not in texts(figure) for figure in figures_of(made, spaces_of(made)[0]).values())
+    assert all("±" not in texts(figure) for figure in figures_of(spaces_of(made)[0]).values())
 
 
 def test_it_is_said_where_no_point_is_above_a_control() -> None:
@@ -202,12 +199,12 @@ def test_a_sweep_without_any_outcome_still_has_a_report(tmp_path: Path) -> None:
 
 def test_claims_of_the_paper_are_counted_pair_by_pair() -> None:
     made = table("ablation", PARTS, range(2), by_order)
-    found = {(each.claim.says, each.setting): (each.held, each.measured) for each in verdicts(made, spaces_of(made)[0])}
+    found = {(each.claim.says, each.setting): (each.held, each.measured) for each in verdicts(spaces_of(made)[0])}
     assert found["both kinds together are above each by itself", 15] == (6, 6)
     assert found["C = 5 is above C = 1", 30] == (2, 2)
     assert found["each kind of placeholder is above the plain CNN", 15] == (2, 3)  # Mixup lies level with it
     assert {setting for _, setting in found} == {15, 30}
-    (claim,) = verdicts(trade_off(), spaces_of(trade_off())[0])
+    (claim,) = verdicts(spaces_of(trade_off())[0])
     level = by_weights({"beta": 1.0, "gamma": 0.1}, 0)
     assert (claim.held, claim.measured) == (sum(by_weights(point, 0) < level - 1e-12 for point in GRID), 24)
 

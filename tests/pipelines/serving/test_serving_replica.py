@@ -15,7 +15,8 @@ from served_models import environment_of
 
 from pipelines.serving.batching import Batcher, RequestImages
 from pipelines.serving.monitor import POLL_INTERVAL_S, SILENCE_TIMEOUT_S, ReplicaMonitor
-from pipelines.serving.served_model import ServedModel, ServedVersion
+from pipelines.serving.served_model import ServedModel
+from pipelines.tracking.models import Model
 from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
@@ -30,7 +31,7 @@ class TestServedModel:
         self, registry: Registry, classifier: OpenSetClassifier
     ) -> None:
         served = ServedModel("models:/held@champion", "cpu")
-        assert (served.current.version, served.poll(), served.problem) == ("1", False, "")
+        assert (served.current.number, served.poll(), served.problem) == ("1", False, "")
         spoiled = registry.add(replace(classifier, calibration=replace(classifier.calibration, bias=0.5)))
         cards = [card for card in registry.folder.rglob("classifier.json") if '"bias": 0.5' in card.read_text()]
         for card in cards:
@@ -38,7 +39,7 @@ class TestServedModel:
         registry.client.set_registered_model_alias("held", "champion", spoiled.version)
         assert not served.poll()
         assert "was changed after it was saved" in served.problem
-        assert served.current.version == "1"
+        assert served.current.number == "1"
         registry.client.set_registered_model_alias("held", "champion", "1")
         assert (served.poll(), served.problem) == (False, "")
 
@@ -47,7 +48,7 @@ class TestServedModel:
         registry.client.delete_registered_model_alias("held", "champion")
         assert not served.poll()
         assert "no alias 'champion'" in served.problem
-        assert served.current.version == "1"
+        assert served.current.number == "1"
 
     def test_only_an_alias_moves(self, registry: Registry, classifier: OpenSetClassifier, tmp_path: Path) -> None:
         classifier.save(tmp_path / "folder")
@@ -67,9 +68,9 @@ class TestBatcher:
         batches: list[tuple[str, int]]
         free: threading.Event
 
-        def __call__(self, served: ServedVersion, pixels: np.ndarray) -> Predictions:
+        def __call__(self, served: Model, pixels: np.ndarray) -> Predictions:
             self.free.wait(30)
-            self.batches.append((served.version, len(pixels)))
+            self.batches.append((served.uri, len(pixels)))
             if (pixels == 255).any():
                 raise ValueError("a pixel that it cannot stand")
             values = pixels[:, 0, 0, 0].astype(np.float32)
@@ -79,14 +80,14 @@ class TestBatcher:
     def network(self) -> Network:
         return self.Network([], threading.Event())
 
-    def images(self, *values: int, version: ServedVersion) -> RequestImages:
+    def images(self, *values: int, version: Model) -> RequestImages:
         pixels = np.zeros((len(values), 4, 4, 3), np.uint8)
         pixels[:, 0, 0, 0] = values
         return RequestImages(version, pixels)
 
     @pytest.fixture
-    def versions(self, classifier: OpenSetClassifier) -> tuple[ServedVersion, ServedVersion]:
-        return ServedVersion("a", "1", classifier), ServedVersion("a", "2", classifier)
+    def versions(self, classifier: OpenSetClassifier) -> tuple[Model, Model]:
+        return Model("1", classifier, None), Model("2", classifier, None)
 
     def while_busy(self, network: Network, asked: list[RequestImages], most: int = 4) -> list[Any]:
         """Answers to the first request, and to the others, which come while the network is busy with it; then to the
@@ -111,31 +112,27 @@ class TestBatcher:
         return asyncio.run(ask())
 
     def test_what_waits_while_the_network_is_busy_is_classified_together(
-        self, network: Network, versions: tuple[ServedVersion, ServedVersion]
+        self, network: Network, versions: tuple[Model, Model]
     ) -> None:
         asked = [self.images(*values, version=versions[0]) for values in ((1,), (2, 3), (4,), (5,), (6, 7, 8))]
         answers = self.while_busy(network, asked)
         assert [answer.indices.tolist() for answer in answers] == [[1], [2, 3], [4], [5], [6, 7, 8]]
         assert [size for _, size in network.batches] == [1, 4, 3], "as many as fit, in their order"
 
-    def test_a_batch_is_of_one_version(self, network: Network, versions: tuple[ServedVersion, ServedVersion]) -> None:
+    def test_a_batch_is_of_one_version(self, network: Network, versions: tuple[Model, Model]) -> None:
         old, new = versions
         asked = [self.images(value, version=version) for value, version in ((1, old), (2, old), (3, new), (4, new))]
         answers = self.while_busy(network, asked)
         assert [answer.indices.tolist() for answer in answers] == [[1], [2], [3], [4]]
         assert network.batches == [("1", 1), ("1", 1), ("2", 2)]
 
-    def test_a_batch_that_fails_takes_no_other_with_it(
-        self, network: Network, versions: tuple[ServedVersion, ServedVersion]
-    ) -> None:
+    def test_a_batch_that_fails_takes_no_other_with_it(self, network: Network, versions: tuple[Model, Model]) -> None:
         asked = [self.images(*values, version=versions[0]) for values in ((255, 1, 1, 1), (2,), (3,))]
         answers = self.while_busy(network, asked)
         assert isinstance(answers[0], ValueError)
         assert [answer.indices.tolist() for answer in answers[1:]] == [[2], [3]]
 
-    def test_whoever_is_gone_is_not_waited_for(
-        self, network: Network, versions: tuple[ServedVersion, ServedVersion]
-    ) -> None:
+    def test_whoever_is_gone_is_not_waited_for(self, network: Network, versions: tuple[Model, Model]) -> None:
         async def ask() -> None:
             batcher = Batcher(network, 4)
             tasks = [asyncio.create_task(batcher.submit(self.images(n, version=versions[0]))) for n in (1, 2, 3, 4, 5)]
@@ -149,7 +146,7 @@ class TestBatcher:
         assert network.batches == [("1", 4)]
 
     def test_a_batch_that_hangs_makes_the_replica_unhealthy(
-        self, network: Network, versions: tuple[ServedVersion, ServedVersion], monkeypatch: pytest.MonkeyPatch
+        self, network: Network, versions: tuple[Model, Model], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def ask() -> None:
             batcher = Batcher(network, 4)

@@ -10,7 +10,7 @@ from storages import Machines
 import pipelines.storage.lease
 from pipelines.storage.lease import LOCK as REMOTE_LOCK
 from pipelines.storage.lease import hold_lease
-from pipelines.storage.open import open_storage
+from pipelines.storage.mirror import open_storage
 from proser_core.errors import ConfigError
 
 

@@ -16,10 +16,11 @@ import pipelines.storage.lease
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.lease import LOCK as REMOTE_LOCK
 from pipelines.storage.mirror import Mirror
-from pipelines.storage.objects import RemoteError, open_objects
+from pipelines.storage.objects import open_objects
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import to_json
+from proser_core.errors import StorageError
 from proser_core.jobs import spec
 from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
@@ -41,8 +42,8 @@ def test_a_storage_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.M
 def test_a_storage_that_goes_away_is_one_clear_error(tmp_path: Path) -> None:
     with s3_server() as query:
         objects = replace(open_objects(f"s3://{BUCKET}/x?{query}"), retry_for_s=0.0)
-    mirror = Mirror(objects, tmp_path)
-    with pytest.raises(RemoteError, match=r"does not answer .* the same command goes on"):
+    mirror = Mirror(tmp_path, objects=objects)
+    with pytest.raises(StorageError, match=r"does not answer .* the same command goes on"):
         mirror.push(artefact(tmp_path / "trials/k", a="1"))
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.tracking.limits import LONGEST_NAME, fitting, shortened
+from pipelines.tracking.runs import LONGEST_NAME, fitting, shortened
 
 SECTIONS = st.lists(st.text(st.characters(codec="ascii", exclude_characters="#\r"), max_size=60), min_size=1)
 

@@ -19,10 +19,9 @@ from mlflow.store.tracking.dbmodels.initial_models import Base
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import OperationalError
 
-from pipelines.tracking import sqlite_database
-from pipelines.tracking.databases import open_database
-from pipelines.tracking.server import connect, experiment_id, tracking_uri
-from pipelines.tracking.sqlite_database import migrate
+from pipelines.tracking import databases
+from pipelines.tracking.databases import migrate, open_database
+from pipelines.tracking.server import connect, experiment_id, sqlite_file, tracking_uri
 from proser_core.errors import TrackingError
 
 logging.getLogger("alembic").setLevel(logging.ERROR)
@@ -205,7 +204,7 @@ def test_a_database_of_a_newer_mlflow_is_refused_and_left_as_it_is(tmp_path: Pat
 def test_a_database_that_another_program_has_locked_is_waited_for_and_then_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_database, "LOCK_TIMEOUT_S", 0)
+    monkeypatch.setattr(databases, "LOCK_TIMEOUT_S", 0)
     file = tmp_path / "mlflow.db"
     with closing(sqlite3.connect(file)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -231,5 +230,5 @@ def test_a_relative_path_of_a_database_holds_in_another_working_directory(
     uri = tracking_uri()
     assert uri == given.replace("runs", f"{tmp_path}/runs")
     monkeypatch.chdir("/")
-    open_database(uri, uri)
+    open_database(uri, uri, sqlite_file(uri))
     assert (tmp_path / "runs" / "mlflow.db").is_file()

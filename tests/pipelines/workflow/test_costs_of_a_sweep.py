@@ -1,5 +1,6 @@
 """What a sweep asks of its parts, counted: thousands of trials must not cost more each than a few do."""
 
+import io
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from mlflow import MlflowClient
 from pipeline_runs import tiny_recipe
 from ray import tune
+from rich.console import Console
 from sweep_tables import GRID, by_weights, table
 
 from pipelines.cluster.cluster import Cluster
@@ -83,7 +85,7 @@ def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_trac
     session = SimpleNamespace(
         store=store,
         run=SimpleNamespace(track_trial=silent, track_epochs=silent),
-        console=SimpleNamespace(is_terminal=False),
+        console=Console(file=io.StringIO()),
         cluster=SimpleNamespace(shortage=lambda workers: ""),
     )
     watch = SweepWatch(session, trials, TrialRows({0: task}, {}, (), lambda: "silent"))  # type: ignore[arg-type]

@@ -11,8 +11,7 @@ from pipeline_runs import tiny_recipe
 from pipelines.workflow.best_of import best_row
 from pipelines.workflow.stage import STAGES, decisive
 from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
-from pipelines.workflow.stages.report import report
-from pipelines.workflow.stages.tabulate import tabulate
+from pipelines.workflow.stages.report import report, tabulate
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
 from pipelines.workflow.training import TrainedSplit, finetunes_of
 from proser_core.config import to_json
@@ -87,7 +86,7 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
     for each in (evaluated, folder):
         each.mkdir()
     evaluate_run(split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated)
-    report(split.recipe, split.task, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
+    report(split, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
     names = {path.name for path in folder.iterdir()}
     assert {"results.md", "evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
     assert "CE control" in (folder / "results.md").read_text()
