@@ -127,7 +127,7 @@ class DataSet:
         layout, root = self._opened()
         if not isinstance(layout, Streamed):
             raise ConfigError(
-                f"data.streaming is on, and {self.name} is there in the layout {layout.name}; only Parquet files and "
+                f"data.streaming is on, and {self.name} has the layout {layout.name}; only Parquet files and "
                 "image folders are streamed. Turn it off: the images fit into memory"
             )
         return layout, root

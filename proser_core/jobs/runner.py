@@ -149,7 +149,7 @@ class _Runner:
     def _evaluate(self, name: str, folder: Path, scores: Mapping[str, ScoreFunction] | None) -> None:
         """Metrics of a trained net by method; one that cannot be calibrated makes the training a failed one.
 
-        Without `scores`, it is a net without placeholders, and every score of such a one.
+        Without `scores`, all scores of a net without placeholders.
         """
         logits = load_logits(folder / spec.LOGITS)
         if scores is None:

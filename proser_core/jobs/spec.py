@@ -1,4 +1,4 @@
-"""A training job as data: what a worker is handed, and the files that it leaves.
+"""A training job as data: what a worker receives, and the files that it writes.
 
 Light to import: nothing here loads torch.
 """

@@ -37,7 +37,7 @@ class Comparison:
     images are of these.
 
     `known_rate` is the candidate's on the validation images, `interval` where its rate on new images lies with 95 %
-    confidence, `target_rate` what it has to hold.
+    confidence, `target_rate` what it must reach.
     """
 
     differences: dict[str, Difference]

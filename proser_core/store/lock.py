@@ -21,7 +21,7 @@ WAIT = 120.0
 def exclusive_storage(storage: Path, work: str) -> Iterator[None]:
     """Hold the storage's lock: two runs would write over each other's checkpoints.
 
-    `work` says who holds it to whoever comes second. Raises ConfigError where another run works there, or where
+    `work` names the holder in the error of a second run. Raises ConfigError where another run works there, or where
     the file system has no locks over all machines that start runs, as NFS 4, EFS and Lustre have; StorageError
     where the disk is full, now or later.
     """

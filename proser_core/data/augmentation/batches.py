@@ -234,7 +234,7 @@ class _StreamedCrops:
         return self._windows.first(np.arange(len(rows)), offsets, flips)
 
     def begin(self, rows: np.ndarray) -> None:
-        """Ask for the images of an epoch's batches, `rows` int64[steps, b]; those asked for before are let go."""
+        """Request the images of an epoch's batches, `rows` int64[steps, b]; earlier requests are dropped."""
         if self._arriving is not None:
             self._arriving.close()
         self._arriving = self._images.batches(rows.ravel(), self._windows.count)

@@ -30,9 +30,8 @@ class Place:
 
 @dataclass(frozen=True)
 class OutlierSource:
-    """Where a set is looked for, in words and in code, and where to get it, with size and licence.
-
-    `find` is given the data directory. `classes_of` is the data set that shares its classes.
+    """What a set is read from (`needs`, for people), what finds it in the data directory, and where to download it
+    (`origin`, with size and licence). `classes_of` is the data set that shares its classes.
     """
 
     name: str

@@ -147,7 +147,7 @@ def _holds_image(folder: Path) -> bool:
 
 
 def _images(folder: Path) -> list[FileStatus]:
-    """All images below a folder. Raises DataError where there is none, or one is a link to nothing."""
+    """All images below a folder. Raises DataError where there is none, or one is a broken link."""
     paths = image_paths(folder)
     if not paths:
         raise DataError(
