@@ -66,7 +66,7 @@ class Cluster:
         return self._resources
 
     def check(self) -> None:
-        """Raises ClusterError, before any work, where a job could never start; Ray would wait for ever."""
+        """Raises ClusterError, before any work, where a job could never start; Ray would wait forever."""
         check_job(self.config.address, self.storage)
         if self.config.address:
             self.connect()

@@ -66,7 +66,7 @@ def enable_token() -> None:
 def release_lost_groups() -> None:
     """Remove this run's placement groups whose creator, a Train controller, has died.
 
-    Ray's own cleaner asks the dashboard whether the creator lives; without a dashboard it asks for ever, and the next
+    Ray's own cleaner asks the dashboard whether the creator lives; without a dashboard it asks forever, and the next
     attempt waits for the workers' resources as long.
     """
     from ray.util.placement_group import remove_placement_group

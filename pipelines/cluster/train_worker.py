@@ -205,7 +205,7 @@ def failure_reason(error: BaseException) -> str:
 
 
 def unreported_exit(pid: str = "", address: str = "") -> str:
-    """Reason of a worker that left none, with the files of its log on its machine, or of all logs on all machines."""
+    """The reason where a worker reported none: its log files on its machine, or all logs on all machines."""
     reason = "the worker exited without reporting an error"
     if not ray.is_initialized():
         return reason

@@ -24,11 +24,7 @@ TRIALS = "trials.parquet"
 
 
 def write_report(
-    table: SweepTable,
-    recipe: Recipe,
-    folder: Path,
-    facts: Sequence[str] = (),
-    notes: Mapping[str, str] | None = None,
+    table: SweepTable, recipe: Recipe, folder: Path, facts: Sequence[str] = (), notes: Mapping[str, str] | None = None
 ) -> None:
     """Write results.md (with `facts` and `notes` as of `results_page`), trials, table, recipe and figures."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -52,7 +52,7 @@ class ReplicaMonitor:
         return 1 if self.ended else 0
 
     def poll(self) -> None:
-        """Ask one replica. The server is well while any one answers, whatever Ray Serve says of the others."""
+        """Ask one replica. The server is healthy while any one answers, whatever Ray Serve reports of the others."""
         began = self.clock()
         try:
             self._report(self.handle.state.remote().result(timeout_s=POLL_INTERVAL_S))

@@ -133,11 +133,7 @@ class Objects:
 def _copy(source_files: Any, source: Path | str, target_files: Any, target: Path | str) -> None:
     # as Ray's own copies do it: https://github.com/apache/arrow/issues/32372
     fs.copy_files(
-        str(source),
-        str(target),
-        source_filesystem=source_files,
-        destination_filesystem=target_files,
-        use_threads=False,
+        str(source), str(target), source_filesystem=source_files, destination_filesystem=target_files, use_threads=False
     )
 
 

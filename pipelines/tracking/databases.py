@@ -54,7 +54,7 @@ def open_database(uri: str, shown: str, file: Path | None) -> None:
 
 
 def _open_once(uri: str) -> None:
-    """Raises OSError where nobody listens, SQLAlchemyError where nobody is let in, ImportError without a driver."""
+    """Raises OSError where nothing listens, SQLAlchemyError where access is refused, ImportError without a driver."""
     url = make_url(uri)
     if url.host:
         check_listens(url.host, url.port or USUAL_PORTS[url.get_backend_name()])

@@ -66,7 +66,7 @@ def carry_out(
             if decision.kind != REFUSED:
                 _move(client, decision)
         except BaseException:
-            with suppress(Exception):  # what went wrong matters more than its mark
+            with suppress(Exception):  # the error itself matters more than the tag
                 client.set_tag(run_id, KIND, OVERTAKEN)
             raise
     return run_id
@@ -85,8 +85,8 @@ def _move(client: MlflowClient, decision: Decision) -> None:
 def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> list[str]:
     """The versions that had the alias on the way to version `now`, oldest first, some of them perhaps deleted since.
 
-    Decisions are replayed in the order of time: a promotion adds a version, a rollback takes the way back to one. What
-    was there before the alias moved by another hand than `proser`'s is not told.
+    Decisions are replayed in the order of time: a promotion adds a version, a rollback goes back to one. Moves of the
+    alias that `proser` did not make are unknown.
     """
     held: list[str] = []
     for tags in _decisions_that_moved(client, model, alias):

@@ -53,7 +53,7 @@ class DeferredTracking:
             self._say(f"  metrics cannot be logged now ({first_line(error)}); the work goes on, they are logged later")
 
     def settle(self) -> None:
-        """Log what is left; wait for a server that is away, but not longer than `tracking_timeout`."""
+        """Log what still waits; wait for a server that is away, but not longer than `tracking_timeout`."""
         timeout = tracking_timeout()
         end, error = time.monotonic() + timeout, None
         while self._waiting and not self.lost:

@@ -52,7 +52,7 @@ def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None
     try:
         yield run_id
     except BaseException:
-        with suppress(Exception):  # what went wrong matters more than its mark
+        with suppress(Exception):  # the error itself matters more than the status
             client.set_terminated(run_id, "FAILED")
         raise
     client.set_terminated(run_id)
@@ -132,7 +132,7 @@ class ParentRun:
             self._child(key, name).log(params, epochs)
 
     def track_trial(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> None:
-        """Bring a trial's run up to date with its row of the sweep; a finished one is left alone."""
+        """Update a trial's run from its row of the sweep, unless it has finished."""
         with self._certain():
             child = self._child(row["key"], row["name"])
             if child.ended:
@@ -173,7 +173,7 @@ class ParentRun:
         self.client.update_run(self.run_id, status="RUNNING")
 
     def end(self, status: str) -> None:
-        """FINISHED, FAILED or KILLED; trials that were cut off are marked as killed until they go on."""
+        """End as FINISHED, FAILED or KILLED; trials that were cut off are marked as killed until they resume."""
         if status != "FINISHED":
             for child in self._children.values():
                 if child.was_cut_off:

@@ -21,7 +21,7 @@ Found = TypeVar("Found")
 DATABASE = "mlflow.db"
 SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?!:memory:|file:)(?P<file>[^?]+)")
 EXPERIMENT = "proser"
-LOCAL_UI = "http://127.0.0.1:5000"  # where `proser ui` serves by itself
+LOCAL_UI = "http://127.0.0.1:5000"  # where `proser ui` serves by default
 OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # training runs; undocumented, read in MLflow 3.17.2
 SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -141,7 +141,7 @@ def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
 def experiment_id(client: "MlflowClient") -> str:
     """The experiment of this project, created at first use.
 
-    With a local database the artefacts go beside it; a server decides on its own place.
+    With a local database the artefacts are stored beside it; a server has its own place for them.
     """
     from mlflow.exceptions import MlflowException
 
