@@ -20,8 +20,7 @@ def main() -> int:
     notes, kind = Path(sys.argv[1]), sys.argv[2]
     sys.argv = ["proser", *sys.argv[3:]]
     import pipelines.cluster.cluster
-    import pipelines.workflow.sweep_dag
-    import pipelines.workflow.training_dag
+    import pipelines.workflow.dag
     from pipelines.cli import main
 
     if kind == SIMULATED:
@@ -37,8 +36,8 @@ def main() -> int:
         return _noted(notes, "trained", run_jobs)(cluster, jobs, *arguments, **more)
 
     pipelines.cluster.cluster.Cluster.run_jobs = handed_over  # type: ignore[method-assign]
-    pipelines.workflow.training_dag.track_rows = _noted(notes, "tracked", pipelines.workflow.training_dag.track_rows)
-    pipelines.workflow.sweep_dag.report = _noted(notes, "reported", pipelines.workflow.sweep_dag.report)
+    pipelines.workflow.dag.track_rows = _noted(notes, "tracked", pipelines.workflow.dag.track_rows)
+    pipelines.workflow.dag.report_sweep = _noted(notes, "reported", pipelines.workflow.dag.report_sweep)
     return main()
 
 

@@ -6,7 +6,16 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "ray_cluster.yaml", "clusters/*")
+OUTSIDE = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "LICENSE",
+    "ray_cluster.yaml",
+    "clusters/*",
+    "examples/*.py",
+)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -1,7 +1,5 @@
-"""Recipes and pretraining schedules by name.
-
-The docstring of a recipe gives its command, the time that it took and the result.
-"""
+"""Recipes and pretraining schedules by name. A recipe's docstring gives its command, and the time and result
+measured."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -50,7 +48,7 @@ def cifar100_cpu() -> Recipe:
 
     proser run cifar100-cpu --data-dir DATA
 
-    20 epochs of Muon with placeholders; the pretrained network is only a control. Its own point over splits and seeds
+    20 epochs of Muon with placeholders; the pretrained network is only a baseline. Its own point over splits and seeds
     0 to 4 (without the sweep), AUROC, macro-F1 in percent at 15 / 85 unknown classes: 82.4, 65.1 / 81.4, 33.9; CE
     control 81.3, 64.0 / 80.8, 32.9; cifar100-cpu-finetune 82.1, 64.4 / 81.0, 32.9. The whole sweep of this recipe has
     not been run.
@@ -215,12 +213,7 @@ def fast() -> PretrainConfig:
     )
 
 
-PRETRAINING: dict[str, Callable[[], PretrainConfig]] = {
-    "short": short,
-    "long": long,
-    "strong": strong,
-    "fast": fast,
-}
+PRETRAINING: dict[str, Callable[[], PretrainConfig]] = {"short": short, "long": long, "strong": strong, "fast": fast}
 """Schedules for `proser run RECIPE --pretraining NAME`, instead of the recipe's own."""
 WITHOUT_DROPOUT = ("short", "fast")
 """Schedules of few epochs: dropout, above all of the input, would slow them down badly."""
@@ -230,16 +223,13 @@ STRONG_ELSEWHERE = {
     "tiny-imagenet": "RandAugment 9, label smoothing 0.9, and Adam with learning rate 0.01",
 }
 """Settings of Vaze et al. for other data sets than CIFAR, instead of the schedule `strong`."""
-CIFAR_FIELDS = ("optimizer", "lr", "rand_augment", "label_smoothing")
-"""Fields in which those settings differ."""
 
 
 def schedule_note(pretrain: PretrainConfig, data_set: str) -> str:
     """A note for readers of results where `strong` trains another data set than CIFAR; else empty."""
-    usual = strong()
-    if data_set not in STRONG_ELSEWHERE or any(
-        getattr(pretrain, name) != getattr(usual, name) for name in CIFAR_FIELDS
-    ):
+    usual, differing = strong(), ("optimizer", "lr", "rand_augment", "label_smoothing")
+    is_strong = all(getattr(pretrain, name) == getattr(usual, name) for name in differing)
+    if not is_strong or data_set not in STRONG_ELSEWHERE:
         return ""
     return (
         f"--pretraining strong is Vaze et al.'s for CIFAR; theirs for {data_set} has {STRONG_ELSEWHERE[data_set]}, and "
@@ -264,13 +254,11 @@ def schedule(name: str) -> PretrainConfig:
 
 
 def with_schedule(recipe: Recipe, name: str) -> Recipe:
-    """The recipe with another schedule, and without dropout where that is a short one.
-
-    Placeholders that are trained from the first epoch take the schedule too.
-    """
-    pretrain = schedule(name)
-    dropout = 0.0 if name in WITHOUT_DROPOUT else recipe.network.dropout
-    finetune = recipe.finetune
+    """The recipe with another schedule, also where placeholders are trained from the first epoch; without dropout where
+    the schedule is short."""
+    pretrain, network, finetune = schedule(name), recipe.network, recipe.finetune
+    if name in WITHOUT_DROPOUT:
+        network = replace(network, dropout=0.0)
     if finetune.start == "scratch":
         finetune = from_the_first_epoch(finetune, pretrain)
-    return replace(recipe, pretrain=pretrain, network=replace(recipe.network, dropout=dropout), finetune=finetune)
+    return replace(recipe, pretrain=pretrain, network=network, finetune=finetune)

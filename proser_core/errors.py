@@ -1,4 +1,4 @@
-"""Errors that a user can mend. Each message says what was got, what is needed and what to do."""
+"""Errors that a user can fix. Each message says what was got, what is needed and what to do."""
 
 import errno
 import os
@@ -6,16 +6,8 @@ import select
 import sys
 from collections.abc import Callable
 
-NOT_ALLOWED = {
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.EISDIR,
-    errno.ENOTDIR,
-    errno.ENAMETOOLONG,
-    errno.ELOOP,
-}
-"""What a path that a user gave can come to; another error of the system is a fault of the program."""
+NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
+"""Errors of the system that a user's path can cause; any other one is a fault of the program."""
 GOES_ON = "; the same command goes on from the last finished epoch"
 
 
@@ -77,10 +69,10 @@ def last_line(error: BaseException) -> str:
 
 def exit_code_of(command: Callable[[], int], interrupted: str = GOES_ON) -> int:
     """What a command returns; an error is one line on stderr: 1 a training failed or the disk is full, 2 bad input,
-    130 interrupted. 1 also where whoever read stdout has gone, as `head` does; that is no error to speak of."""
+    130 interrupted. 1 without a message where the reader of stdout has closed it, as `head` does."""
     try:
         try:
-            return _with_errors_told(command, interrupted)
+            return _report_errors(command, interrupted)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -90,7 +82,7 @@ def exit_code_of(command: Callable[[], int], interrupted: str = GOES_ON) -> int:
         return 1
 
 
-def _with_errors_told(command: Callable[[], int], interrupted: str) -> int:
+def _report_errors(command: Callable[[], int], interrupted: str) -> int:
     try:
         return command()
     except ProserError as error:
@@ -110,5 +102,5 @@ def _with_errors_told(command: Callable[[], int], interrupted: str) -> int:
 def _reader_has_gone() -> bool:
     """Whether stdout is a pipe that nobody reads any more."""
     poll = select.poll()
-    poll.register(sys.stdout, 0)  # errors are told unasked
+    poll.register(sys.stdout, 0)  # errors are reported without being asked for
     return bool(poll.poll(0))

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from proser_core.data.splits.class_split import in_words, where
 from proser_core.errors import exit_code_of
+from proser_core.jobs.progress import EpochProgress
 
 DESCRIPTION = """\
 Run the pretraining, the fine-tunes and the evaluation of a JOB.json (written by `proser job`) in
@@ -36,7 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(path: Path, out: Path) -> int:
     from proser_core.jobs.job_file import read_job_file
-    from proser_core.jobs.progress import EpochProgress
     from proser_core.jobs.runner import RESULTS, run
 
     job = read_job_file(path)
@@ -52,8 +53,6 @@ def _run(path: Path, out: Path) -> int:
 
 def table(trainings: dict[str, Any], settings: Sequence[int | str]) -> list[str]:
     """Lines of the closing table: a row for each training and method, a column for each setting."""
-    from proser_core.data.splits.class_split import in_words
-
     rows = [["AUROC / macro-F1, %", *map(in_words, settings)]]
     for training, entry in trainings.items():
         names = entry["methods"] or {"failed": {}}
@@ -63,8 +62,6 @@ def table(trainings: dict[str, Any], settings: Sequence[int | str]) -> list[str]
 
 
 def _cell(metrics: dict[str, float], setting: int | str) -> str:
-    from proser_core.data.splits.class_split import where
-
     both = [metrics.get(f"{where(setting)}/{name}") for name in ("auroc", "macro_f1")]
     return " / ".join("-" if value is None else f"{100 * value:.1f}" for value in both)
 

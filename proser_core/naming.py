@@ -1,12 +1,14 @@
-"""Answers to a mistyped name."""
+"""Mistyped names, and the names that classes may have."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from proser_core.errors import ConfigError
+from proser_core.errors import ConfigError, DataError
 
 Value = TypeVar("Value")
+UNKNOWN = "unknown"
+"""What no known class may be called."""
 
 
 def look_up(kind: str, name: str, options: Mapping[str, Value]) -> Value:
@@ -22,3 +24,11 @@ def unknown_name(kind: str, name: str, options: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return f"no {kind} is called {name!r}{hint} There is: {', '.join(names)}"
+
+
+def check_class_names(names: Sequence[str]) -> None:
+    """Raises DataError where two classes have one name, or one is called `unknown`: a prediction names its class."""
+    every = [*names, UNKNOWN]
+    doubled = next((name for name in every if every.count(name) > 1), None)
+    if doubled is not None:
+        raise DataError(f"the class name {doubled!r} would mean two things; need names that differ, none {UNKNOWN!r}")

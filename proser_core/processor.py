@@ -23,12 +23,12 @@ def hardware(uses_gpu: bool) -> str:
     """The processor and cores of this machine in words, its GPU where that is what trains, and torch's version."""
     import torch
 
-    told = f"{os.cpu_count()} cores of {processor_name()}, torch {torch.__version__}"
-    return f"{torch.cuda.get_device_name()}, {told}" if uses_gpu else told
+    host = f"{os.cpu_count()} cores of {processor_name()}, torch {torch.__version__}"
+    return f"{torch.cuda.get_device_name()}, {host}" if uses_gpu else host
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Model, family and stepping, where Linux tells them."""
+    """Model, family and stepping, where Linux has them."""
     names = {"model name": "", "cpu family": "", "model": "", "stepping": ""}
     if not cpuinfo.is_file():
         return platform.processor() or "unknown"

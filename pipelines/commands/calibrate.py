@@ -39,11 +39,8 @@ def main(arguments: list[str]) -> int:
 
 
 def calibrate(request: CalibrateRequest, console: Console) -> int:
-    """Register a version with the new bias; exit code 1 where images were skipped.
-
-    Raises TrackingError for a model in a folder, DataError for images of other classes, ConfigError where there are too
-    few images for the rate.
-    """
+    """Register a version with the new bias; exit code 1 where images were skipped. Raises TrackingError for a model in
+    a folder, DataError for images of other classes, ConfigError for too few images."""
     from pipelines.inference.labelled_folder import class_folders, folder_logits  # these load torch and mlflow
     from pipelines.inference.recalibration import recalibrated, register_recalibrated
     from pipelines.tracking.models import load

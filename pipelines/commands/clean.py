@@ -18,7 +18,7 @@ from pipelines.workflow.requests import StorageFolder
 from proser_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pipelines.workflow.stale_artefacts import Leftover
+    from pipelines.workflow.stale_artefacts import StaleArtefact
 
 MAX_LISTED = 20  # folders that are listed without --list-all
 
@@ -45,11 +45,9 @@ def main(arguments: list[str]) -> int:
 
 
 def clean(request: CleanRequest, console: Console) -> int:
-    """List the folders, and delete them with `yes`; the exit code.
-
-    Raises ConfigError for a folder that is no storage, and while a run works in it.
-    """
-    from pipelines.workflow.stale_artefacts import is_storage, leftovers  # loads torch: not for --help
+    """List the folders, and delete them with `yes`. Raises ConfigError for a folder that is no storage or that a run
+    uses."""
+    from pipelines.workflow.stale_artefacts import is_storage, stale_artefacts  # loads torch: not for --help
 
     if not request.storage.is_dir():
         raise ConfigError(f"--storage got {request.storage}, which is no folder; give the storage of a run")
@@ -59,9 +57,8 @@ def clean(request: CleanRequest, console: Console) -> int:
             "trials/0123456789abcdef; give the storage of a run"
         )
     with open_storage(request.storage, "proser clean", partial(say, console)) as store:
-        found = sorted(
-            leftovers(store.root, request.older_than, request.outdated), key=lambda each: (each.stage, each.reason)
-        )
+        stale = stale_artefacts(store.root, request.older_than, request.outdated)
+        found = sorted(stale, key=lambda each: (each.stage, each.reason))
         if not found:
             say(console, f"nothing to delete in {store.root}")
             return 0
@@ -80,7 +77,7 @@ def clean(request: CleanRequest, console: Console) -> int:
     return 0
 
 
-def _by_kind(found: Sequence["Leftover"]) -> Table:
+def _by_kind(found: Sequence["StaleArtefact"]) -> Table:
     """Number and size of the folders, by stage and reason."""
     table = Table("folders", "stage", "why", "MiB", box=None)
     for stage, reason in dict.fromkeys((each.stage, each.reason) for each in found):

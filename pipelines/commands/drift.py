@@ -1,6 +1,7 @@
 """`proser drift MODEL PATH ...`: test whether new images look like a model's validation images."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,10 +41,8 @@ def main(arguments: list[str]) -> int:
 
 
 def drift(request: DriftRequest, console: Console) -> int:
-    """Print and draw the comparison; exit code 1 where images were skipped.
-
-    Raises DataError where the model has no record of its validation images.
-    """
+    """Print and draw the comparison; exit code 1 where images were skipped. Raises DataError where the model has no
+    record of its validation images."""
     from pipelines.inference.drift import drift_figure, measure_drift  # these load torch and mlflow: not for --help
     from pipelines.tracking.models import load
 
@@ -73,15 +72,12 @@ def _scores(
     from pipelines.inference.predictions import predict_paths  # it loads torch
 
     scores, failures, done = [], list[Failure](), 0
-    progress = ProgressBar(console, "drift", count_images(request.paths, found), "images")
-    try:
+    with closing(ProgressBar(console, "drift", count_images(request.paths, found), "images")) as progress:
         for part in predict_paths(classifier, request.paths, found, request.device):
             scores.append(part.predictions.unknown_scores - classifier.calibration.bias)
             failures += part.failures
             done += len(part.names) + len(part.failures)
             progress.update(done)
-    finally:
-        progress.close()
     new = np.concatenate(scores)
     if not len(new):
         raise DataError(f"none of the {len(failures)} images can be decoded; {failures[0].reason}")

@@ -15,8 +15,8 @@ from pipelines.commands.model_options import Device, Model, check_device, skippe
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say, utf8_text
 from pipelines.output_files import check_output, write_output
-from proser_core.class_names import UNKNOWN
 from proser_core.errors import DataError
+from proser_core.naming import UNKNOWN
 from proser_core.titles import METRICS, percent
 
 if TYPE_CHECKING:
@@ -42,10 +42,8 @@ def main(arguments: list[str]) -> int:
 
 
 def evaluate(request: EvaluateRequest, console: Console) -> int:
-    """Print the metrics and write them as JSON; exit code 1 where images were skipped.
-
-    Raises DataError for a folder without folders of classes, or without a class of the model.
-    """
+    """Print the metrics and write them as JSON; exit code 1 where images were skipped. Raises DataError for a folder
+    without folders of classes, or without a class of the model."""
     from pipelines.inference.folder_metrics import folder_metrics  # these load torch and mlflow: not for --help
     from pipelines.inference.labelled_folder import class_folders, folder_logits
     from pipelines.tracking.models import load

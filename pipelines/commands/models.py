@@ -60,7 +60,4 @@ def print_models(name: str, console: Console) -> None:
 
 
 def _age(seconds: float) -> str:
-    for size, unit in UNITS:
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return "now"
+    return next((f"{seconds / size:.0f} {unit}" for size, unit in UNITS if seconds >= size), "now")

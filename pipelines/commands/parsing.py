@@ -59,7 +59,7 @@ def parse_with_schedule(
 
 
 def show_names(usage: str, more: str, title: str, names: Mapping[str, str], arguments: list[str]) -> NoReturn:
-    """Print what may come first, and exit: with 0 where help was asked for, else with 2."""
+    """Print what may come first, and exit: with 0 for --help, else with 2."""
     width = max(map(len, names))
     lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in names.items())
     print(f"usage: proser {usage}{more}\n\n{title}:\n{lines}\n\n`proser {usage} --help` explains every option.")

@@ -19,10 +19,10 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say, utf8_text
 from pipelines.output_files import PICTURES, check_output
 from pipelines.progress import ProgressBar
-from proser_core.class_names import UNKNOWN
 from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images
 from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
+from proser_core.naming import UNKNOWN
 from proser_core.titles import percent
 
 if TYPE_CHECKING:
@@ -78,10 +78,8 @@ def main(arguments: list[str]) -> int:
 
 
 def predict(request: PredictRequest, console: Console) -> int:
-    """Classify, write and sum up; the exit code is 1 where images were skipped, else 0.
-
-    Raises ProserError for a model or paths that do not exist, or an output that cannot be written.
-    """
+    """Classify, write and sum up; exit code 1 where images were skipped. Raises ProserError for a model or paths that
+    do not exist, or an output that cannot be written."""
     from pipelines.inference.contact_sheet import ContactSheet  # these load torch and mlflow: not for --help
     from pipelines.inference.prediction_files import FORMATS, open_output
     from pipelines.tracking.models import load
@@ -95,23 +93,22 @@ def predict(request: PredictRequest, console: Console) -> int:
     model = load(request.model)
     classifier, summary, sheet = model.classifier, Summary(), ContactSheet(request.contact_sheet)
     started = time.monotonic()
-    progress = ProgressBar(console, "predict", count_images(request.paths, found), "images")
-    try:
-        with (
-            open_output(request.output, classifier.class_names) as write,
-            closing(_predictions(request, classifier, found, sheet.size)) as parts,
-        ):
-            for part in parts:
-                write(part)
-                summary.add(part)
-                sheet.add(part)
-                progress.update(summary.classified + summary.skipped)
-    finally:
-        progress.close()
+    with (
+        closing(ProgressBar(console, "predict", count_images(request.paths, found), "images")) as progress,
+        open_output(request.output, classifier.class_names) as write,
+        closing(_predictions(request, classifier, found, sheet.size)) as parts,
+    ):
+        for part in parts:
+            write(part)
+            summary.add(part)
+            sheet.add(part)
+            progress.update(summary.classified + summary.skipped)
     seconds = time.monotonic() - started
+    rate = summary.classified / max(seconds, 1e-9)
     drawn = request.contact_sheet if sheet.save() else None
     console.print(_table(model.title, classifier, summary))
-    for line in (_rate(summary, seconds), *_notes(found, request, drawn, summary)):
+    say(console, f"{summary.classified:,} images in {duration(seconds)}, {rate:,.0f} per second")
+    for line in _notes(found, request, drawn, summary):
         say(console, line)
     return 1 if summary.skipped else 0
 
@@ -128,11 +125,6 @@ def _predictions(
     from pipelines.inference.predictions import predict_paths  # it loads torch
 
     return predict_paths(classifier, request.paths, found, request.device, num_kept)
-
-
-def _rate(summary: Summary, seconds: float) -> str:
-    rate = summary.classified / max(seconds, 1e-9)
-    return f"{summary.classified:,} images in {duration(seconds)}, {rate:,.0f} per second"
 
 
 def _notes(found: Found, request: PredictRequest, drawn: Path | None, summary: Summary) -> Generator[str, None, None]:

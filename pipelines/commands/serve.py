@@ -60,10 +60,8 @@ def main(arguments: list[str]) -> int:
 
 
 def serve(request: ServeRequest, console: Console) -> int:
-    """Serve until Ctrl-C or SIGTERM: 0, or 1 where no replica answers any more.
-
-    Raises ProserError for a model that does not exist, a port that is taken, or a cluster that is too small.
-    """
+    """Serve until Ctrl-C or SIGTERM: 0, or 1 where no replica answers any more. Raises ProserError for a model that
+    does not exist, a port that is taken, or a cluster that is too small."""
     from pipelines.tracking.models import load  # it loads torch and mlflow: not for --help
 
     if not request.address:

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from pipelines.console import utf8_text
 from pipelines.inference.predictions import PredictedPart
 from pipelines.output_files import full_disk_errors
-from proser_core.class_names import UNKNOWN
+from proser_core.naming import UNKNOWN
 from proser_core.store.files import temporary_path
 
 Write = Callable[[PredictedPart], None]

@@ -1,2 +1,1 @@
-"""The tables of the paper, made again: protocols as data, what was published, and the report that sets both side by
-side."""
+"""The tables and figures of the paper, measured again beside the published numbers."""

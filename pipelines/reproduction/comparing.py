@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +28,22 @@ Row = dict[str, Any]
 def compare(
     splits: Sequence[TrainedSplit], methods: Sequence[str], bf16: bool, store: Store, folder: Path
 ) -> BuildResult:
-    """Write a row per method and class split: its metrics, and how long and on what its trainings ran.
-
-    A method whose fine-tune failed on a split has no row there, nor one whose own network cannot be trained or whose
-    logits cannot be calibrated, which leaves the comparison incomplete: the next run tries it again.
-    """
-    comparison = _Comparison(bf16, store)
-    rows = [row for split in splits for row in comparison.rows(split, methods)]
-    write_json(folder / COMPARED, {"rows": rows, "failures": comparison.failures})
-    return BuildResult(complete=not comparison.failures)
+    """Write a row per method and class split: its metrics, and how long and on what its trainings ran. There is none
+    where its fine-tune failed. Where its own network cannot be trained or its logits cannot be calibrated, the
+    comparison is incomplete as well: the next run tries again."""
+    rows, failures = list[Row](), list[str]()
+    for split in splits:
+        task = OpenSetTask.load(split.task.path)
+        logits_in = functools.cache(load_logits)  # several methods score one network
+        for method in (METHODS[name] for name in methods):
+            try:
+                network = _network_of(method, task, split, bf16, store)
+                if network is not None:
+                    rows.append(_row(method, network, logits_in(network / LOGITS), task, split))
+            except ProserError as error:  # a network that has diverged
+                failures.append(f"{method.name}, class split {split.index}: {error}")
+    write_json(folder / COMPARED, {"rows": rows, "failures": failures})
+    return BuildResult(complete=not failures)
 
 
 def read_compared(compared: Artefact) -> tuple[list[Row], list[str]]:
@@ -46,50 +52,24 @@ def read_compared(compared: Artefact) -> tuple[list[Row], list[str]]:
     return found["rows"], found["failures"]
 
 
-@dataclass
-class _Comparison:
-    """Methods on the class splits of one storage."""
-
-    bf16: bool
-    store: Store
-    failures: list[str] = field(default_factory=list)
-
-    def rows(self, split: TrainedSplit, names: Sequence[str]) -> list[Row]:
-        """Of one class split."""
-        task, rows = OpenSetTask.load(split.task.path), []
-        logits_in = functools.cache(load_logits)  # several methods score one network
-        for method in (METHODS[name] for name in names):
-            try:
-                folder = self._folder_of(method, task, split)
-                if folder is not None:
-                    rows.append(_row(method, folder, logits_in(folder / LOGITS), task, split))
-            except ProserError as error:  # a network that has diverged
-                self.failures.append(f"{method.name}, class split {split.index}: {error}")
-        return rows
-
-    def _folder_of(self, method: Method, task: OpenSetTask, split: TrainedSplit) -> Path | None:
-        """Of the network that the method scores; one of its own is trained now where it is not found. None where its
-        fine-tune failed, which the rows of the sweep say."""
-        if method.train is not None:
-            return self._trained(method, task, split)
-        if method.finetune is None:
-            return split.pretrained.path
-        (trial,) = split.trials([method.finetune(split.recipe.finetune)], self.store, self.bf16)
-        return trial.folder if load_if_complete(trial.folder) is not None else None
-
-    def _trained(self, method: Method, task: OpenSetTask, split: TrainedSplit) -> Path:
-        """The folder of a method that trains a network of its own: found, or trained now, in this process."""
-        train = method.train
-        assert train is not None
+def _network_of(method: Method, task: OpenSetTask, split: TrainedSplit, bf16: bool, store: Store) -> Path | None:
+    """Folder of the network that a method scores; one of its own is found, or trained now in this process. None where
+    its fine-tune failed, which the rows of the sweep say."""
+    if method.train is not None:
         inputs = {
             "method": method.name,
             "task": split.task.digest,
             "recipe": decisive_fields(split.recipe),
-            "bf16": self.bf16,
-            "code": code_version(train.__module__),
+            "bf16": bf16,
+            "code": code_version(method.train.__module__),
         }
+        train = functools.partial(method.train, task, split.recipe)
         made_on = hardware(uses_gpu=torch.cuda.is_available())  # it trains in this process, not in Ray's workers
-        return self.store.run(METHODS_STAGE, inputs, lambda folder: train(task, split.recipe, folder), made_on).path
+        return store.run(METHODS_STAGE, inputs, train, made_on).path
+    if method.finetune is None:
+        return split.pretrained.path
+    (trial,) = split.trials([method.finetune(split.recipe.finetune)], store, bf16)
+    return trial.folder if load_if_complete(trial.folder) is not None else None
 
 
 def _row(method: Method, folder: Path, logits: Tables, task: OpenSetTask, split: TrainedSplit) -> Row:

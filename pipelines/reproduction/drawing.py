@@ -7,8 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from pipelines.reports.figures.style import COLOURS, MARKERS
-from pipelines.reproduction.paper_figures.running_time import running_time
-from pipelines.reproduction.paper_figures.training_times import GENERATIVE
+from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.published import UNKNOWN
 from pipelines.reproduction.results import TableColumn
@@ -22,18 +21,14 @@ def figures_of(name: str, columns: Sequence[TableColumn]) -> dict[str, Figure]:
     none where nothing was measured."""
     if not any(column.splits for column in columns):
         return {}
-    if any(column.spec.is_time for column in columns):
-        return {"running_time": _times(columns[0])}
+    if columns[0].spec.is_time:
+        seconds = {row.method: row.mean for row in columns[0].rows if row.values}
+        about = f"{columns[0].spec.title}, the pretraining among it"
+        return {"running_time": running_time(seconds, about, not_measured=GENERATIVE)}
     drawn = {"methods": dots(columns)}
     if name == "cifar100-openness":
         drawn["against_openness"] = against_openness(name, columns)
     return drawn
-
-
-def _times(column: TableColumn) -> Figure:
-    seconds = {row.method: row.mean for row in column.rows if row.values}
-    about = f"{column.spec.title}, the pretraining among it"
-    return running_time(seconds, about, not_measured=GENERATIVE)
 
 
 def dots(columns: Sequence[TableColumn]) -> Figure:
@@ -74,12 +69,13 @@ def against_openness(name: str, columns: Sequence[TableColumn]) -> Figure:
     """A line per method over the columns of a protocol, whose settings differ in their openness alone."""
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     axes = figure.subplots()
-    openness = openness_of(name)
+    data = STUDIES[PROTOCOLS[name].studies[0]].data
+    shares = [openness(data.num_known, data.num_known + unknown) for unknown in data.unknown_settings]
     methods = dict.fromkeys(row.method for column in columns for row in column.rows if row.values)
     for place, method in enumerate(methods):
         rows = [next(row for row in column.rows if row.method == method) for column in columns]
         axes.errorbar(
-            [100 * each for each in openness],
+            [100 * each for each in shares],
             [row.mean for row in rows],
             yerr=[0.0 if math.isnan(row.std) else row.std for row in rows],
             marker=MARKERS[place % len(MARKERS)],
@@ -92,9 +88,3 @@ def against_openness(name: str, columns: Sequence[TableColumn]) -> Figure:
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return figure
-
-
-def openness_of(name: str) -> list[float]:
-    """Openness of each column of a protocol whose settings are numbers of unknown classes, fractions."""
-    data = STUDIES[PROTOCOLS[name].studies[0]].data
-    return [openness(data.num_known, data.num_known + unknown) for unknown in data.unknown_settings]

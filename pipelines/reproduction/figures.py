@@ -5,15 +5,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipelines.console import say
 from pipelines.reports.page import HTML
-from pipelines.reproduction.paper_figures import dag as figures_dag
+from pipelines.reproduction import dag
 from pipelines.reproduction.paper_figures.stage import check_drawable
 from pipelines.reproduction.protocols import STUDIES
-from pipelines.tracking.server import shown_uri
-from pipelines.workflow import training_dag
+from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow.run_stages import check_run, open_run_of
-from pipelines.workflow.session import check_places, close, execute, open_session, say_defects, with_absolute_path
+from pipelines.workflow.session import begin, close, execute, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
 from proser_core.config import Recipe
 
@@ -26,20 +24,17 @@ def reproduce_figures(
     cluster_file: Path | None = None,
     command: str = "proser reproduce figures",
 ) -> int:
-    """Train what is missing, and draw; the exit code as of a run. Raises ProserError for what is refused. `command` is
-    what the user typed, for the report."""
+    """Train what is missing, and draw; the exit code as of a run. `command` is what the user typed. Raises
+    ProserError."""
     started = time.monotonic()
-    recipe = with_absolute_path(recipe)
     check_drawable(recipe)
-    check_places(recipe, data_dir, storage)
-    say(console, f"{recipe.name}: storage {storage}, tracking {shown_uri()}")
-    say_defects(recipe, data_dir, console)
+    recipe = begin(recipe.name, recipe, data_dir, storage, console)
     outliers = {study.data.name: study.data.outliers for study in STUDIES.values() if study.data.outliers}
     work = "proser reproduce figures"
     with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file) as session:
-        inputs = check_run(recipe, data_dir, session, None)
+        inputs = check_run(recipe, data_dir, session)
         follower = session.follow(open_run_of(recipe, inputs))
-        modules, more = [training_dag, figures_dag], {"outliers": outliers, "command": command}
+        modules, more = [workflow_dag, dag], {"outliers": outliers, "command": command}
         results = execute(follower, inputs, modules, ["trials", "paged"], **more)
         page = results["paged"]
         session.tracking.track(lambda: follower.run.report(page))

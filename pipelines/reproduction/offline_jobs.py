@@ -1,30 +1,73 @@
 """A reproduction on machines without Ray: its trainings as job files, and their outcome back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from pipelines.console import say
+from pipelines.reproduction.request import ReproduceRequest
+from pipelines.reproduction.studies import method_names
+from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.offline_jobs import (
     adopt_finished,
     check_finished,
-    has_ended,
+    lacking,
     read_job,
     read_results,
     save_job,
-    unfinished,
+    unfinished_trainings,
 )
 from pipelines.workflow.session import precision_name
-from pipelines.workflow.stages.pretrain import plan_pretraining
-from pipelines.workflow.training import TrainedSplit, TrainingInputs
+from pipelines.workflow.training import TrainingInputs
+from proser_core.baselines import METHODS
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.runner import JOB_FILE, RESULTS
-from proser_core.store.store import Store, load_if_complete
+from proser_core.store.store import Store
 
 OUT = "OUT"
+
+
+def check_options(request: ReproduceRequest) -> None:
+    """Raises ConfigError for options that exclude each other."""
+    jobs = request.jobs is not None
+    options = {
+        "--jobs": jobs,
+        "--with-task": request.with_task,
+        "--import-from": request.import_from,
+        "--dry-run": request.dry_run,
+    }
+    for one, other, why in (
+        ("--jobs", "--import-from", "the one writes job files, the other takes what came of them"),
+        ("--jobs", "--dry-run", "--jobs trains nothing and only writes files"),
+        ("--import-from", "--dry-run", "--import-from trains nothing and copies what is finished"),
+        ("--import-from", "--with-task", "--with-task is for --jobs"),
+    ):
+        if options[one] and options[other]:
+            raise ConfigError(f"{one} was given with {other}: {why}; omit one of them")
+    if request.with_task and not jobs:
+        raise ConfigError("--with-task says what is written beside the job files; give --jobs FOLDER with it")
+    if isinstance(request.storage, str) and (request.with_task or request.import_from):
+        raise ConfigError(
+            f"--storage got {request.storage}; --with-task and --import-from work in a folder, give one (default "
+            f"{DEFAULT_STORAGE})"
+        )
+
+
+def trainable_methods(request: ReproduceRequest, console: Console) -> tuple[str, ...]:
+    """The requested methods, without those that a job file cannot train. Raises ConfigError where one of these was
+    named."""
+    apart = [name for name in method_names(request) if METHODS[name].train is not None]
+    if not apart:
+        return request.methods
+    names = ", ".join(apart)
+    why = f"--jobs and --import-from transfer a pretraining and its fine-tunes, and {names} trains a network of its own"
+    if request.methods:
+        raise ConfigError(f"{why}; omit it from --methods")
+    say(console, f"left out: {why}")
+    return tuple(name for name in METHODS if name not in apart)
 
 
 def write_jobs(
@@ -35,11 +78,9 @@ def write_jobs(
     folder: Path,
     console: Console,
 ) -> None:
-    """A job file for each class split, `folder`/STUDY[-FAMILY]-split-N/JOB.json, and how to run them all.
-
-    With a storage, in which images are prepared or found, they are written beside each file. Raises ProserError for
-    what cannot be trained there, or where a file cannot be written.
-    """
+    """Write a job file for each class split, `folder`/STUDY[-FAMILY]-split-N/JOB.json, and print how to run them all;
+    with a storage, prepared images beside each. Raises ProserError for what cannot be trained there, or a file that
+    cannot be written."""
     for recipe in recipes:
         data = recipe.data
         place = folder / "-".join(filter(None, (recipe.name, data.split_family, f"split-{data.split_index}")))
@@ -50,49 +91,37 @@ def write_jobs(
         save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, option="--jobs")
         say(console, f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes")
     there = folder.resolve().name
-    told = f"""Copy {folder} and the folder proser_core to one place; then, there:
+    instructions = f"""Copy {folder} and the folder proser_core to one place; then, there:
 for job in {there}/*/{JOB_FILE}; do python -m proser_core.job "$job" "$(dirname "$job")/{OUT}"; done
 and here again this command with --import-from {folder}/*/{OUT} instead of --jobs{" --with-task" if storage else ""}"""
-    say(console, told)
+    say(console, instructions)
 
 
-def take_outcomes(
-    outs: Sequence[Path], studies: Sequence[TrainingInputs], bf16: bool, store: Store, console: Console
-) -> None:
-    """Copy what runners finished of these studies into the storage.
-
-    Raises, before anything is copied, CheckpointError for a file that is missing or was changed, ConfigError for other
-    code or another precision; after it ConfigError where a training of theirs is neither finished nor failed there:
-    nothing is trained here.
-    """
+def take_outcomes(outs: Sequence[Path], studies: Sequence[TrainingInputs], store: Store, console: Console) -> None:
+    """Copy what runners finished of these studies into the storage. Raises CheckpointError for a file that is missing
+    or was changed, ConfigError for other code, another precision, or a training that neither finished nor failed."""
+    bf16 = studies[0].bf16
     for out in outs:
         read_job(out)
         trained_in = read_results(out).bf16 if (out / RESULTS).is_file() else bf16  # none where the pretraining failed
         if trained_in != bf16:
             raise ConfigError(
-                f"{out} was trained in {precision_name(trained_in)}, and this command comes to "
+                f"{out} was trained in {precision_name(trained_in)}, and this command trains in "
                 f"{precision_name(bf16)}; give --precision {precision_name(trained_in)}"
             )
     finished = {out: check_finished(out) for out in outs}
     for out, folders in finished.items():
         adopt_finished(out, folders, store, console)
-    missing = [name for study in studies for name in _unfinished(study, outs, store)]
+    missing = [
+        f"{recipe.name}, split {recipe.data.split_index}: {name}"
+        for study in studies
+        for recipe, inputs in zip(study.recipes, study.data_inputs, strict=True)
+        for name in unfinished_trainings(
+            recipe, prepare_task(recipe, inputs, study.data_dir, store), study.finetunes, outs, store, bf16
+        )
+    ]
     if missing:
         raise ConfigError(
-            f"--import-from got {', '.join(map(str, outs))}, which {unfinished(missing)}; finish it with `python -m "
+            f"--import-from got {', '.join(map(str, outs))}, which {lacking(missing)}; finish it with `python -m "
             f"proser_core.job`, and give the options and images that the job files were written with"
         )
-
-
-def _unfinished(study: TrainingInputs, outs: Sequence[Path], store: Store) -> Iterator[str]:
-    """Trainings of a study that are neither finished nor failed in the runners' OUTs."""
-    for recipe, inputs in zip(study.recipes, study.data_inputs, strict=True):
-        task = prepare_task(recipe, inputs, study.data_dir, store)
-        folder = plan_pretraining(recipe, task, store, study.bf16).folder
-        where = f"{recipe.name}, split {recipe.data.split_index}"
-        if not has_ended(folder, outs):
-            yield f"{where}: the pretraining"
-        pretrained = load_if_complete(folder)
-        if pretrained is not None:
-            trials = TrainedSplit(recipe, task, pretrained).trials(study.finetunes, store, study.bf16)
-            yield from (f"{where}: {trial.name}" for trial in trials if not has_ended(trial.folder, outs))

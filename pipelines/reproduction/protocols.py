@@ -1,6 +1,6 @@
 """The protocols of the paper as data: which images, how many known and unknown classes, and which number is read."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from proser_core import titles
 from proser_core.config import DataConfig
@@ -64,8 +64,7 @@ class Study:
             raise ConfigError(f"--split-family got {family!r}, and {self.title} takes {need}")
 
     def check_column(self, column: "Column", family: str) -> None:
-        """Raises ConfigError for a family that has lists for it, and none for the number of unknown classes that a
-        column reads."""
+        """Raises ConfigError for a family without lists for the number of unknown classes that a column reads."""
         lacks = set(self.data.unknown_settings) - set(self._settings(family))
         if any(column.metric.startswith(f"test/unknown_{number}/") for number in lacks):
             against = self._against(family)
@@ -107,8 +106,8 @@ class Protocol:
     headline: str
     source: str
     columns: tuple[Column, ...]
-    note: str = field(default="")
-    """What whoever reads the table must know."""
+    note: str = ""
+    """What a reader of the table must know."""
 
     @property
     def studies(self) -> tuple[str, ...]:
@@ -118,7 +117,7 @@ class Protocol:
 
 TRIALS = (0, 1, 2, 3, 4)
 WITHOUT_FLIPS = DataConfig(flip=False, development="none")  # digits are no longer themselves when mirrored
-DETECTION = "tab. Unknown detection performance in terms of the mean AUC"
+DETECTION = "tab. Unknown detection performance"
 
 STUDIES = {
     "svhn": Study("SVHN", replace(WITHOUT_FLIPS, name="svhn", num_known=6, unknown_settings=(4,)), TRIALS, "neal"),

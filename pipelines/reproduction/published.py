@@ -14,6 +14,7 @@ from proser_core.titles import MSP
 UNKNOWN = "unknown"
 """Family of a number whose class lists were not published, or are not those of any family here."""
 PAPER = "Zhou et al. 2021 (PROSER)"
+QUOTED = "quoted by PROSER's paper"
 PRINTED = {"Softmax": "MSP"}
 """Names of methods in print, and here."""
 
@@ -50,15 +51,18 @@ def _rows(columns: tuple[Column, ...], family: str, source: str, *rows: Row) -> 
 DETECTION = _columns("svhn", "cifar10", "cifar+10", "cifar+50", "tiny-imagenet")
 MNIST, CIFAR10 = _columns("mnist-outliers"), _columns("cifar10-outliers")
 
-NEAL = "Neal et al. 2018, quoted by PROSER's paper"
+NEAL = f"Neal et al. 2018, {QUOTED}"
 NEAL_OPENMAX = f"{NEAL}; without revision by rank, and without an unknown class"
 MADE_AGAIN = _columns("svhn", "cifar10", "cifar+50")
 """Where the family `neal` has the lists of Neal et al."""
+WITH_LISTS = _columns("svhn", "cifar10", "tiny-imagenet")
+"""Where the family `cssr` has lists."""
 PLUS, TINY = _columns("cifar+10", "cifar+50"), _columns("tiny-imagenet")
 CVAECAP = "Guo et al. 2021 (CVAECapOSR), as later papers quote it"
 DIAS = "Moon et al. 2022 (DIAS), as an index of benchmarks quotes it"
 DIAS_README = "README of the code of DIAS (Moon et al. 2022), 800 epochs"
 ARPL_CS = "Chen et al. 2021 (ARPL with confusing samples), as later papers agree on it"
+VAZE = "Vaze et al. 2022, strong training, as later papers quote it"
 CSSR = "Huang et al. 2022 (CSSR), WRN-40-4, as later papers quote it"
 
 _TABLES = (
@@ -73,14 +77,7 @@ _TABLES = (
     _rows(MADE_AGAIN, "neal", NEAL_OPENMAX, ("OpenMax", ((89.4, 1.3), (69.5, 4.4), 79.6))),
     _rows(PLUS, "osrci", NEAL, (MSP, (81.6, 80.5)), ("G-OpenMax", (82.7, 81.9)), ("OSRCI", (83.8, 82.7))),
     _rows(PLUS, "osrci", NEAL_OPENMAX, ("OpenMax", (81.7, 79.6))),
-    _rows(
-        TINY,
-        UNKNOWN,
-        f"{NEAL}, on lists of its own",
-        (MSP, (57.7,)),
-        ("G-OpenMax", (58.0,)),
-        ("OSRCI", (58.6,)),
-    ),
+    _rows(TINY, UNKNOWN, f"{NEAL}, on lists of its own", (MSP, (57.7,)), ("G-OpenMax", (58.0,)), ("OSRCI", (58.6,))),
     _rows(TINY, UNKNOWN, f"{NEAL_OPENMAX}, on lists of its own", ("OpenMax", (57.6,))),
     _rows(DETECTION, "neal", CVAECAP, ("CVAECapOSR", (95.6, 83.5, None, None, 71.5))),
     _rows(DETECTION, "neal", DIAS, ("DIAS", (None, 85.0, 92.0, None, 73.1))),
@@ -88,45 +85,23 @@ _TABLES = (
     _rows(
         DETECTION,
         UNKNOWN,
-        "quoted by PROSER's paper",
+        QUOTED,
         ("C2AE", ((89.2, 1.3), (71.1, 0.8), (81.0, 0.5), (80.3, 0.0), (58.1, 1.9))),
         ("CROSR", ((89.9, 1.8), None, None, None, 58.9)),
         ("GFROSR", ((93.5, 1.8), (83.1, 3.9), (91.5, 0.2), (91.3, 0.2), (64.7, 1.2))),
     ),
-    _rows(
-        DETECTION,
-        UNKNOWN,
-        PAPER,
-        ("PROSER", ((94.3, 0.6), (89.1, 1.6), (96.0, 0.4), (95.3, 0.3), (69.3, 0.5))),
-    ),
-    _rows(
-        DETECTION,
-        "arpl",
-        "Vaze et al. 2022, strong training, as later papers quote it",
-        ("MaxLogit", (97.1, 93.6, 97.9, 96.5, 83.0)),
-    ),
+    _rows(DETECTION, UNKNOWN, PAPER, ("PROSER", ((94.3, 0.6), (89.1, 1.6), (96.0, 0.4), (95.3, 0.3), (69.3, 0.5)))),
+    _rows(DETECTION, "arpl", VAZE, ("MaxLogit", (97.1, 93.6, 97.9, 96.5, 83.0))),
     _rows(DETECTION, "arpl", ARPL_CS, ("ARPL+CS", (None, 91.0, 97.1, 95.1, 78.2))),  # of SVHN they print two
     _rows(TINY, "neal", DIAS_README, ("DIAS, 800 epochs", (75.6,)), ("ARPL+CS, 800 epochs", (71.9,))),
-    _rows(
-        _columns("svhn", "cifar10", "tiny-imagenet"),
-        "cssr",
-        CSSR,
-        ("CSSR", (97.9, 91.3, 82.3)),
-        ("RCSSR", (97.8, 91.5, 81.9)),
-    ),
+    _rows(WITH_LISTS, "cssr", CSSR, ("CSSR", (97.9, 91.3, 82.3)), ("RCSSR", (97.8, 91.5, 81.9))),
     _rows(PLUS, UNKNOWN, CSSR, ("CSSR", (96.3, 96.2)), ("RCSSR", (96.0, 96.3))),
     _rows(_columns("cifar10"), "arpl", "log of the authors' code of ARPL, five trials", (MSP, (86.1,))),
-    _rows(
-        _columns("closed-set"),
-        UNKNOWN,
-        PAPER,
-        (MSP, (96.5, 92.8, 52.2)),
-        ("PROSER", (96.4, 92.6, 52.1)),
-    ),
+    _rows(_columns("closed-set"), UNKNOWN, PAPER, (MSP, (96.5, 92.8, 52.2)), ("PROSER", (96.4, 92.6, 52.1))),
     _rows(
         MNIST,
         "",
-        "quoted by PROSER's paper",
+        QUOTED,
         (MSP, (59.5, 64.1, 82.9)),
         ("OpenMax", (68.0, 72.0, 82.6)),
         ("CROSR", (79.3, 82.7, 82.6)),
@@ -135,7 +110,7 @@ _TABLES = (
     _rows(
         CIFAR10,
         "",
-        "quoted by PROSER's paper",
+        QUOTED,
         (MSP, (63.9, 65.3, 64.2, 64.7)),
         ("OpenMax", (66.0, 68.4, 65.7, 66.8)),
         ("OSRCI", (63.6, 63.5, 65.0, 64.8)),

@@ -48,8 +48,8 @@ def write_report(
 
 
 def write_numbers(results: Sequence[SplitResult], families: Mapping[str, str], path: Path) -> None:
-    """One row per metric of each method on each class split, with the family of the class lists; fractions, and the
-    seconds of its trainings where they are known."""
+    """One row per metric, a fraction, of each method on each class split; also the seconds of its trainings where
+    known."""
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["study", "family", "split_index", "method", "metric", "value"])

@@ -1,52 +1,67 @@
 """`proser reproduce`: the trainings of one or more protocols over their class splits, then the report."""
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.reproduction import compare_dag
-from pipelines.reproduction.checking import PreparedStudy, carried_methods, check_carrying, checked, finetunes_asked_for
+from pipelines.reports.page import HTML, Made, template_digests
+from pipelines.reports.sweep_table import mean
+from pipelines.reproduction import dag
 from pipelines.reproduction.comparing import read_compared
-from pipelines.reproduction.offline_jobs import take_outcomes, write_jobs
-from pipelines.reproduction.protocols import STUDIES
-from pipelines.reproduction.reporting import Study, report_on
+from pipelines.reproduction.offline_jobs import check_options, take_outcomes, trainable_methods, write_jobs
+from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
+from pipelines.reproduction.report import terminal_table, write_report
 from pipelines.reproduction.request import ReproduceRequest
-from pipelines.reproduction.results import SplitResult
-from pipelines.reproduction.studies import method_names, skipped_studies
+from pipelines.reproduction.results import SplitResult, table_column
+from pipelines.reproduction.studies import (
+    PreparedStudy,
+    facts,
+    method_names,
+    prepare_study,
+    requested_finetunes,
+    skipped_studies,
+)
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import connect, shown_uri
-from pipelines.workflow import plan, training_dag
+from pipelines.workflow import dag as workflow_dag
+from pipelines.workflow import plan
 from pipelines.workflow.offline_jobs import one_process
-from pipelines.workflow.session import Session, execute, open_run, open_session, with_absolute_path
+from pipelines.workflow.session import Session, close, execute, open_run, open_session, with_absolute_path
+from pipelines.workflow.stage import stage_code
 from pipelines.workflow.stages.trial_rows import failures_of
-from pipelines.workflow.training import TrainingInputs
-from proser_core.config import FinetuneConfig
+from proser_core.config import to_json
 from proser_core.errors import DataError, ProserError, TrainingError
-from proser_core.processor import resolve_precision
+
+
+@dataclass(frozen=True)
+class ComparedStudy:
+    """A study that was trained and compared: its MLflow run, its results, and what failed in it."""
+
+    prepared: PreparedStudy
+    run: ParentRun
+    results: list[SplitResult]
+    failures: list[str]
 
 
 def reproduce(request: ReproduceRequest, console: Console) -> int:
-    """Print the plan, train what is missing of it, and write the report; the exit code as of a run.
-
-    Whatever can be refused is refused before any work: raises ProserError. A study that fails leaves the others to be
-    reported, with exit code 1. With `jobs` it is all written down for another machine instead.
-    """
+    """Print the plan, train what is missing, and write the report, or job files with `jobs`; the exit code as of a run,
+    1 where a study fails. Raises ProserError before any work for whatever can be refused."""
     started = time.monotonic()
     request = replace(request, recipe=with_absolute_path(request.recipe))
-    check_carrying(request)
+    check_options(request)
     if request.jobs is not None or request.import_from:
         recipe = one_process(request.recipe, console)
-        request = replace(request, recipe=recipe, methods=carried_methods(request, console))
-    finetunes = finetunes_asked_for(request)
+        request = replace(request, recipe=recipe, methods=trainable_methods(request, console))
+    finetunes = requested_finetunes(request)
     say(console, f"{', '.join(request.names)}: storage {request.storage}, tracking {shown_uri()}")
-    spared = skipped_studies(request)
-    for name, reason in spared.items():
+    skipped = skipped_studies(request)
+    for name, reason in skipped.items():
         say(console, f"{name}: not measured: {reason}")
-    studies = [checked(request, name, console) for name in request.studies if name not in spared]
+    studies = [prepare_study(request, name, finetunes, console) for name in request.studies if name not in skipped]
     if request.jobs is not None:
         recipes = [recipe for study in studies for recipe in study.recipes]
         storage = Path(request.storage) if request.with_task else None
@@ -55,90 +70,128 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     work = f"proser reproduce {' '.join(request.names)}"
     cluster, cluster_file = request.recipe.cluster, request.cluster_file
     with open_session(cluster, request.storage, console, work, cluster_file=cluster_file) as session:
-        inputs = {study.name: _inputs(request, study, finetunes) for study in studies}
         if not request.dry_run:
             connect()
         if request.import_from:
-            bf16 = resolve_precision(request.recipe)
-            take_outcomes(request.import_from, list(inputs.values()), bf16, session.store, console)
+            take_outcomes(request.import_from, [study.inputs for study in studies], session.store, console)
         else:
-            _print_plans(request, inputs, session)
-        return 0 if request.dry_run else _train(request, studies, inputs, spared, session, started)
-
-
-def _inputs(request: ReproduceRequest, study: PreparedStudy, finetunes: list[FinetuneConfig]) -> TrainingInputs:
-    return TrainingInputs(
-        recipes=study.recipes,
-        data_dir=request.data_dir,
-        data_inputs=study.data,
-        bf16=resolve_precision(request.recipe),
-        finetunes=finetunes,
-        spaces={},
-    )
+            _print_plans(request, studies, session)
+        return 0 if request.dry_run else _train(request, studies, skipped, session, started)
 
 
 def _train(
     request: ReproduceRequest,
     studies: Sequence[PreparedStudy],
-    inputs: Mapping[str, TrainingInputs],
-    spared: Mapping[str, str],
+    skipped: Mapping[str, str],
     session: Session,
     started: float,
 ) -> int:
     """Train and compare study by study, then report those that did not fail."""
-    done: list[Study] = []
+    done: list[ComparedStudy] = []
     failed: dict[str, ProserError] = {}
     for study in studies:
-        run = _open_run(request, study, inputs[study.name])
         try:
-            done.append(_compared(request, study, inputs[study.name], run, session))
+            done.append(_compared(request, study, session))
         except (TrainingError, DataError) as error:
             failed[study.name] = error
             session.say(f"failed: {study.name}: {error}")
     if not done:
         raise next(iter(failed.values()))
-    code = report_on(request, done, spared, failed, session, started)
+    code = _report(request, done, skipped, failed, session, started)
     return 1 if failed else code
 
 
-def _print_plans(request: ReproduceRequest, studies: Mapping[str, TrainingInputs], session: Session) -> None:
-    """Each study's plan. Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk
-    cannot hold all of it."""
-    planned = {name: plan.plan_splits(inputs, session.store) for name, inputs in studies.items()}
+def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], session: Session) -> None:
+    """Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
+    planned = {study.name: plan.plan_splits(study.inputs, session.store) for study in studies}
     if any(split.missing or not split.pretrained for plans in planned.values() for split in plans):
         session.cluster.check()
     needed = 0
-    for name, plans in planned.items():
-        costs = plan.measure(plans, session.cluster, studies[name].bf16)
+    for study in studies:
+        plans, data = planned[study.name], study.recipes[0].data
+        costs = plan.measure(plans, session.cluster, study.inputs.bf16)
         needed += plan.disk_needed(plans, costs)
-        data = studies[name].recipes[0].data
         first = {
             "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
             "methods": ", ".join(method_names(request)),
         }
         lines = plan.cost_lines(plans, costs)
-        table = plan.plan_table(f"Plan: {name}", plans, first, "those of the methods", lines)
+        table = plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines)
         session.console.print(table, highlight=False)
     plan.check_disk(needed, session.store)
 
 
-def _open_run(request: ReproduceRequest, study: PreparedStudy, inputs: TrainingInputs) -> ParentRun:
-    """The MLflow run of a study: one for the same recipe, splits and methods, whichever protocol asks for it."""
+def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session) -> ComparedStudy:
+    """Train a study and compare its methods, in one MLflow run for the same recipe, splits and methods, whichever
+    protocol asks for them."""
     splits = [recipe.data.split_index for recipe in study.recipes]
-    family = request.family_of(STUDIES[study.name])
+    family, methods = request.family_of(STUDIES[study.name]), method_names(request)
     title = f"reproduce {study.name}" + (f", {family}" if family else "")
-    decisive = ["reproduce", study.name, splits, method_names(request)]
-    return open_run(title, study.recipes[0], inputs, decisive, split_indices=", ".join(map(str, splits)))
-
-
-def _compared(
-    request: ReproduceRequest, study: PreparedStudy, inputs: TrainingInputs, run: ParentRun, session: Session
-) -> Study:
-    """Train a study and compare its methods."""
+    decisive = ["reproduce", study.name, splits, methods]
+    run = open_run(title, study.recipes[0], study.inputs, decisive, split_indices=", ".join(map(str, splits)))
     follower = session.follow(run, trains=not request.import_from)
-    results = execute(
-        follower, inputs, [training_dag, compare_dag], ["trials", "compared"], methods=method_names(request)
-    )
+    results = execute(follower, study.inputs, [workflow_dag, dag], ["trials", "compared"], methods=methods)
     rows, failures = read_compared(results["compared"])
     measured = [SplitResult(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]
-    return Study(study, run, measured, [*failures_of(results["trials"]), *failures])
+    return ComparedStudy(study, run, measured, [*failures_of(results["trials"]), *failures])
+
+
+def _report(
+    request: ReproduceRequest,
+    studies: Sequence[ComparedStudy],
+    skipped: Iterable[str],
+    failed: Mapping[str, ProserError],
+    session: Session,
+    started: float,
+) -> int:
+    """Write the report of the studies, track their numbers and print both; the exit code."""
+    results = [result for study in studies for result in study.results]
+    families = {name: request.family_of(STUDIES[name]) for name in request.studies}
+    prepared = [study.prepared for study in studies]
+    bf16 = prepared[0].inputs.bf16
+    made = Made(request.command, facts(request, prepared, results, skipped, failed, bf16))
+    recipes = {study.name: to_json(study.recipes[0]) for study in prepared}
+    inputs = {
+        "names": request.names,
+        "recipes": recipes,
+        "families": families,
+        "results": [vars(result) for result in results],
+        "made": vars(made),
+        "code": [stage_code("reproduction"), *template_digests()],
+    }
+
+    def build(folder: Path) -> None:
+        write_report(request.names, families, results, recipes, made, folder)
+
+    report = session.store.run("reproduction", inputs, build)
+    for study in studies:
+        metrics = mean_metrics(study.results)
+        session.tracking.track(lambda run=study.run, metrics=metrics: run.compared(report, metrics))  # type: ignore[misc]
+    session.tracking.settle()
+    session.console.print()
+    _print_columns(request, results, families, session)
+    session.say(f"Report: {report.path / HTML}")
+    return close(session, report.path, started, [failure for study in studies for failure in study.failures])
+
+
+def _print_columns(
+    request: ReproduceRequest, results: list[SplitResult], families: dict[str, str], session: Session
+) -> None:
+    for protocol in request.names:
+        for column in PROTOCOLS[protocol].columns:
+            found = table_column(column, results, families[column.study])
+            if not found.splits:
+                session.say(f"{protocol}, {column.title}: not measured")
+                continue
+            session.console.print(terminal_table(protocol, found))
+            for verdict in found.verdicts:
+                session.say(f"  {verdict}")
+
+
+def mean_metrics(results: Sequence[SplitResult]) -> dict[str, float]:
+    """Of one study, each metric of each method, and its seconds, as a mean over class splits, by `METHOD/metric`."""
+    values: dict[str, list[float]] = {}
+    for result in results:
+        for metric, value in result.numbers().items():
+            values.setdefault(f"{result.method}/{metric}", []).append(value)
+    return {name: mean(found) for name, found in values.items()}

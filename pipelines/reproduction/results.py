@@ -11,7 +11,7 @@ from proser_core.jobs.progress import duration
 from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, scored
 
 PLACEHOLDERS = (PROSER, f"{PROSER}, released form", "Dummy", "Mixup")
-CONTROLS = {
+BASELINES = {
     **dict.fromkeys(PLACEHOLDERS, (MAX_LOGIT, scored(CONTROL, MAX_LOGIT))),
     f"{PROSER}, tuned": (MAX_LOGIT, scored(f"{CONTROL}, tuned", MAX_LOGIT)),
 }
@@ -58,10 +58,6 @@ class MethodRow:
         """Of the sample (n - 1), over class splits, as shown; NaN of fewer than two."""
         return self.scale * std(self.values.values())
 
-    def differences(self) -> list[float]:
-        """Measured minus each published number, in points; NaN where nothing was measured."""
-        return [self.mean - each.mean for each in self.quoted]
-
     def over(self, other: "MethodRow") -> list[float]:
         """This minus the other on each class split that both have, in points."""
         return [
@@ -94,7 +90,8 @@ def table_column(column: Column, results: Sequence[SplitResult], family: str) ->
     rows = []
     for method in dict.fromkeys([*(result.method for result in of_study), *published]):
         own = [result for result in of_study if result.method == method]
-        values = {result.split_index: value for result in own if (value := _value(column, result)) is not None}
+        numbers = {result.split_index: result.numbers() for result in own}
+        values = {split: found[column.metric] for split, found in numbers.items() if column.metric in found}
         times = [result.seconds for result in own if result.seconds and not column.is_time]
         seconds = mean(times) if times else 0.0
         if values or method in published:
@@ -102,48 +99,42 @@ def table_column(column: Column, results: Sequence[SplitResult], family: str) ->
     return TableColumn(column, family, rows, [] if column.is_time else _verdicts(rows))
 
 
-def _value(column: Column, result: SplitResult) -> float | None:
-    return (result.seconds or None) if column.is_time else result.metrics.get(column.metric)
-
-
 def _verdicts(rows: list[MethodRow]) -> list[str]:
-    """How each method with placeholders compares with its controls, or that a control is missing."""
+    """How each method with placeholders compares with its baselines, or that they cannot be compared."""
     by_name = {row.method: row for row in rows if row.values}
-    found = []
-    for method in [name for name in CONTROLS if name in by_name]:
-        for control in CONTROLS[method]:
-            differences = by_name[method].over(by_name[control]) if control in by_name else []
-            found.append(_verdict(method, control, differences))
-    return found
+    pairs = [(name, other) for name, others in BASELINES.items() if name in by_name for other in others]
+    return [
+        _verdict(name, other, by_name[name].over(by_name[other]) if other in by_name else []) for name, other in pairs
+    ]
 
 
-def _verdict(method: str, control: str, differences: list[float]) -> str:
+def _verdict(method: str, baseline: str, differences: list[float]) -> str:
     if not differences:
-        return f"{method} cannot be compared with {control}: they were not measured on the same class splits."
+        return f"{method} cannot be compared with {baseline}: they were not measured on the same class splits."
     points = round(mean(differences), 1)
     spread = "" if math.isnan(std(differences)) else f" ± {std(differences):.1f}"
     if not points:
-        return f"{method} is level with {control}{spread and f' (0.0{spread} points)'}."
+        return f"{method} is level with {baseline}{spread and f' (0.0{spread} points)'}."
     won = sum(each > 0 for each in differences)
     on = f", above it on {won} of {len(differences)} class splits" if len(differences) > 1 else ""
-    return f"{method} is {abs(points):.1f}{spread} points {'above' if points > 0 else 'below'} {control}{on}."
+    return f"{method} is {abs(points):.1f}{spread} points {'above' if points > 0 else 'below'} {baseline}{on}."
 
 
 def cells_of(row: MethodRow) -> list[dict[str, str]]:
     """A row in words, once per published number; what was measured stands in the first."""
-    found = [_published(each, difference) for each, difference in zip(row.quoted, row.differences(), strict=True)] or [
-        {"published": "", "family": "", "difference": "", "source": ""}
-    ]
+    empty = dict.fromkeys(("measured", "count", "training", "published", "family", "difference"), "")
+    cells = [{**empty, "method": row.method, **_published(each, row.mean)} for each in row.quoted]
+    cells = cells or [{**empty, "method": row.method}]
     if row.values:
         deviation = "" if math.isnan(row.std) else f" ± {row.std:.1f}"
-        found[0] |= {"measured": f"{row.mean:.1f}{deviation}", "count": str(len(row.values))}
-        found[0] |= {"training": duration(row.seconds) if row.seconds else ""}
-    return [{"method": row.method, "measured": "", "count": "", "training": "", **each} for each in found]
+        cells[0] |= {"measured": f"{row.mean:.1f}{deviation}", "count": str(len(row.values))}
+        cells[0] |= {"training": duration(row.seconds) if row.seconds else ""}
+    return cells
 
 
-def _published(each: Quoted, difference: float) -> dict[str, str]:
+def _published(each: Quoted, measured: float) -> dict[str, str]:
     return {
         "published": f"{each.mean:.1f}" + ("" if each.std is None else f" ± {each.std:.1f}"),
         "family": each.family,
-        "difference": "" if math.isnan(difference) else f"{round(difference, 1) + 0.0:+.1f}",
+        "difference": "" if math.isnan(measured) else f"{round(measured - each.mean, 1) + 0.0:+.1f}",
     }

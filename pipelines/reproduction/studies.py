@@ -1,17 +1,27 @@
-"""The studies of a request: what they are measured on, given the data directory, and what their numbers belong to."""
+"""The studies of a request, checked before any work: images, fine-tunes, and what their numbers belong to."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from rich.console import Console
+
+from pipelines.console import say
 from pipelines.recipes import schedule_in_words, schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
+from pipelines.workflow.session import check_places, precision_name, say_defects
+from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
-from proser_core.config import Recipe
+from proser_core.baselines.tables import finetunes_of_methods
+from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe
+from proser_core.config.named_finetunes import STATED
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
-from proser_core.errors import first_line
+from proser_core.errors import ConfigError, ProserError, first_line
 from proser_core.jobs.preparing import missing_images
+from proser_core.jobs.trials import check_recipe
+from proser_core.naming import look_up
 
 
 @dataclass(frozen=True)
@@ -25,31 +35,84 @@ class ResolvedStudy:
     notes: dict[str, str]
 
 
+@dataclass(frozen=True)
+class PreparedStudy(ResolvedStudy):
+    """A study whose images are there, with the inputs of its trainings."""
+
+    inputs: TrainingInputs
+
+
+def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
+    """The fine-tunes of the methods. Raises ConfigError for options with which nothing can be reproduced."""
+    methods = [look_up("method", name, METHODS) for name in request.methods or METHODS]
+    own, plain = request.recipe.finetune, FinetuneConfig()
+    for part, names, given, usual in (
+        ("finetune", STATED, own, plain),
+        ("calibration", ("dummy_weight",), request.recipe.calibration, CalibrationConfig()),
+    ):
+        for name in names:
+            if getattr(given, name) != getattr(usual, name):
+                raise ConfigError(
+                    f"{part}.{name} is {getattr(given, name)!r}, and every method has its own; omit it. "
+                    "A sweep compares other values"
+                )
+    for name in request.studies:
+        study = STUDIES[name]
+        study.check_family(request.split_family)
+        if len(study.splits) == 1 and len(request.split_indices) > 1:
+            raise ConfigError(
+                f"--split-indices gives {len(request.split_indices)} class splits, and {name} knows every class: there "
+                "is one. Give other seeds with --seed, each with its own --storage"
+            )
+    for column in (column for name in request.names for column in PROTOCOLS[name].columns):
+        STUDIES[column.study].check_column(column, request.family_of(STUDIES[column.study]))
+    return finetunes_of_methods(own, methods)
+
+
 def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
     """A study with the outlier sets that the data directory holds now."""
     study = STUDIES[name]
     absent = {each: open_outlier_set(each, request.data_dir).missing for each in study.data.outliers}
     there = [each for each, reason in absent.items() if not reason]
-    recipes = []
     family = request.family_of(study)
-    for index in request.split_indices or study.splits_of(family):
-        data = study.data_of(family, index)
-        data = replace(
-            data,
-            download=request.download,
-            image_size=request.image_size or data.image_size,
-            outliers=tuple(there) or data.outliers,  # where none is there, preparing names the first
-        )
-        recipes.append(replace(request.recipe, name=name, space="", data=data))
+    options: dict[str, Any] = {
+        "download": request.download,
+        "image_size": request.image_size or study.data.image_size,
+        "outliers": tuple(there) or study.data.outliers,  # where none is there, preparing names the first
+    }
+    recipes = [
+        replace(request.recipe, name=name, space="", data=replace(study.data_of(family, index), **options))
+        for index in request.split_indices or study.splits_of(family)
+    ]
     left_out = {each: reason for each, reason in absent.items() if there and reason}
     note = schedule_note(request.recipe.pretrain, study.data.name)
     notes = {**({f"schedule on {study.title}": note} if note else {}), **outlier_notes(there, request.data_dir)}
     return ResolvedStudy(name, recipes, left_out, notes)
 
 
+def prepare_study(
+    request: ReproduceRequest, name: str, finetunes: list[FinetuneConfig], console: Console
+) -> PreparedStudy:
+    """A study whose images are there. Raises ProserError where they are not."""
+    resolved = resolve(request, name)
+    first = resolved.recipes[0]
+    check_recipe(first)
+    check_places(first, request.data_dir, request.storage)
+    note = schedule_note(first.pretrain, first.data.name)
+    if note:
+        say(console, f"{name}: {note}")
+    try:
+        say_defects(first, request.data_dir, console)
+        for reason in resolved.left_out.values():
+            say(console, f"{name}: not measured: {reason}")
+        inputs = TrainingInputs.of(resolved.recipes, request.data_dir, finetunes)
+        return PreparedStudy(**vars(resolved), inputs=inputs)
+    except ProserError as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
 def skipped_studies(request: ReproduceRequest) -> dict[str, str]:
-    """Studies whose images are missing, by name why, and that no protocol needs: each that reads one has another
-    column."""
+    """Studies, with why, whose images are missing and that no protocol needs, since each has another column."""
     reasons = {name: missing_images(resolve(request, name).recipes[0], request.data_dir) for name in request.studies}
     absent = {name: reason for name, reason in reasons.items() if reason}
     read_by = [PROTOCOLS[name].studies for name in request.names]
@@ -66,25 +129,23 @@ def facts(
     request: ReproduceRequest,
     resolved: Sequence[ResolvedStudy],
     results: Sequence[SplitResult],
-    spared: Iterable[str],
+    skipped: Iterable[str],
     failed: Mapping[str, Exception],
     bf16: bool,
 ) -> dict[str, str]:
-    """What the numbers belong to, and studies that `failed`, with why; nothing of it changes where all is found
-    finished."""
+    """What the numbers belong to, and what was not measured; nothing of it changes where all is found finished."""
     recipe = request.recipe
     schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} of fine-tuning"
     sizes = " and ".join(sorted({str(each.data.image_size) for study in resolved for each in study.recipes}))
-    told = {
-        "schedule": f"{schedule}, backbone {recipe.network.backbone}, images of {sizes} pixels, "
-        + ("bf16" if bf16 else "fp32"),
+    found = {
+        "schedule": f"{schedule}, backbone {recipe.network.backbone}, images of {sizes} pixels, {precision_name(bf16)}",
         "class splits": ", ".join(map(str, sorted({result.split_index for result in results}))),
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),
     }
-    told |= {name: f"failed: {first_line(error)}" for name, error in failed.items()}
-    left_out = [STUDIES[name].title for name in spared]
+    found |= {name: f"failed: {first_line(error)}" for name, error in failed.items()}
+    left_out = [STUDIES[name].title for name in skipped]
     for each in resolved:
-        told |= each.notes
+        found |= each.notes
         left_out += each.left_out
-    return told | dict.fromkeys(left_out, "not measured: its images were not there")
+    return found | dict.fromkeys(left_out, "not measured: its images were not there")

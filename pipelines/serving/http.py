@@ -14,9 +14,9 @@ import numpy as np
 from fastapi import HTTPException, Request
 
 from pipelines.serving.limits import MEGABYTE, Limits
-from proser_core.class_names import UNKNOWN
 from proser_core.data.decoding import count_pixels, decode_square
 from proser_core.errors import DataError, ImageTooLargeError
+from proser_core.naming import UNKNOWN
 from proser_core.recognition.open_set_classifier import Predictions
 
 FORMS = 'one image file as the body, or JSON as {"images": ["<base64>", ...]} with Content-Type application/json'

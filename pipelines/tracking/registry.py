@@ -18,7 +18,7 @@ from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 import proser_core
 from pipelines.tracking.runs import fitting
 from pipelines.tracking.server import all_pages, get_or_none
-from proser_core.class_names import UNKNOWN
+from proser_core.naming import UNKNOWN
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier

@@ -27,11 +27,9 @@ from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
 
 def register_best(sweep: str, storage: Path, split_index: int | None, model: str) -> Registered:
-    """Register the trial of a sweep, given by the name or the id of its run, that is best on development data.
-
-    It becomes the candidate; registered before, it is found again. Raises TrackingError for a run that is no
-    finished sweep, ConfigError for a class split that it has not, or a storage without its trials.
-    """
+    """Register a sweep's best trial on development data as the candidate, or find its version; the sweep is given by
+    the name or id of its run. Raises TrackingError for a run that is no finished sweep, ConfigError for a class split
+    that it does not have, or a storage without its trials."""
     client = connect()
     run = find_run(client, sweep)
     with tempfile.TemporaryDirectory() as place:
@@ -66,8 +64,8 @@ def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage:
     task = OpenSetTask.load(_task_of(trial, trial.path.parents[1]).path)
     own_score, rate = placeholder_score(recipe.calibration.dummy_weight), recipe.calibration.target_rate
     report = evaluate(load_logits(trial.path / spec.LOGITS), own_score, task, rate)
-    of_split = [control for control in table.controls if control["split_index"] == row["split_index"]]
-    others = {control["name"]: control["metrics"] for control in of_split}
+    baselines = [each for each in table.controls if each["split_index"] == row["split_index"]]
+    others = {each["name"]: each["metrics"] for each in baselines}
     return save_classifier(recipe, task, trial.path, row, report, others, place)
 
 

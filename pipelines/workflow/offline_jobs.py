@@ -1,12 +1,9 @@
-"""To a machine without Ray and back: `proser job` writes the trainings, `proser import` takes their outcome.
-
-The fine-tunes of JOB.json are the sweep of an import: exactly those, and all of them. Nothing is
-trained here.
-"""
+"""To a machine without Ray and back: `proser job` writes the trainings, `proser import` takes their outcome. The
+fine-tunes of JOB.json are the sweep of an import, which trains nothing."""
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +15,8 @@ from pipelines.storage.mirror import open_storage
 from pipelines.tracking.server import shown_uri
 from pipelines.workflow.run_stages import finish_run, open_run_of
 from pipelines.workflow.session import open_session
-from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
+from pipelines.workflow.stages.pretrain import found_pretraining, plan_pretraining
+from pipelines.workflow.training import TrainedSplit, TrainingInputs, finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
@@ -32,7 +30,7 @@ from proser_core.jobs.preparing import (
 )
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
-from proser_core.jobs.trials import Trial, check_recipe, plan_trials
+from proser_core.jobs.trials import check_recipe
 from proser_core.store.files import disk_full_errors, read_json, write_atomically
 from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
 from proser_core.store.transfer import check_artefact, check_key, import_artefact
@@ -41,11 +39,8 @@ from proser_core.store.transfer import check_artefact, check_key, import_artefac
 def write_job(
     recipe: Recipe, data_dir: Path | None, storage: Path, output: Path, with_task: bool, console: Console
 ) -> None:
-    """Write the recipe's trainings to `output`, and with `with_task` the prepared task beside it.
-
-    One process will train them: worker counts become 1. Raises ProserError for what cannot be trained, or
-    where the file cannot be written.
-    """
+    """Write the recipe's trainings to `output`, for one process, and with `with_task` the prepared task beside it.
+    Raises ProserError for what cannot be trained, or a file that cannot be written."""
     recipe = one_process(recipe, console)
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
     beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output, console)
@@ -56,12 +51,12 @@ def write_job(
 
 
 def one_process(recipe: Recipe, console: Console) -> Recipe:
-    """The recipe as a single process trains it; what that changes is told."""
+    """The recipe as a single process trains it; prints what that changes."""
     cluster = replace(recipe.cluster, num_workers=1, pretrain_workers=1, address="")
     changed = [name for name in vars(cluster) if getattr(cluster, name) != getattr(recipe.cluster, name)]
     if changed:
-        told = " and ".join(f"cluster.{name} {getattr(cluster, name) or 'empty'}" for name in changed)
-        say(console, f"one process trains all, here with {told}")
+        changes = " and ".join(f"cluster.{name} {getattr(cluster, name) or 'empty'}" for name in changed)
+        say(console, f"one process trains all, here with {changes}")
     return replace(recipe, cluster=cluster)
 
 
@@ -74,11 +69,8 @@ def save_job(
     console: Console,
     option: str = "--output",
 ) -> list[str]:
-    """Write one job file; the names of what lies beside it and travels with it.
-
-    With a storage, in which the images are prepared or found, they are among that. Raises ProserError for what cannot
-    be trained, or where the file, which the user gave by `option`, cannot be written.
-    """
+    """Write one job file, with a storage also the prepared images; the names of what lies beside it and travels with
+    it. Raises ProserError for what cannot be trained, or a file, given by `option`, that cannot be written."""
     _check_output(output, option)
     refuse_streaming(recipe)
     check_recipe(recipe)
@@ -87,7 +79,9 @@ def save_job(
     with disk_full_errors(output.parent):
         if storage is not None:
             with open_storage(storage, f"the images of {output}", partial(say, console)) as store:
-                task = _task_beside(recipe, data_dir, store, output.parent)
+                prepared = prepare_task(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
+                beside = Store(output.parent)
+                task = import_artefact(prepared.path, "task", beside).path.relative_to(beside.root)
         place = data_dir.resolve() if data_dir is not None and task is None else None
         weights = JobFile(recipe, tuple(finetunes), task, place, code).save(output)
     return [str(name) for name in (task, weights) if name]
@@ -104,19 +98,10 @@ def _check_output(output: Path, option: str) -> None:
         raise ConfigError(f"{option} got {output}, which cannot be written ({error}); give another folder") from error
 
 
-def _task_beside(recipe: Recipe, data_dir: Path | None, store: Store, folder: Path) -> Path:
-    """Name of the prepared task, which lies beside the job file under the key of its content."""
-    task = prepare_task(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
-    beside = import_artefact(task.path, "task", Store(folder))
-    return beside.path.relative_to(Store(folder).root)
-
-
 def import_job(out: Path, storage: Path, console: Console) -> int:
-    """Put what `python -m proser_core.job` left in `out` into storage, tracking and registry.
-
-    The exit code is 1 where a fine-tune failed there, else 0. Raises CheckpointError for a file that is
-    missing or was changed, ConfigError where trainings of JOB.json are not finished.
-    """
+    """Put what `python -m proser_core.job` trained into storage, tracking and registry; 1 where a fine-tune failed
+    there. Raises CheckpointError for a file that is missing or was changed, ConfigError for trainings that did not
+    finish."""
     started = time.monotonic()
     job, results = read_job(out), read_results(out)
     finished = check_finished(out)
@@ -146,8 +131,8 @@ def check_finished(out: Path) -> list[Path]:
 
 
 def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Console) -> dict[Path, Artefact]:
-    """Copy finished folders of a runner's OUT into the storage where they are not there, and why other fine-tunes
-    failed; the copies by folder."""
+    """Copy finished folders of a runner's OUT into the storage, and why other trainings failed; the copies by
+    folder."""
     there = sum(load_if_complete(store.root / folder.parent.name / folder.name) is not None for folder in folders)
     artefacts = {folder: import_artefact(folder, folder.parent.name, store) for folder in folders}
     say(console, f"{len(folders) - there} finished folders copied, {there} were there")
@@ -161,7 +146,7 @@ def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Co
     return artefacts
 
 
-def has_ended(folder: Path, outs: Sequence[Path]) -> bool:
+def _has_ended(folder: Path, outs: Sequence[Path]) -> bool:
     """Whether the training of a folder of the storage is finished there, or failed in one of the runners' OUTs."""
     there = (out / folder.parent.name / folder.name / spec.FAILURE for out in outs)
     return load_if_complete(folder) is not None or any(failure.is_file() for failure in there)
@@ -179,7 +164,7 @@ def read_job(out: Path) -> JobFile:
 
 
 def read_results(out: Path) -> Results:
-    """What a runner says of its trainings. Raises CheckpointError where it did not come to them."""
+    """The results.json of a runner. Raises CheckpointError where it is missing or cannot be read."""
     try:
         results = read_json(out / RESULTS)
         return Results(str(results["task"]), bool(results["bf16"]))
@@ -192,10 +177,8 @@ def read_results(out: Path) -> Results:
 def _inputs(
     job: JobFile, results: Results, out: Path, artefacts: dict[Path, Artefact], store: Store
 ) -> tuple[TrainingInputs, bool]:
-    """What the import found, and whether its fine-tunes are those of the recipe's own search space.
-
-    It reads no data directory. Raises ConfigError, by name, for what JOB.json lists and `out` does not hold.
-    """
+    """The inputs of the import's run, and whether its fine-tunes are those of the recipe's own search space. Raises
+    ConfigError for what JOB.json lists and `out` does not hold."""
     task = artefacts.get(out / PREPARE / results.task)
     if task is None:
         raise ConfigError(f"{out} has no prepared task {results.task}; run `python -m proser_core.job` to its end")
@@ -203,23 +186,16 @@ def _inputs(
     check_prepared_for(job.recipe, recorded, task.path)
     if recorded.get("code") != job.code.prepare:
         raise ConfigError(f"{task.path} was prepared by other code; write the job again with `proser job --with-task`")
-    key = spec.job_inputs("pretrain", job.recipe, task, "", results.bf16, job.code.train)
-    pretrained = load_if_complete(store.folder(PRETRAIN, key))
-    if pretrained is None:
-        raise _unfinished(out, ["the pretraining"])
-
-    def plan(finetunes: list[FinetuneConfig]) -> list[Trial]:
-        return plan_trials(job.recipe, finetunes, task, pretrained, store, bf16=results.bf16, code=job.code.train)
-
-    trials = plan(list(job.finetunes))
-    missing = [trial.name for trial in trials if not has_ended(trial.folder, [out])]
+    missing = list(unfinished_trainings(job.recipe, task, job.finetunes, [out], store, results.bf16))
     if missing:
-        raise _unfinished(out, missing)
+        raise ConfigError(f"{out} {lacking(missing)}; finish it with `python -m proser_core.job {JOB_FILE} {out}`")
+    split = TrainedSplit(job.recipe, task, found_pretraining(plan_pretraining(job.recipe, task, store, results.bf16)))
+    trials = split.trials(job.finetunes, store, results.bf16)
     if all(trial.is_control or load_if_complete(trial.folder) is None for trial in trials):
         raise ConfigError(f"{out} has no finished PROSER fine-tune, and one must be selected; add one to {JOB_FILE}")
     points = points_of(job.recipe, job.recipe.space)
     own = finetunes_of(job.recipe, points)
-    of_space = {trial.key for trial in plan(own)} == {trial.key for trial in trials}
+    of_space = {trial.key for trial in split.trials(own, store, results.bf16)} == {trial.key for trial in trials}
     inputs = TrainingInputs(
         recipes=[job.recipe],
         data_dir=None,
@@ -231,11 +207,20 @@ def _inputs(
     return inputs, of_space
 
 
-def unfinished(names: Sequence[str]) -> str:
+def unfinished_trainings(
+    recipe: Recipe, task: Artefact, finetunes: Sequence[FinetuneConfig], outs: Sequence[Path], store: Store, bf16: bool
+) -> Iterator[str]:
+    """Trainings of a class split that are neither finished in the storage nor failed in the runners' OUTs, by name."""
+    folder = plan_pretraining(recipe, task, store, bf16).folder
+    if not _has_ended(folder, outs):
+        yield "the pretraining"
+    pretrained = load_if_complete(folder)
+    if pretrained is not None:
+        trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store, bf16)
+        yield from (trial.name for trial in trials if not _has_ended(trial.folder, outs))
+
+
+def lacking(names: Sequence[str]) -> str:
     """What an import lacks, in words."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"lacks {'; '.join(names[:3])}{more}, and nothing is trained in an import"
-
-
-def _unfinished(out: Path, names: list[str]) -> ConfigError:
-    return ConfigError(f"{out} {unfinished(names)}; finish it with `python -m proser_core.job {JOB_FILE} {out}`")

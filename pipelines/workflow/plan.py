@@ -25,8 +25,7 @@ from proser_core.store.store import Artefact, Store, load_if_complete
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """One class split: whether its data and its network are there, its images by role, and its fine-tunes
-    that are to be trained, of `trials` in all."""
+    """One class split: what of it is finished, its images by role, and its fine-tunes to train, of `trials` in all."""
 
     recipe: Recipe
     prepared: bool
@@ -47,41 +46,39 @@ class SplitPlan:
 
 
 @dataclass(frozen=True)
-class Costs:
-    """Measured costs of a step, and trainings at a time, of each kind that is to be trained."""
+class Cost:
+    """Of one kind of training: a measured step, and how many are trained at a time."""
 
-    pretrain: StepCost | None
-    finetune: StepCost | None
-    pretrain_at_once: int
-    finetune_at_once: int
+    step: StepCost
+    at_once: int
+
+    def seconds(self, steps: int, scored: int) -> float:
+        """Time of one training, of so many steps and images to score, in a share of the cluster."""
+        return (steps * self.step.step_seconds + scored / self.step.scored_per_second) / self.at_once
+
+
+Costs = dict[str, Cost]
+"""By kind, `pretrain` and `finetune`, of those that are to be trained."""
 
 
 def plan_splits(inputs: TrainingInputs, store: Store) -> list[SplitPlan]:
     """What is done of each class split, by the storage."""
     return [
-        plan_split(recipe, inputs.data_dir, data, inputs.finetunes, store, inputs.bf16)
+        _plan_split(recipe, data, inputs, store)
         for recipe, data in zip(inputs.recipes, inputs.data_inputs, strict=True)
     ]
 
 
-def plan_split(
-    recipe: Recipe,
-    data_dir: Path | None,
-    data_inputs: dict[str, Any],
-    finetunes: Sequence[FinetuneConfig],
-    store: Store,
-    bf16: bool,
-) -> SplitPlan:
-    """What of a split's work is done, by the storage; `data_inputs` are its `prepare_inputs`."""
+def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInputs, store: Store) -> SplitPlan:
+    count, missing = len(inputs.finetunes), tuple(inputs.finetunes)
     task = _finished(store.folder(PREPARE, prepare_key(data_inputs)), store)
     if task is None:
-        images = _expected_images(recipe, data_dir)
-        return SplitPlan(recipe, False, False, images, len(finetunes), tuple(finetunes))
+        return SplitPlan(recipe, False, False, _expected_images(recipe, inputs.data_dir), count, missing)
     images = TaskSummary.read(task.path).counts
-    pretrained = _finished(plan_pretraining(recipe, task, store, bf16).folder, store)
+    pretrained = _finished(plan_pretraining(recipe, task, store, inputs.bf16).folder, store)
     if pretrained is None:
-        return SplitPlan(recipe, True, False, images, len(finetunes), tuple(finetunes))
-    trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store, bf16)
+        return SplitPlan(recipe, True, False, images, count, missing)
+    trials = TrainedSplit(recipe, task, pretrained).trials(inputs.finetunes, store, inputs.bf16)
     sync(store, [trial.folder for trial in trials])
     missing = tuple(trial.recipe.finetune for trial in trials if load_if_complete(trial.folder) is None)
     return SplitPlan(recipe, True, True, images, len(trials), missing)
@@ -112,50 +109,53 @@ def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
 
 
 def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
-    """A few steps of each kind of training that is missing, on workers of the cluster.
-
-    Raises ClusterError where they do not fit into a worker's share of a GPU.
-    """
+    """Take a few steps of each kind of training that is missing, on workers of the cluster. Raises ClusterError where
+    they do not fit into a worker's share of a GPU."""
     recipe = plans[0].recipe
     # which weights a step begins from does not change what it costs, and not all machines may have the file
     recipe = replace(recipe, network=replace(recipe.network, weights_file=""))
-    workers = {"pretrain": recipe.cluster.pretrain_workers, "finetune": recipe.cluster.num_workers}
-    wanted = {
+    missing = {
         "pretrain": sum(not plan.pretrained for plan in plans),
         "finetune": sum(len(plan.missing) for plan in plans),
     }
-    at_once = dict.fromkeys(workers, 1)
-    costs: dict[str, StepCost | None] = dict.fromkeys(workers)
-    for kind in (kind for kind, count in wanted.items() if count):  # of none the cluster is not asked: it starts Ray
-        at_once[kind] = max(1, min(cluster.concurrent_jobs(workers[kind]), wanted[kind]))
-        copies = min(at_once[kind] * workers[kind], 4)  # side by side, as the trainings will be
+    costs: Costs = {}
+    for kind, count in missing.items():
+        if not count:  # the cluster is not asked then: that would start Ray
+            continue
+        workers = _workers(recipe, kind)
+        at_once = max(1, min(cluster.concurrent_jobs(workers), count))
+        copies = min(at_once * workers, 4)  # side by side, as the trainings will be
         measured = cluster.call_on_workers(measure_step, (kind, to_json(recipe), bf16), copies)
-        costs[kind] = max(measured, key=lambda cost: cost.step_seconds)
-        _check_memory(recipe, kind, costs[kind])
-    return Costs(costs["pretrain"], costs["finetune"], at_once["pretrain"], at_once["finetune"])
+        costs[kind] = Cost(max(measured, key=lambda step: step.step_seconds), at_once)
+        _check_memory(recipe, kind, costs[kind].step)
+    return costs
 
 
-def _check_memory(recipe: Recipe, kind: str, cost: StepCost | None) -> None:
+def _workers(recipe: Recipe, kind: str) -> int:
+    return recipe.cluster.pretrain_workers if kind == "pretrain" else recipe.cluster.num_workers
+
+
+def _check_memory(recipe: Recipe, kind: str, step: StepCost) -> None:
     share = recipe.cluster.gpus_per_worker
-    if cost is None or not cost.device_total or share >= 1 or cost.device_bytes <= share * cost.device_total:
+    if not step.device_total or share >= 1 or step.device_bytes <= share * step.device_total:
         return
     raise ClusterError(
-        f"cluster.gpus_per_worker {share:g} gives a worker {share * cost.device_total / 2**30:.1f} GiB of its GPU; "
-        f"a step of {kind} takes {cost.device_bytes / 2**30:.1f} GiB. Set cluster.gpus_per_worker to at least "
-        f"{cost.device_bytes / cost.device_total:.2f}, or lower {kind}.batch_size"
+        f"cluster.gpus_per_worker {share:g} gives a worker {share * step.device_total / 2**30:.1f} GiB of its GPU; "
+        f"a step of {kind} takes {step.device_bytes / 2**30:.1f} GiB. Set cluster.gpus_per_worker to at least "
+        f"{step.device_bytes / step.device_total:.2f}, or lower {kind}.batch_size"
     )
 
 
 def disk_needed(plans: Sequence[SplitPlan], costs: Costs) -> int:
     """Bytes of the weights, logits, images and checkpoints that are missing; 0 where nothing is to be trained."""
-    cost = costs.finetune or costs.pretrain
-    if cost is None:
+    if not costs:
         return 0
-    needed = 4 * cost.weight_bytes * max(costs.finetune_at_once, costs.pretrain_at_once)
+    weights = (costs.get("finetune") or costs["pretrain"]).step.weight_bytes
+    needed = 4 * weights * max(cost.at_once for cost in costs.values())
     for plan in plans:
         logits = 8 * plan.recipe.data.num_known
-        needed += (cost.weight_bytes + logits * plan.scored) * len(plan.missing)
-        needed += (cost.weight_bytes + logits * plan.scored_pretrained) * (not plan.pretrained)
+        needed += (weights + logits * plan.scored) * len(plan.missing)
+        needed += (weights + logits * plan.scored_pretrained) * (not plan.pretrained)
         pixels = 0 if plan.recipe.data.streaming else 3 * plan.recipe.data.image_size**2
         needed += pixels * sum(plan.images.values()) * (not plan.prepared)
     return needed
@@ -176,27 +176,21 @@ def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> float:
     total = 0.0
     for plan in plans:
         recipe, images = plan.recipe, plan.images["train"]
-        if costs.pretrain is not None and not plan.pretrained:
+        if not plan.pretrained:
             steps = recipe.pretrain.epochs * (images // recipe.pretrain.batch_size)
-            total += _training_seconds(costs.pretrain, steps, plan.scored_pretrained) / costs.pretrain_at_once
-        for tuned in plan.missing if costs.finetune is not None else ():
-            cost = costs.finetune
-            assert cost is not None
+            total += costs["pretrain"].seconds(steps, plan.scored_pretrained)
+        for tuned in plan.missing:
             # a step's time goes with its images: the points of a space may differ in batch size
             steps = round(tuned.epochs * images / recipe.finetune.batch_size)
-            total += _training_seconds(cost, steps, plan.scored) / costs.finetune_at_once
+            total += costs["finetune"].seconds(steps, plan.scored)
     return total
-
-
-def _training_seconds(cost: StepCost, steps: int, scored: int) -> float:
-    return steps * cost.step_seconds + scored / cost.scored_per_second
 
 
 def plan_table(
     title: str, plans: Sequence[SplitPlan], first: dict[str, str], each: str, cluster: dict[str, str]
 ) -> Table:
-    """The plan as people read it before they say yes: `first` are rows above those of the splits, `each` says what the
-    fine-tunes of a split are, `cluster` are rows below."""
+    """The plan for people: `first` are rows above those of the splits, `each` says what a split's fine-tunes are,
+    `cluster` are rows below."""
     table = Table(title=title, title_justify="left", show_header=False, box=None, title_style="bold")
     trials, missing = sum(plan.trials for plan in plans), sum(len(plan.missing) for plan in plans)
     family = plans[0].recipe.data.split_family
@@ -207,7 +201,7 @@ def plan_table(
     table.add_row("  prepare", _done(len(plans), sum(not plan.prepared for plan in plans), "make"))
     table.add_row("  pretrain", _done(len(plans), sum(not plan.pretrained for plan in plans), "train"))
     table.add_row("  fine-tune", _done(trials, missing, "train"))
-    table.add_row("", f"{trials // len(plans)} a split: {each}")
+    table.add_row("", f"{trials // len(plans)} per split: {each}")
     for name, text in cluster.items():
         table.add_row(f"  {name}", text)
     return table
@@ -220,22 +214,15 @@ def _done(total: int, missing: int, verb: str) -> str:
 def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
     """Resources and time as rows of the plan."""
     recipe = plans[0].recipe
-    cluster = recipe.cluster
-    lines = {}
-    kinds = (
-        ("pretrain", costs.pretrain, cluster.pretrain_workers, costs.pretrain_at_once),
-        ("fine-tune", costs.finetune, cluster.num_workers, costs.finetune_at_once),
-    )
+    cluster, lines = recipe.cluster, {}
     gpus = f" and {cluster.gpus_per_worker:g} GPU" if cluster.uses_gpu else ""
-    for name, cost, workers, at_once in kinds:
-        if cost is None:
-            continue
-        memory = f", {cost.device_bytes / 2**30:.1f} GiB of the GPU" if cost.device_bytes else ""
-        lines[f"a {name}"] = (
-            f"{workers} worker(s) of {cluster.cpus_per_worker} CPU{gpus}, {at_once} at a time; "
-            f"{1000 * cost.step_seconds:.3g} ms a step, measured now{memory}"
+    for kind, cost in costs.items():
+        memory = f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
+        lines["a pretraining" if kind == "pretrain" else "a fine-tune"] = (
+            f"{_workers(recipe, kind)} worker(s) of {cluster.cpus_per_worker} CPU{gpus}, {cost.at_once} at a time; "
+            f"{1000 * cost.step.step_seconds:.3g} ms per step, measured now{memory}"
         )
-    lines["time"] = f"about {duration(seconds_left(plans, costs))}" if lines else "nothing to train"
-    if recipe.data.streaming and len(lines) > 1:
+    lines["time"] = f"about {duration(seconds_left(plans, costs))}" if costs else "nothing to train"
+    if recipe.data.streaming and costs:
         lines["time"] += ", without decoding the streamed images"
     return lines

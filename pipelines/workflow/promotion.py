@@ -20,7 +20,7 @@ from pipelines.reports.promotion_report import (
 from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, carry_out, holder
 from pipelines.tracking.models import Model, existing_versions, load
-from pipelines.tracking.registry import CALIBRATED_FROM, CANDIDATE, versions_of
+from pipelines.tracking.registry import CALIBRATED_FROM, CANDIDATE
 from pipelines.tracking.server import connect, shown_uri, tracking_uri
 from pipelines.workflow.best_of import register_best
 from pipelines.workflow.requests import PromoteRequest
@@ -34,14 +34,13 @@ LOCKS = Path("~/.cache/proser/locks")
 
 
 def promote(request: PromoteRequest, console: Console) -> int:
-    """Compare, decide, record, and move the alias; the exit code is 1 where the candidate is refused.
-
-    Raises TrackingError where there is no such version, where the two cannot be compared, or where another
-    promotion comes in between.
-    """
+    """Compare, decide, record, and move the alias; exit code 1 where the candidate is refused. Raises TrackingError
+    where there is no such version, where the two cannot be compared, or where another promotion comes in between."""
     _check(request)
     client = connect()
-    version = _best_of_sweep(request) if request.best_of else request.version
+    version = request.version
+    if request.best_of:
+        version = register_best(request.best_of, request.storage, request.split_index, request.model_name).version
     candidate = load(f"models:/{request.model_name}" + (f"/{version}" if version else f"@{CANDIDATE}"))
     assert candidate.version is not None
     with _alone(request.model_name):
@@ -51,10 +50,11 @@ def promote(request: PromoteRequest, console: Console) -> int:
             return 0
         wanted = Decision(decisions.PROMOTED, request.model_name, request.alias, candidate.version.number, before)
         if not before:
-            return _first(client, wanted, candidate, console)
+            carry_out(client, wanted, {}, f"# {wanted.title}\n\nNo version had the alias before.\n")
+            say(console, f"{candidate.title} is the {wanted.alias} now; there was none before")
+            return 0
         champion = load(f"models:/{request.model_name}/{before}")
-        comparison = _compare(candidate, champion, request)
-        return _decide(client, wanted, candidate, champion, comparison, request, console)
+        return _decide(client, wanted, candidate, champion, request, console)
 
 
 def _check(request: PromoteRequest) -> None:
@@ -67,32 +67,24 @@ def _check(request: PromoteRequest) -> None:
         raise ConfigError("--version and --best-of name two candidates; give one of them")
 
 
-def _best_of_sweep(request: PromoteRequest) -> str:
-    """The version as which the best trial of the sweep is registered."""
-    return register_best(request.best_of, request.storage, request.split_index, request.model_name).version
-
-
 def rollback(model: str, alias: str, console: Console) -> int:
-    """Give the alias back to the version that had it before, further back each time.
-
-    A version that was deleted since is passed over. Raises TrackingError where no decision tells of a version before,
-    or all of them are gone.
-    """
+    """Give the alias back to the version that had it before, skipping deleted ones; further back each time. Raises
+    TrackingError where no such version is recorded, or all of them were deleted."""
     client = connect()
-    existing_versions(client, model)
     with _alone(model):
+        versions = existing_versions(client, model)
         now = holder(client, model, alias)
         earlier = decisions.holders_before(client, model, alias, now)
         if not earlier:
             raise TrackingError(
-                f"no decision tells which version of {model!r} was {alias} before {now or 'now'}; "
+                f"no decision records which version of {model!r} was {alias} before {now or 'now'}; "
                 "`proser promote --version N --force` names one"
             )
-        there = {version.number for version in versions_of(client, model)} - {now}
+        there = {version.number for version in versions} - {now}
         before = next((version for version in reversed(earlier) if version in there), "")
         if not before:
             raise TrackingError(
-                f"version {earlier[-1]} of {model!r}, the {alias} before, was deleted, and no earlier one is left; "
+                f"version {earlier[-1]} of {model!r}, the {alias} before, was deleted, as were all earlier ones; "
                 "promote another one"
             )
         decision = Decision(decisions.ROLLED_BACK, model, alias, before, now)
@@ -101,24 +93,17 @@ def rollback(model: str, alias: str, console: Console) -> int:
     return 0
 
 
-def _first(client: Any, decision: Decision, candidate: Model, console: Console) -> int:
-    carry_out(client, decision, {}, f"# {decision.title}\n\nNo version had the alias before.\n")
-    say(console, f"{candidate.title} is the {decision.alias} now; there was none before")
-    return 0
-
-
 def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comparison | None:
     """None where the two saw different images, and force is to promote without. Raises TrackingError without force."""
     ours, theirs = candidate.classifier, champion.classifier
     scores, their_scores = ours.validation_scores, theirs.validation_scores
-    if scores is not None and their_scores is not None:
-        if scores.fingerprint == their_scores.fingerprint:
-            bias = theirs.calibration.bias
-            proxies = _proxies(ours, theirs)
-            return compare(scores, ours.calibration, their_scores, bias, tolerance=request.tolerance, proxies=proxies)
+    if scores is None or their_scores is None:
+        reason = "one of them has no record of its validation images"
+    elif scores.fingerprint != their_scores.fingerprint:
         reason = "their validation and development images, or their classes, are not the same"
     else:
-        reason = "one of them does not say what it made of its validation images"
+        bias, proxies = theirs.calibration.bias, _proxies(ours, theirs)
+        return compare(scores, ours.calibration, their_scores, bias, tolerance=request.tolerance, proxies=proxies)
     if request.force:
         return None
     raise TrackingError(
@@ -136,14 +121,9 @@ def _proxies(ours: OpenSetClassifier, theirs: OpenSetClassifier) -> tuple[Proxy,
 
 
 def _decide(
-    client: Any,
-    wanted: Decision,
-    candidate: Model,
-    champion: Model,
-    comparison: Comparison | None,
-    request: PromoteRequest,
-    console: Console,
+    client: Any, wanted: Decision, candidate: Model, champion: Model, request: PromoteRequest, console: Console
 ) -> int:
+    comparison = _compare(candidate, champion, request)
     objections = ["it could not be compared"] if comparison is None else comparison.objections
     if objections:
         wanted = replace(wanted, kind=decisions.FORCED if request.force else decisions.REFUSED)
@@ -170,7 +150,7 @@ def _contender(model: Model) -> Contender:
 
 @contextmanager
 def _alone(model: str) -> Iterator[None]:
-    """One decision on a model at a time of this user on this machine; over others `carry_out` looks once more."""
+    """One decision on a model at a time by this user on this machine; `carry_out` checks for decisions elsewhere."""
     folder = LOCKS.expanduser() / hashlib.sha256(f"{tracking_uri()}\0{model}".encode()).hexdigest()[:16]
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,5 @@
-"""A run that knows every class there is, as for images of your own: hyperparameters are chosen on a proxy, which is
-the same training with some classes held out as unknown; then all classes are trained on.
-"""
+"""A run that knows every class, as for images of your own: a proxy, the same training with some classes held out as
+unknown, chooses the hyperparameters; then all classes are trained on."""
 
 import math
 from dataclasses import dataclass, replace
@@ -28,13 +27,11 @@ HELD_OUT = 0.2
 
 
 def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, session: Session, started: float) -> int:
-    """Run the proxy's stages, then those of the refit; the exit code is 1 where a trial failed or tracking was lost.
-
-    All images are read before anything is trained. Raises DataError for fewer than two classes.
-    """
-    refit, proxied = refit_of(recipe, num_classes, recipe.finetune), None
+    """Read all images, run the proxy's stages, then those of the refit; the exit code as of a run. Raises DataError for
+    fewer than two classes."""
+    refit, proxied = refit_of(recipe, num_classes), None
     points_of(recipe, recipe.space)  # a space that is none is refused before the images are read
-    inputs = check_run(refit, data_dir, session, None)
+    inputs = check_run(refit, data_dir, session)
     run = open_run_of(recipe, inputs, ["refit"])
     session.tracking.track(run.start)
     with mark_run_failed(run):
@@ -51,12 +48,8 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
             proxied = _choose(proxy_recipe, task.class_names, data_dir, session)
             refit = replace(refit, finetune=proxied.finetune)
             session.say(f"all {num_classes} classes, with what the proxy chose: {proxied.name}")
-    inputs = replace(
-        inputs,
-        recipes=[refit],
-        finetunes=finetunes_of(refit, []),
-        proxy=None if proxied is None else proxied.proxy,
-    )
+    proxy = None if proxied is None else proxied.proxy
+    inputs = replace(inputs, recipes=[refit], finetunes=finetunes_of(refit, []), proxy=proxy)
     failed = proxied is not None and proxied.has_failures
     return max(int(failed), finish_run(inputs, session.follow(run), started))
 
@@ -76,21 +69,19 @@ def proxy_of(recipe: Recipe, num_classes: int) -> Recipe | None:
     return replace(recipe, name=f"{recipe.name}-proxy", data=data)
 
 
-def refit_of(recipe: Recipe, num_classes: int, tuned: FinetuneConfig) -> Recipe:
-    """The recipe on all classes with one fine-tune. Raises DataError for fewer than two classes."""
+def refit_of(recipe: Recipe, num_classes: int) -> Recipe:
+    """The recipe on all classes with its own fine-tune alone. Raises DataError for fewer than two classes."""
     if num_classes < 2:
         raise DataError(
             f"{recipe.data.name} has {num_classes} class(es); need 2 or more to tell apart. Add a folder of images for "
             "each further class"
         )
-    return replace(recipe, data=replace(recipe.data, num_known=num_classes), finetune=tuned, space="")
+    return replace(recipe, data=replace(recipe.data, num_known=num_classes), space="")
 
 
 def with_batches(recipe: Recipe, size: int) -> Recipe:
-    """The recipe with batches of `size` training images at most, which its workers can share.
-
-    Raises ConfigError where there are fewer images than workers need.
-    """
+    """The recipe with batches of `size` training images at most, which its workers can share. Raises ConfigError where
+    there are fewer images than workers need."""
     parts = math.lcm(2 * recipe.cluster.num_workers, recipe.cluster.pretrain_workers)
     if size < parts:
         raise ConfigError(
@@ -118,7 +109,7 @@ class _Chosen:
 
 def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None, session: Session) -> _Chosen:
     """Run the proxy; `class_names` are those of all classes by number."""
-    inputs = check_run(recipe, data_dir, session, None)
+    inputs = check_run(recipe, data_dir, session)
     run = open_run_of(recipe, inputs)
     split = draw_split(recipe.data, len(class_names))
     chose, reported = (tuple(class_names[number] for number in ids) for ids in (split.development, split.unknown))

@@ -6,13 +6,11 @@ from typing import Any
 
 from rich.console import Console
 
-from pipelines.console import say
 from pipelines.output_files import check_output, write_output
-from pipelines.tracking.server import shown_uri
-from pipelines.workflow import run_dag, training_dag
+from pipelines.workflow import dag
 from pipelines.workflow.refit import choose_and_refit
 from pipelines.workflow.run_stages import REGISTERED, check_run, finish_run, open_run_of
-from pipelines.workflow.session import check_places, driver_of, open_session, say_defects, with_absolute_path
+from pipelines.workflow.session import begin, driver_of, open_session
 from proser_core.config import Recipe
 from proser_core.data.data_sets import open_data_set
 from proser_core.errors import ConfigError
@@ -26,15 +24,10 @@ def run(
     console: Console,
     cluster_file: Path | None = None,
 ) -> int:
-    """Run the recipe through every stage; the exit code is 1 where a trial failed or tracking was lost, else 0.
-
-    Whatever can be refused is refused before any work: raises ProserError.
-    """
+    """Run the recipe through every stage; exit code 1 where a trial failed or tracking was lost. Raises ProserError
+    before any work for whatever can be refused."""
     started = time.monotonic()
-    recipe = with_absolute_path(recipe)
-    check_places(recipe, data_dir, storage)
-    say(console, f"{recipe.name}: storage {storage}, tracking {shown_uri()}")
-    say_defects(recipe, data_dir, console)
+    recipe = begin(recipe.name, recipe, data_dir, storage, console)
     work = f"proser run {recipe.name}"
     with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file) as session:
         if recipe.data.knows_all:
@@ -50,14 +43,12 @@ def run(
 
 
 def draw(path: Path) -> None:
-    """Write the graph of the stages: .dot as text, .svg, .png or .pdf through Graphviz.
-
-    Raises ConfigError for another ending, a path that cannot be written, or where Graphviz is not installed.
-    """
+    """Write the graph of the stages: .dot as text, .svg, .png or .pdf through Graphviz. Raises ConfigError for another
+    ending, a path that cannot be written, or where Graphviz is not installed."""
     import graphviz  # only drawing needs it
 
     check_output(path, "--draw", (".dot", ".svg", ".png", ".pdf"))
-    graph: Any = driver_of(training_dag, run_dag).visualize_execution(
+    graph: Any = driver_of(dag).visualize_execution(
         [REGISTERED], inputs={}, bypass_validation=True, hide_inputs=True, show_legend=False
     )
     if path.suffix == ".dot":

@@ -8,7 +8,7 @@ from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import run_tables
 from pipelines.tracking.registry import CANDIDATE, CHAMPION, Registered
 from pipelines.tracking.runs import ParentRun
-from pipelines.workflow import run_dag, training_dag
+from pipelines.workflow import dag
 from pipelines.workflow.session import Session, TrainingSession, close, execute, open_run
 from pipelines.workflow.stages.evaluate import read_evaluation
 from pipelines.workflow.stages.pretrain import check_weights
@@ -16,32 +16,25 @@ from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
-from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.trials import check_recipe
-from proser_core.processor import resolve_precision
 
 REPORTED, REGISTERED = "logged", "registered"
 """Last nodes of a run that only reports, and of one that registers a model."""
 
 
-def check_run(recipe: Recipe, data_dir: Path | None, session: Session, pretrained_file: Path | None) -> TrainingInputs:
+def check_run(
+    recipe: Recipe, data_dir: Path | None, session: Session, pretrained_file: Path | None = None
+) -> TrainingInputs:
     """Everything that can be checked before any work. Raises ProserError."""
     check_recipe(recipe)
     points = points_of(recipe, recipe.space)
     if pretrained_file is not None:
         check_weights(recipe, pretrained_file)
-    check_split(recipe, data_dir)
-    data_inputs = [prepare_inputs(recipe, data_dir)]
+    spaces = {recipe.space: points} if recipe.space else {}
+    finetunes = finetunes_of(recipe, points)
+    inputs = TrainingInputs.of([recipe], data_dir, finetunes, spaces=spaces, pretrained_file=pretrained_file)
     session.cluster.check()
-    return TrainingInputs(
-        recipes=[recipe],
-        data_dir=data_dir,
-        data_inputs=data_inputs,
-        bf16=resolve_precision(recipe),
-        finetunes=finetunes_of(recipe, points),
-        spaces={recipe.space: points} if recipe.space else {},
-        pretrained_file=pretrained_file,
-    )
+    return inputs
 
 
 def open_run_of(recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()) -> ParentRun:
@@ -53,29 +46,24 @@ def open_run_of(recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()
 def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> dict[str, Any]:
     """The DAG as far as `last`, and the closing table printed; results of `last` and of what the table is made of."""
     targets = dict.fromkeys(["trials", "evaluated", REPORTED, last])
-    results = execute(session, inputs, [training_dag, run_dag], targets)
-    _print_results(inputs.recipes[0], results, session)
+    results = execute(session, inputs, [dag], targets)
+    session.console.print()
+    for table in run_tables(read_table(results[REPORTED].path)):
+        session.console.print(table)
+    if inputs.recipes[0].data.has_development:
+        session.say(f"Selected on development data: {read_evaluation(results['evaluated'])['selected']['name']}")
     return results
 
 
 def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float) -> int:
     """Run all stages, and say where everything is; the exit code is 1 where a trial failed or tracking was lost."""
     results = run_stages(inputs, session, REGISTERED)
-    _say_model(session, results[REGISTERED])
+    if results[REGISTERED] is not None:
+        _say_model(session, results[REGISTERED])
     return close(session, results[REPORTED].path, started, failures_of(results["trials"]))
 
 
-def _print_results(recipe: Recipe, results: dict[str, Any], session: Session) -> None:
-    session.console.print()
-    for table in run_tables(read_table(results[REPORTED].path)):
-        session.console.print(table)
-    if recipe.data.has_development:
-        session.say(f"Selected on development data: {read_evaluation(results['evaluated'])['selected']['name']}")
-
-
-def _say_model(session: Session, registered: Registered | None) -> None:
-    if registered is None:
-        return
+def _say_model(session: Session, registered: Registered) -> None:
     aliases = f" ({', '.join(registered.aliases)})" if registered.aliases else ""
     session.say(f"Model: models:/{registered.name}/{registered.version}{aliases}")
     if CHAMPION not in registered.aliases:

@@ -52,7 +52,7 @@ class Session:
 
 @dataclass(frozen=True)
 class TrainingSession(Session):
-    """What the stages that train need beside values. Without `trains`, a training that is not in the storage counts as
+    """What the stages that train need beside values. Without `trains`, a training that is not in the storage has
     failed."""
 
     run: ParentRun
@@ -69,9 +69,8 @@ def open_session(
     cluster_file: Path | None = None,
     stops_trials: bool = False,
 ) -> Iterator[Session]:
-    """Hold the storage for this work alone; `cluster_file` launched the cluster, `stops_trials` says that trials may be
-    stopped early. Raises ConfigError for a storage or a tracking timeout that cannot be used, TrackingError where
-    tracking fails inside."""
+    """Hold the storage for this work alone, with a cluster that `cluster_file` launched. Raises ConfigError for a
+    storage or a tracking timeout that cannot be used, TrackingError where tracking fails inside."""
     tracking_timeout()
     with open_storage(storage, work, partial(say, console)) as store, tracking_errors():
         grows_to, mirror = largest_cluster(cluster_file), store if isinstance(store, Mirror) else None
@@ -83,9 +82,17 @@ def open_session(
         )
 
 
+def begin(title: str, recipe: Recipe, data_dir: Path | None, storage: Path | str, console: Console) -> Recipe:
+    """Check and print where a command works, and what is known to be wrong with its images; the recipe for workers."""
+    check_places(recipe, data_dir, storage)
+    say(console, f"{title}: storage {storage}, tracking {shown_uri()}")
+    say_defects(recipe, data_dir, console)
+    return with_absolute_path(recipe)
+
+
 def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> None:
-    """Raises ConfigError where images are to be streamed and the storage does not take them to other machines, and
-    where what a run writes lies among the folders of a user's own images."""
+    """Raises ConfigError where images are to be streamed and machines share no folder, and where output would lie among
+    a user's own images."""
     if recipe.data.streaming and isinstance(storage, str):
         raise ConfigError(
             f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "
@@ -103,10 +110,8 @@ def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> 
 
 
 def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None:
-    """What is known to be wrong with the class splits that the recipe takes, and with its outlier sets.
-
-    Raises DataError for an outlier set that is not found.
-    """
+    """Print what is wrong with the recipe's class splits and outlier sets. Raises DataError for an outlier set not
+    found."""
     data = recipe.data
     defect = defect_of(data.split_family, data.name, data.unknown)
     if defect:
@@ -123,29 +128,23 @@ def with_absolute_path(recipe: Recipe) -> Recipe:
 
 
 def open_run(title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Sequence[Any], **params: Any) -> ParentRun:
-    """The MLflow run of this recipe, these images and whatever else is `decisive`; reopened where it exists.
-
-    `params` are shown beside the recipe's own.
-    """
+    """The MLflow run, new or reopened, of this recipe, these images and whatever else is `decisive`; it shows `params`
+    too."""
     # names and sizes of the files: the time of change decides nothing by itself
     sizes = [[file[:2] for file in data["files"]] for data in inputs.data_inputs]
     code = [stage_code(PRETRAIN), stage_code("evaluate")]
     run_key = digest_of(decisive_fields(recipe), [recipe.name, sizes, inputs.bf16, *decisive], code)
-    return ParentRun.open(
-        title, run_key, {**_common_params(recipe, inputs.bf16), **params}, {"proser.recipe": recipe.name}
-    )
-
-
-def _common_params(recipe: Recipe, bf16: bool) -> dict[str, Any]:
-    return {
+    shown = {
         "recipe": recipe.name,
         "split_family": recipe.data.split_family or ("" if recipe.data.outliers else "permuted"),
         "seed": recipe.seed,
-        "precision": precision_name(bf16),
+        "precision": precision_name(inputs.bf16),
         "backbone": recipe.network.backbone,
         "pretrain_epochs": recipe.pretrain.epochs,
         "finetune_epochs": recipe.finetune.epochs,
+        **params,
     }
+    return ParentRun.open(title, run_key, shown, {"proser.recipe": recipe.name})
 
 
 def precision_name(bf16: bool) -> str:
@@ -154,16 +153,12 @@ def precision_name(bf16: bool) -> str:
 
 
 def execute(
-    session: TrainingSession,
-    inputs: TrainingInputs,
-    modules: Sequence[ModuleType],
-    targets: Iterable[str],
-    **more: Any,
+    session: TrainingSession, inputs: TrainingInputs, modules: Sequence[ModuleType], targets: Iterable[str], **more: Any
 ) -> dict[str, Any]:
     """Results of nodes of a DAG; the MLflow run ends with what happened."""
     session.tracking.track(session.run.start)
     with mark_run_failed(session.run):
-        given = {**inputs.by_name(), "session": session, "store": session.store, **more}
+        given = {**vars(inputs), "session": session, "store": session.store, **more}
         results = driver_of(*modules).execute(list(targets), inputs=given)
     session.tracking.track(lambda: session.run.end("FINISHED"))
     session.tracking.settle()
@@ -203,7 +198,7 @@ def close(session: Session, report: Path, started: float, failures: Sequence[str
 
 
 def say_failures(session: Session, failures: Sequence[str]) -> None:
-    """Trials that failed, and what was left untracked."""
+    """Trials that failed, and what could not be tracked."""
     for failure in failures:
         session.say(f"failed: {failure}")
     lost = session.tracking.lost

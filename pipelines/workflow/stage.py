@@ -24,7 +24,7 @@ STAGES = {
     "sweep": "pipelines.workflow.stages.trial_rows",
     "evaluate": "pipelines.workflow.stages.evaluate",
     "report": "pipelines.workflow.stages.report",
-    "sweep_report": "pipelines.workflow.stages.sweep_report",
+    "sweep_report": "pipelines.workflow.stages.report",
     "compare": "pipelines.reproduction.comparing",
     "reproduction": "pipelines.reproduction.report",
     "figures": "pipelines.reproduction.paper_figures.stage",
@@ -54,10 +54,9 @@ def stage(name: str) -> Callable[[Callable[..., BuildResult | None]], Callable[.
         @functools.wraps(build)
         def node(store: Store, **given: Any) -> Artefact:
             inputs = {each: decisive(value) for each, value in given.items() if each not in SURROUNDINGS}
-            more = {"store": store} if takes_store else {}
-            return store.run(
-                name, {**inputs, "code": stage_code(name)}, lambda folder: build(**given, **more, folder=folder)
-            )
+            if takes_store:
+                given["store"] = store
+            return store.run(name, {**inputs, "code": stage_code(name)}, lambda folder: build(**given, folder=folder))
 
         node.__signature__ = inspect.Signature(list(parameters.values()), return_annotation=Artefact)  # type: ignore[attr-defined]
         hints = {each: hint for each, hint in build.__annotations__.items() if each != "folder"}
@@ -68,10 +67,8 @@ def stage(name: str) -> Callable[[Callable[..., BuildResult | None]], Callable[.
 
 
 def decisive(value: Any) -> Any:
-    """What of a node's input decides its outcome, as plain values: content, not place.
-
-    Raises TypeError for a kind of value of which nobody has said that yet.
-    """
+    """What of a node's input decides its outcome, as plain values: content, not place. Raises TypeError for other kinds
+    of value."""
     if isinstance(value, Recipe):
         return decisive_fields(value)
     if hasattr(value, "digest"):

@@ -27,7 +27,7 @@ RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|(pretrain-|finetune-)?{KEY_PATTERN}(-[
 
 
 @dataclass(frozen=True)
-class Leftover:
+class StaleArtefact:
     """A folder that may go, and why."""
 
     path: Path
@@ -44,12 +44,9 @@ class Leftover:
         return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
 
 
-def leftovers(root: Path, older_than: float, outdated: bool) -> Iterator[Leftover]:
-    """Folders that nothing was written to for `older_than` days: unfinished work, and what Ray left.
-
-    With `outdated`, also finished work of other code than this, which is never found again. A folder that no run
-    would name like that is not ours.
-    """
+def stale_artefacts(root: Path, older_than: float, outdated: bool) -> Iterator[StaleArtefact]:
+    """Folders that nothing was written to for `older_than` days: unfinished work, and what Ray left. With `outdated`
+    also finished work of other code, which is never reused. Folders whose names no run would choose are not ours."""
     before = time.time() - older_than * DAY
     for stage in FOLDERS:
         codes = _codes(stage) if outdated else []
@@ -57,12 +54,12 @@ def leftovers(root: Path, older_than: float, outdated: bool) -> Iterator[Leftove
             if _last_change(folder) > before:
                 continue
             if COPY.fullmatch(folder.name) or not (folder / MANIFEST).is_file():
-                yield Leftover(folder, UNFINISHED)
+                yield StaleArtefact(folder, UNFINISHED)
             elif outdated and _code(folder) not in codes:
-                yield Leftover(folder, OUTDATED)
+                yield StaleArtefact(folder, OUTDATED)
     for folder in _folders(root / RAY_FOLDER, RAY_EXPERIMENT):
         if _last_change(folder) <= before:
-            yield Leftover(folder, LEFT_BY_RAY)
+            yield StaleArtefact(folder, LEFT_BY_RAY)
 
 
 def is_storage(root: Path) -> bool:

@@ -1,58 +1,37 @@
 """One sweep: search spaces of a recipe over class splits. Checks and the plan first, then the DAG."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from pipelines.console import say
 from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import sweep_tables
 from pipelines.storage.mirror import storage_name
-from pipelines.tracking.runs import ParentRun
-from pipelines.tracking.server import connect, shown_uri, tracking_uri
-from pipelines.workflow import plan, sweep_dag, training_dag
+from pipelines.tracking.server import connect, tracking_uri
+from pipelines.workflow import dag, plan
 from pipelines.workflow.requests import SweepRequest
-from pipelines.workflow.session import (
-    Session,
-    check_places,
-    close,
-    execute,
-    open_run,
-    open_session,
-    say_defects,
-    with_absolute_path,
-)
+from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import Search, TrainingInputs, finetunes_of, points_of, sampled_points
-from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
-from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.progress import duration
 from proser_core.jobs.trials import check_recipe
-from proser_core.processor import resolve_precision
 from tune_spaces import draws_values
 
-REPORTED = "logged"
+REPORTED = "sweep_logged"
 
 
 def sweep(request: SweepRequest, console: Console) -> int:
-    """Print the plan, then train and report what is missing of it; the exit code as of a run.
-
-    Whatever can be refused is refused before any work: raises ProserError.
-    """
+    """Print the plan, then train and report what is missing of it; the exit code as of a run. Raises ProserError before
+    any work for whatever can be refused."""
     started = time.monotonic()
-    request = replace(request, recipe=with_absolute_path(request.recipe))
-    check_places(request.recipe, request.data_dir, request.storage)
-    say(console, f"{request.title}: storage {request.storage}, tracking {shown_uri()}")
-    say_defects(request.recipe, request.data_dir, console)
+    recipe = begin(request.title, request.recipe, request.data_dir, request.storage, console)
+    request = replace(request, recipe=recipe)
     inputs = _inputs(request)
     with open_session(
-        request.recipe.cluster,
+        recipe.cluster,
         request.storage,
         console,
         f"proser sweep {request.title}",
@@ -68,21 +47,6 @@ def sweep(request: SweepRequest, console: Console) -> int:
 
 def _inputs(request: SweepRequest) -> TrainingInputs:
     """Every point of the spaces on every class split. Raises ConfigError for what cannot be swept."""
-    spaces, search = _points(request)
-    recipe, points = request.recipe, [point for found in spaces.values() for point in found]
-    return TrainingInputs(
-        recipes=request.recipes,
-        data_dir=request.data_dir,
-        data_inputs=data_of(request.recipes, request.data_dir),
-        bf16=resolve_precision(recipe),
-        finetunes=finetunes_of(recipe, points),
-        spaces=spaces,
-        search=search,
-    )
-
-
-def _points(request: SweepRequest) -> tuple[dict[str, list[FinetuneConfig]], Search]:
-    """The points of each space, and which of them are searched with which budget."""
     recipe = request.recipe
     check_recipe(recipe)
     if not (recipe.data.settings and recipe.data.has_development):
@@ -99,7 +63,9 @@ def _points(request: SweepRequest) -> tuple[dict[str, list[FinetuneConfig]], Sea
     }
     kept = {*finetunes_of(recipe, [point for name in spaces if name not in drawn for point in spaces[name]])}
     searched = tuple(point for name in drawn for point in spaces[name] if point not in kept)
-    return spaces, Search(3600 * request.max_hours, searched)
+    search = Search(3600 * request.max_hours, searched)
+    finetunes = finetunes_of(recipe, [point for points in spaces.values() for point in points])
+    return TrainingInputs.of(request.recipes, request.data_dir, finetunes, spaces=spaces, search=search)
 
 
 def _check_search(request: SweepRequest, space: str) -> None:
@@ -114,15 +80,6 @@ def _check_search(request: SweepRequest, space: str) -> None:
             f"search space {space!r} draws at random, and its trials are scored while they train, each by its own "
             f"worker; cluster.num_workers is {request.recipe.cluster.num_workers}, set it to 1"
         )
-
-
-def data_of(recipes: Sequence[Recipe], data_dir: Path | None) -> list[dict[str, Any]]:
-    """What decides the data of each class split. Raises ProserError where it cannot be made."""
-    data = []
-    for recipe in recipes:
-        check_split(recipe, data_dir)
-        data.append(prepare_inputs(recipe, data_dir))
-    return data
 
 
 def _plan(request: SweepRequest, inputs: TrainingInputs, session: Session) -> Table:
@@ -146,18 +103,13 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, session: Session) -> Ta
     return plan.plan_table("Plan", plans, {"search spaces": spaces}, each, lines)
 
 
-def _open_run(request: SweepRequest, inputs: TrainingInputs) -> ParentRun:
-    """The MLflow run of this sweep; its key holds the spaces and splits, and whatever decides the outcome."""
+def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:
     spaces, splits = ", ".join(request.spaces), ", ".join(map(str, request.splits))
     decisive = ["sweep", request.spaces, request.num_samples, request.splits]
-    return open_run(request.title, request.recipe, inputs, decisive, spaces=spaces, split_indices=splits)
-
-
-def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:
-    run = _open_run(request, inputs)
-    name = f"{request.recipe.name}: {', '.join(request.spaces)}"
-    session.tracking.track(lambda: run.save_view(name, inputs.finetunes, request.recipe.data.settings))
-    results = execute(session.follow(run), inputs, [training_dag, sweep_dag], ["trials", REPORTED])
+    run = open_run(request.title, request.recipe, inputs, decisive, spaces=spaces, split_indices=splits)
+    view, settings = f"{request.recipe.name}: {spaces}", request.recipe.data.settings
+    session.tracking.track(lambda: run.save_view(view, inputs.finetunes, settings))
+    results = execute(session.follow(run), inputs, [dag], ["trials", REPORTED])
     report = results[REPORTED].path
     session.console.print()
     for table in sweep_tables(read_table(report)):

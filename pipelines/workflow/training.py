@@ -1,13 +1,16 @@
-"""What a training DAG starts from, as values, and the fine-tunes that a recipe comes to."""
+"""What a training DAG starts from, as values, and the fine-tunes of a recipe."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from proser_core.config import FinetuneConfig, Recipe, from_json
+from proser_core.config.named_finetunes import control
 from proser_core.errors import ConfigError
-from proser_core.jobs.trials import WORKER, Trial, control_of, plan_trials
+from proser_core.jobs.preparing import check_split, prepare_inputs
+from proser_core.jobs.trials import WORKER, Trial, plan_trials
+from proser_core.processor import resolve_precision
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store
@@ -26,9 +29,9 @@ class Search:
 class TrainingInputs:
     """The inputs of a training DAG: a recipe per class split, and what is trained on each.
 
-    `data_inputs` are the fields and files that decide the images of each split; `bf16` is the precision that the
-    recipe comes to on this hardware; `spaces` holds the points of each search space among `finetunes`; `proxy` is what
-    chose the fine-tune of a run that knows every class; `pretrained_file` is a user's own closed-set checkpoint.
+    `data_inputs` are the fields and files that decide the images of each split; `bf16` is the precision on this
+    hardware; `spaces` holds the points of each search space among `finetunes`; `proxy` is what chose the fine-tune of a
+    run that knows every class; `pretrained_file` is a user's own closed-set checkpoint.
     """
 
     recipes: list[Recipe]
@@ -36,14 +39,26 @@ class TrainingInputs:
     data_inputs: list[dict[str, Any]]
     bf16: bool
     finetunes: list[FinetuneConfig]
-    spaces: dict[str, list[FinetuneConfig]]
+    spaces: dict[str, list[FinetuneConfig]] = field(default_factory=dict)
     search: Search = Search()
     pretrained_file: Path | None = None
     proxy: Proxy | None = None
 
-    def by_name(self) -> dict[str, Any]:
-        """As inputs of nodes."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+    @classmethod
+    def of(
+        cls, recipes: list[Recipe], data_dir: Path | None, finetunes: list[FinetuneConfig], **more: Any
+    ) -> "TrainingInputs":
+        """With the images of each class split and the precision. Raises ProserError for images that cannot be used."""
+        for recipe in recipes:
+            check_split(recipe, data_dir)
+        return cls(
+            recipes=recipes,
+            data_dir=data_dir,
+            data_inputs=[prepare_inputs(recipe, data_dir) for recipe in recipes],
+            bf16=resolve_precision(recipes[0]),
+            finetunes=finetunes,
+            **more,
+        )
 
 
 @dataclass(frozen=True)
@@ -77,15 +92,12 @@ def sampled_points(recipe: Recipe, space: str, count: int) -> list[FinetuneConfi
 
 def finetunes_of(recipe: Recipe, points: Sequence[FinetuneConfig]) -> list[FinetuneConfig]:
     """The control, the recipe's own point, and the points of its search spaces; equal ones once."""
-    return list(dict.fromkeys([control_of(recipe).finetune, recipe.finetune, *points]))
+    return list(dict.fromkeys([control(recipe.finetune), recipe.finetune, *points]))
 
 
 def apply_point(recipe: Recipe, point: dict[str, Any], space: str) -> FinetuneConfig:
-    """The recipe's fine-tune with a point's fields filled in.
-
-    Raises ConfigError for anything but fields of `finetune`, since all points share data and pretraining, and for
-    values that do not suit them.
-    """
+    """The recipe's fine-tune with a point's fields filled in. Raises ConfigError for fields outside `finetune`, since
+    all points share data and pretraining, and for values that do not suit them."""
     given = point.get("finetune", {})
     try:
         tuned = from_json(FinetuneConfig, given, "finetune", base=recipe.finetune)

@@ -36,3 +36,5 @@ METHODS: dict[str, Method] = {
         ),
     )
 }
+"""By the name of the row, in the order of a table. One that is added here has its row in `proser reproduce`, and can be
+given to `train`."""

@@ -10,7 +10,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import TRAIN, LogitTable
-from proser_core.recognition.scores import SCORES, MaxLogit, PlaceholderGap, ScoreFunction, UnknownProbability
+from proser_core.recognition.scores import SCORES, MaxLogit, ScoreFunction
 from proser_core.titles import CONTROL, PROSER, scored
 
 Tables = Mapping[str, LogitTable]
@@ -62,7 +62,9 @@ def closed_set_scores(logits: Tables, targets: np.ndarray) -> list[ScoreFunction
 
 def placeholder_scores(own: ScoreFunction) -> dict[str, ScoreFunction]:
     """The scores of a network with placeholders by the names of their rows: its own, then the others."""
-    others = [score for score in (PlaceholderGap(), UnknownProbability(), MaxLogit()) if score != own]
+    with_dummies = [score for score in SCORES.values() if score.needs_dummies and not score.reads_training]
+    scores = [*(score.fit(NOTHING, np.zeros(0, np.int64)) for score in with_dummies), MaxLogit()]
+    others = [score for score in scores if score != own]
     return {PROSER: own, **{scored(PROSER, score.name): score for score in others}}
 
 

@@ -7,12 +7,11 @@ check stands in `__post_init__`. `method notes` are docs/method-notes.md.
 from proser_core.config.calibration import CalibrationConfig
 from proser_core.config.cluster import ClusterConfig
 from proser_core.config.data import DataConfig
-from proser_core.config.decisive import decisive_fields, decisive_network
 from proser_core.config.finetune import FinetuneConfig, MixupPlace
 from proser_core.config.network import NetworkConfig, SplitPoint
 from proser_core.config.optimizer import Flips, OptimizerConfig
 from proser_core.config.pretrain import PretrainConfig
-from proser_core.config.recipe import Precision, Recipe
+from proser_core.config.recipe import Precision, Recipe, decisive_fields, decisive_network
 from proser_core.digests import digest_of
 from proser_core.serialization import from_json, to_json
 

@@ -64,19 +64,19 @@ class DataConfig(Block):
         if self.knows_all:
             self._check_all_known()
         self._check_development()
-        self._check_streaming()
+        if self.streaming:
+            self._require_empty("data.streaming is on: only images of one data set are streamed", "unknown", "outliers")
 
     def _check_outliers(self) -> None:
         """An outlier set is all that is unknown in its setting."""
         self.require("outliers", len(set(self.outliers)) == len(self.outliers), "different outlier sets")
-        for name in ("unknown_settings", "unknown", "split_family"):
-            self.require(name, not getattr(self, name), "empty if data.outliers are the unknown test images")
+        self._require_empty("data.outliers are the unknown test images", "unknown_settings", "unknown", "split_family")
         count = f"the number of known classes of {self.name} if data.outliers are given; 0 asks for a proxy"
         self.require("num_known", not self.knows_all, count)
 
     def _check_all_known(self) -> None:
-        for name in ("unknown_settings", "unknown", "split_family"):  # the proxy draws its unknowns from the data set
-            self.require(name, not getattr(self, name), "empty if data.num_known is 0, all classes")
+        # the proxy draws its unknowns from the data set
+        self._require_empty("data.num_known is 0, all classes", "unknown_settings", "unknown", "split_family")
         choice = "none if data.num_known is 0, all classes: a proxy holds some out to choose by"
         self.require("development", not self.has_development, choice)
 
@@ -88,10 +88,9 @@ class DataConfig(Block):
         others = "a data set that is not tested on, held-out-N for N further classes of data.name, or none"
         self.require("development", self.development not in tested, f"{others}; otherwise test unknowns would choose")
 
-    def _check_streaming(self) -> None:
-        for name in ("unknown", "outliers"):
-            one = "empty if data.streaming is on: only images of one data set are streamed"
-            self.require(name, not (self.streaming and getattr(self, name)), one)
+    def _require_empty(self, reason: str, *names: str) -> None:
+        for name in names:
+            self.require(name, not getattr(self, name), f"empty if {reason}")
 
     @property
     def settings(self) -> tuple[int | str, ...]:

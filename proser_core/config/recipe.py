@@ -1,8 +1,8 @@
-"""`Recipe`: all blocks together."""
+"""`Recipe`: all blocks together; and the part of it that decides a result, which the keys of finished work hold."""
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from proser_core.config.calibration import CalibrationConfig
 from proser_core.config.checks import Block
@@ -11,7 +11,9 @@ from proser_core.config.data import DataConfig
 from proser_core.config.finetune import FinetuneConfig
 from proser_core.config.network import NetworkConfig
 from proser_core.config.pretrain import PretrainConfig
-from proser_core.errors import ConfigError
+from proser_core.digests import sha256_of
+from proser_core.errors import CheckpointError, ConfigError
+from proser_core.serialization import to_json
 
 Precision = Literal["auto", "bf16", "fp32"]
 
@@ -63,3 +65,28 @@ class Recipe(Block):
             f"{block}.batch_size {batch_size} cannot be cut into {shape}{workers} workers; "
             f"use a multiple of {parts} ({sizes}){remedy}"
         )
+
+
+def decisive_network(network: NetworkConfig) -> dict[str, Any]:
+    """The network as plain values, with the SHA-256 of its weights file instead of the path.
+
+    Raises CheckpointError for a file that cannot be read.
+    """
+    try:
+        content = sha256_of(network.weights_file) if network.weights_file else ""
+    except OSError as error:
+        raise CheckpointError(
+            f"network.weights_file {network.weights_file} cannot be read: {error.strerror}"
+        ) from error
+    return {**to_json(network), "weights_file": content}
+
+
+def decisive_fields(recipe: Recipe) -> dict[str, Any]:
+    """The recipe as plain values, without names and without fields that only say where it runs."""
+    values = {**to_json(recipe), "network": decisive_network(recipe.network)}
+    cluster = values.pop("cluster")
+    for name in ("name", "model_name"):
+        del values[name]
+    del values["data"]["download"]
+    workers = [cluster[name] for name in ("num_workers", "pretrain_workers", "cpus_per_worker")]
+    return {**values, "workers": workers, "gpu": recipe.cluster.uses_gpu}

@@ -24,13 +24,12 @@ def open_data_set(name: str, data_dir: Path | None, *, download: bool = False) -
     Nothing is read yet, and `missing` says whether anything is there. Raises ConfigError for an unknown name.
     """
     source = look_up("data set", name, SOURCES)
-    layouts = [
-        replace(layout, download=download) if isinstance(layout, TorchvisionLayout) else layout
-        for layout in source.layouts
-    ]
-    found = next((each for each in layouts if not each.needs or (data_dir and each.is_present(data_dir))), None)
-    fetched = next((each for each in layouts if isinstance(each, TorchvisionLayout) and download), None)
-    return DataSet(source, data_dir, found or fetched, is_found=found is not None)
+    found = next((each for each in source.layouts if not each.needs or (data_dir and each.is_present(data_dir))), None)
+    fetched = next((each for each in source.layouts if isinstance(each, TorchvisionLayout) and download), None)
+    layout = found or fetched
+    if isinstance(layout, TorchvisionLayout):
+        layout = replace(layout, download=download)
+    return DataSet(source, data_dir, layout, is_found=found is not None)
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,10 @@ class DataSet:
 
     @property
     def name(self) -> str:
-        """Its name in the catalogue."""
         return self.source.name
 
     @property
     def num_classes(self) -> int:
-        """Number of classes."""
         if self.source.num_classes:
             return self.source.num_classes
         layout, root = self._folder()

@@ -2,8 +2,10 @@
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -36,6 +38,29 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
     if image.size != (size, size):
         image = image.resize((size, size), Image.Resampling.BICUBIC)
     return np.asarray(image)
+
+
+def decode_all(decode: Callable[[int], np.ndarray], count: int, size: int) -> np.ndarray:
+    """uint8[count, size, size, 3]: `decode(0)`, `decode(1)`, ..., by as many threads as there are cores."""
+    images = np.empty((count, size, size, 3), np.uint8)
+
+    def fill(row: int) -> None:
+        images[row] = decode(row)
+
+    with ThreadPoolExecutor() as pool:
+        for _ in pool.map(fill, range(count)):
+            pass
+    return images
+
+
+def read_content(content: bytes | Path | None) -> bytes | None:
+    """An image's encoded content, which may lie in a file of its own. Raises DataError where that cannot be read."""
+    if not isinstance(content, Path):
+        return content
+    try:
+        return content.read_bytes()
+    except OSError as error:
+        raise DataError(f"{content} cannot be read ({error.strerror}); repair or remove it") from error
 
 
 def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:

@@ -1,6 +1,6 @@
 """`ImageSet`: labelled images of one size and in RGB, wherever they came from; and images that memory does not hold."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +24,18 @@ class ImageSource(Protocol):
 
         One who stops before the end closes the iterator. Raises DataError for an image that cannot be read.
         """
+
+
+def image_size(images: np.ndarray | ImageSource) -> int:
+    """Height and width in pixels."""
+    return images.shape[1] if isinstance(images, np.ndarray) else images.size
+
+
+def chunks(images: np.ndarray | ImageSource, length: int) -> Iterator[np.ndarray]:
+    """All images in order, `length` at a time."""
+    if not isinstance(images, np.ndarray):
+        return images.batches(np.arange(len(images)), length)
+    return (images[start : start + length] for start in range(0, len(images), length))
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,21 @@
 """Images on disk to an `OpenSetTask`: class split, validation draw, development unknowns."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from proser_core.class_names import check_class_names
 from proser_core.config import DataConfig
 from proser_core.data.data_sets import DataSet, open_data_set
-from proser_core.data.image_sets import ImageSet, ImageSource
+from proser_core.data.image_sets import ImageSet, ImageSource, chunks
 from proser_core.data.outliers.outlier_sets import check_outliers, open_outlier_set, outlier_notes
 from proser_core.data.readers.layout import Part
 from proser_core.data.splits.class_split import ClassSplit, draw_split
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import Channels, Labelled, OpenSetTask
 from proser_core.errors import DataError
+from proser_core.naming import check_class_names
 from proser_core.rng import keyed_generator
 
 DECODED_AT_ONCE = 256  # images
@@ -47,10 +47,10 @@ def make_task(
         if config.has_development
         else known.images[np.zeros(0, np.int64)]
     )
-    mean, std = _channel_statistics(train.images)
+    mean, std = channel_statistics(train.images)
     for each in (val.images, development, tested.images):
         if not isinstance(each, np.ndarray):
-            for _ in _chunks(each):
+            for _ in chunks(each, DECODED_AT_ONCE):
                 pass
     return OpenSetTask(
         split=split,
@@ -162,9 +162,10 @@ def _targets(class_ids: np.ndarray, split: ClassSplit) -> np.ndarray:
     return lookup[class_ids]
 
 
-def _channel_statistics(images: np.ndarray | ImageSource) -> tuple[Channels, Channels]:
+def channel_statistics(images: np.ndarray | ImageSource) -> tuple[Channels, Channels]:
+    """Mean and standard deviation of each channel, of images in 0..1."""
     counts, levels = np.zeros((3, 256), np.int64), np.arange(256) / 255.0
-    for chunk in _chunks(images):
+    for chunk in chunks(images, DECODED_AT_ONCE):
         for channel in range(3):
             counts[channel] += np.bincount(chunk[..., channel].ravel(), minlength=256)
     total = int(counts[0].sum())
@@ -174,11 +175,3 @@ def _channel_statistics(images: np.ndarray | ImageSource) -> tuple[Channels, Cha
         for count, mean in zip(counts, means, strict=True)
     ]
     return (means[0], means[1], means[2]), (stds[0], stds[1], stds[2])
-
-
-def _chunks(images: np.ndarray | ImageSource) -> Iterator[np.ndarray]:
-    """All images, in memory at once or a few at a time."""
-    if isinstance(images, np.ndarray):
-        yield images
-    else:
-        yield from images.batches(np.arange(len(images)), DECODED_AT_ONCE)

@@ -1,7 +1,7 @@
 """Encoded images on disk, read and decoded row by row: what a set that memory does not hold is trained from."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from proser_core.data.decoding import decode_square
+from proser_core.data.decoding import decode_all, decode_square
 from proser_core.errors import DataError
 
 PLACE = np.dtype([("file", np.int32), ("row", np.int64), ("offset", np.int64), ("length", np.int64)])
 WHOLE_FILE = -1
-"""The `row` of an image that has a file of its own; other rows name an image to people."""
+"""The `row` and `length` of an image that has a file of its own; other rows name an image to people."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,13 @@ class StoredImages:
     places: np.ndarray
     size: int
     saved: tuple[str, str] = ("", "")
+
+    @classmethod
+    def of_files(cls, paths: Sequence[str], size: int) -> "StoredImages":
+        """Images that have a file each."""
+        places = np.zeros(len(paths), PLACE)
+        places["file"], places["row"], places["length"] = np.arange(len(paths)), WHOLE_FILE, WHOLE_FILE
+        return cls(np.array([os.fsencode(path) for path in paths], np.bytes_), places, size)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -46,6 +53,10 @@ class StoredImages:
         for position, place in enumerate(self.places[rows]):
             pixels[position] = self._decode(place)
         return pixels
+
+    def decoded(self) -> np.ndarray:
+        """uint8[N, size, size, 3]: all images, decoded by threads. Raises as `read`."""
+        return decode_all(lambda row: self._decode(self.places[row]), len(self), self.size)
 
     def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
         """As `ImageSource`: each batch is decoded by threads of this process once it is asked for."""

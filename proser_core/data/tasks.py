@@ -76,6 +76,12 @@ class OpenSetTask:
         """Number of known classes K; also the target of every unknown image."""
         return self.split.num_known
 
+    @property
+    def image_size(self) -> int:
+        """Height and width of every image in pixels."""
+        images = self.train.images
+        return int(images.shape[1]) if isinstance(images, np.ndarray) else images.size
+
     def save(self, folder: Path) -> None:
         """Write the arrays and a summary into `folder`; of encoded images, their places."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,8 +94,7 @@ class OpenSetTask:
             np.save(folder / f"{name}_targets.npy", part.targets)
         np.save(folder / "test_classes.npy", self.test_classes)
         counts = {name: len(getattr(self, name)) for name in PARTS}
-        size = _size(self.train.images)
-        summary = TaskSummary(self.split, self.class_names, self.mean, self.std, counts, size, self.notes)
+        summary = TaskSummary(self.split, self.class_names, self.mean, self.std, counts, self.image_size, self.notes)
         write_json(folder / SUMMARY, to_json(summary))
 
     @classmethod
@@ -118,7 +123,3 @@ class OpenSetTask:
             std=summary.std,
             notes=summary.notes,
         )
-
-
-def _size(images: np.ndarray | ImageSource) -> int:
-    return images.shape[1] if isinstance(images, np.ndarray) else images.size

@@ -22,7 +22,9 @@ from proser_core.jobs.preparing import PREPARING
 from proser_core.jobs.trials import WORKER, check_recipe, control_of
 from proser_core.naming import unknown_name
 from proser_core.store.code_version import code_version, source_digests
-from proser_core.store.files import read_json, temporary_path, write_json
+from proser_core.store.files import atomic_path, read_json, write_json
+
+FIELDS = ("recipe", "finetunes", "task", "data_dir", "code")
 
 
 @dataclass(frozen=True)
@@ -54,25 +56,25 @@ class JobFile:
 
         The weights file is copied beside it; its name there, or an empty string.
         """
-        places = {"task": self.task, "data_dir": self.data_dir}
+        folders = {"task": self.task, "data_dir": self.data_dir}
         weights = copy_weights(self.recipe.network, path.parent)
         recipe = to_json(self.recipe)
         recipe["network"]["weights_file"] = weights
         values = {
             "recipe": recipe,
-            "finetunes": [_told(self.recipe, tuned) for tuned in self.finetunes],
-            **{name: str(place) for name, place in places.items() if place is not None},
+            "finetunes": [_changed_fields(self.recipe, tuned) for tuned in self.finetunes],
+            **{name: str(folder) for name, folder in folders.items() if folder is not None},
             "code": vars(self.code),
         }
         write_json(path, values)
         return weights
 
 
-def _told(recipe: Recipe, tuned: FinetuneConfig) -> dict[str, Any]:
+def _changed_fields(recipe: Recipe, tuned: FinetuneConfig) -> dict[str, Any]:
     is_control = tuned.objective == "cross_entropy"
     base = to_json((control_of(recipe) if is_control else recipe).finetune)
-    told = {"objective": tuned.objective} if is_control else {}
-    return told | {name: value for name, value in to_json(tuned).items() if value != base[name]}
+    changed = {name: value for name, value in to_json(tuned).items() if value != base[name]}
+    return {"objective": tuned.objective, **changed} if is_control else changed
 
 
 def read_job_file(path: Path) -> JobFile:
@@ -82,13 +84,11 @@ def read_job_file(path: Path) -> JobFile:
     weights that do not fit the network.
     """
     values = _object(path)
-    unknown = sorted(set(values) - {"recipe", "finetunes", "task", "data_dir", "code"})
+    unknown = sorted(set(values) - {*FIELDS})
     if unknown:
-        names = ("recipe", "finetunes", "task", "data_dir", "code")
-        raise ConfigError(f"{path}: {unknown_name('field', unknown[0], names)}")
+        raise ConfigError(f"{path}: {unknown_name('field', unknown[0], FIELDS)}")
     try:
-        recipe = from_json(Recipe, values.get("recipe", {}), "recipe")
-        recipe = _with_weights(path, recipe)
+        recipe = _with_weights(path, from_json(Recipe, values.get("recipe", {}), "recipe"))
         check_recipe(recipe)
         finetunes = _finetunes(recipe, values.get("finetunes", []))
         code = CodeVersions.current()
@@ -98,7 +98,7 @@ def read_job_file(path: Path) -> JobFile:
     except (ConfigError, CheckpointError) as error:
         raise type(error)(f"{path}: {error}") from error
     if task is not None and data_dir is not None:
-        raise ConfigError(f"{path}: it has both task and data_dir; leave one of them out")
+        raise ConfigError(f"{path}: it has both task and data_dir; omit one of them")
     return JobFile(recipe, finetunes, task, data_dir, code)
 
 
@@ -168,10 +168,9 @@ def copy_weights(network: NetworkConfig, folder: Path) -> str:
     source, content = Path(network.weights_file), decisive_network(network)["weights_file"]
     target = folder / f"weights-{content[:16]}{source.suffix}"
     if not target.is_file() or sha256_of(target) != content:
-        temporary = temporary_path(target)
         try:
-            shutil.copyfile(source, temporary)
-            temporary.replace(target)
+            with atomic_path(target) as temporary:
+                shutil.copyfile(source, temporary)
         except OSError as error:
             raise CheckpointError(f"{source} could not be copied to {target} ({error}); free its place") from error
     return target.name

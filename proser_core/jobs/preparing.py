@@ -1,12 +1,13 @@
 """Tasks as artefacts: what decides one, and where it is found again. Also checks of a recipe against its images."""
 
-import functools
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from proser_core.config import FinetuneConfig, Recipe, to_json
-from proser_core.data.data_sets import DataSet
 from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.data.preparation import make_task, open_data_sets, split_of
 from proser_core.data.readers import parquet
@@ -69,21 +70,21 @@ def save_task(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store 
     unpacked = _unpacked(recipe, data_dir, store) if recipe.data.streaming else None
     task = make_task(recipe.data, data_dir, recipe.seed, unpacked)
     task.save(folder)
+    known = dict(zip(task.class_names, task.split.known, strict=True))
     notes = {"notes": task.notes} if task.notes else {}
-    write_json(folder / CLASS_SPLIT, describe_split(task.class_names, to_json(task.split)) | notes)
+    write_json(folder / CLASS_SPLIT, {**to_json(task.split), "known": known, **notes})
     return BuildResult(linked=tuple((unpacked or {}).values()))
 
 
 def _unpacked(recipe: Recipe, data_dir: Path | None, store: Store | None) -> dict[str, Path]:
     """Folders with the encoded images of each data set that comes in Parquet files."""
-    packed = {name: data for name, data in open_data_sets(recipe.data, data_dir).items() if data.packed_files()}
-    assert store is not None or not packed, "streaming Parquet files needs a storage to unpack them into"
-    return {name: _unpack(data, store).path for name, data in packed.items() if store is not None}
-
-
-def _unpack(data: DataSet, store: Store) -> Artefact:
-    inputs = {"files": data.fingerprints(), "code": code_version(parquet.__name__)}
-    return store.run(ENCODED, inputs, functools.partial(parquet.unpack, data.packed_files()))
+    folders = {}
+    for name, data in open_data_sets(recipe.data, data_dir).items():
+        if files := data.packed_files():
+            assert store is not None, "streaming Parquet files needs a storage to unpack them into"
+            inputs = {"files": data.fingerprints(), "code": code_version(parquet.__name__)}
+            folders[name] = store.run(ENCODED, inputs, partial(parquet.unpack, files)).path
+    return folders
 
 
 def refuse_streaming(recipe: Recipe) -> None:
@@ -92,6 +93,22 @@ def refuse_streaming(recipe: Recipe) -> None:
         raise ConfigError(
             "data.streaming is on, and without Ray nothing decodes images while a network trains; "
             "train with `proser run`, or set it to false"
+        )
+
+
+def check_machine(recipe: Recipe) -> None:
+    """Raises ConfigError for what one process on this machine cannot do."""
+    refuse_streaming(recipe)
+    for name in ("num_workers", "pretrain_workers"):
+        workers = getattr(recipe.cluster, name)
+        if workers != 1:
+            raise ConfigError(
+                f"cluster.{name} is {workers}; one process trains all, so that it must be 1 (as `proser job` writes it)"
+            )
+    if recipe.cluster.uses_gpu and not torch.cuda.is_available():
+        raise ConfigError(
+            f"cluster.gpus_per_worker is {recipe.cluster.gpus_per_worker:g}; torch sees no GPU here. "
+            "Set it to 0 to train on the CPU"
         )
 
 
@@ -124,11 +141,3 @@ def check_batches(recipe: Recipe, finetunes: Iterable[FinetuneConfig], task: Pat
                 f"{block}.batch_size {size} is more than the {count} training images of the {recipe.data.num_known} "
                 f"known classes; use at most {count // 2 * 2}"
             )
-
-
-def describe_split(class_names: tuple[str, ...], split: dict[str, Any]) -> dict[str, Any]:
-    """The class split for people: known classes by name, the others by class id."""
-    return {
-        "known": dict(zip(class_names, split["known"], strict=True)),
-        **{k: split[k] for k in split if k != "known"},
-    }

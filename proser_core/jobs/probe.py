@@ -1,6 +1,7 @@
 """What one step costs on this machine, measured on random images before anything long begins."""
 
 import time
+import timeit
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -8,13 +9,12 @@ import numpy as np
 import torch
 
 from proser_core.config import OptimizerConfig, Recipe, from_json
-from proser_core.data.augmentation.batches import Normalisation, TrainingBatches
+from proser_core.data.augmentation.batches import Normalisation
 from proser_core.data.tasks import Labelled
-from proser_core.learning.fit import Metrics, State, fit
-from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
-from proser_core.learning.step import Arithmetic
+from proser_core.learning.fit import Metrics, State
+from proser_core.learning.training import train_network, training_device
 from proser_core.memory import keep_freed_memory
-from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.networks.nets import make_closed_set_net
 from proser_core.recognition.logits import compute_logits
 
 STEPS, EPOCHS = 4, 3
@@ -42,55 +42,27 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
     cluster = recipe.cluster
     torch.set_num_threads(cluster.cpus_per_worker)
     keep_freed_memory()
-    device = torch.device("cuda" if cluster.uses_gpu else "cpu")
     training: OptimizerConfig = recipe.finetune if kind == "finetune" else recipe.pretrain
     workers = cluster.num_workers if kind == "finetune" else cluster.pretrain_workers
     training = replace(training, epochs=EPOCHS, batch_size=training.batch_size // workers)
-    pixels = _random_pixels(recipe, training.batch_size * STEPS)
-    objective, net = _objective(kind, recipe)
-    batches = TrainingBatches(
-        Labelled(pixels, np.arange(len(pixels)) % recipe.data.num_known),
-        recipe.data,
-        NORMALISATION,
-        batch_size=training.batch_size,
-        seed=recipe.seed,
-        purpose=kind,
-        device=device,
-        flips=training.flips,
-        rand_augment=training.rand_augment,
-    )
+    alone: dict[str, Any] = {"cluster": replace(cluster, num_workers=1, pretrain_workers=1), kind: training}
+    shape = (training.batch_size * STEPS, recipe.data.image_size, recipe.data.image_size, 3)
+    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    images = Labelled(pixels, np.arange(len(pixels)) % recipe.data.num_known)
+    closed_set = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
     ends: list[float] = []
 
     def end_of_epoch(epoch: int, metrics: Metrics, state: State) -> None:
         ends.append(time.perf_counter())  # the metrics have been read, so that a GPU has finished too
 
-    fit(objective, batches, training, Arithmetic(device, bf16), seed=recipe.seed, report=end_of_epoch)
+    one = replace(recipe, **alone)
+    net = train_network(kind, closed_set, images, NORMALISATION, one, bf16=bf16, report=end_of_epoch)
+    device = training_device(recipe)
+    scoring = timeit.repeat(lambda: compute_logits(net, pixels, NORMALISATION, device), repeat=2, number=1)
     return StepCost(
         step_seconds=float(np.diff(ends).min()) / STEPS,
-        scored_per_second=_scoring_rate(net, pixels, device),
+        scored_per_second=len(pixels) / min(scoring),
         weight_bytes=4 * sum(parameter.numel() for parameter in net.parameters()),
         device_bytes=torch.cuda.max_memory_reserved() if cluster.uses_gpu else 0,
         device_total=torch.cuda.get_device_properties(device).total_memory if cluster.uses_gpu else 0,
     )
-
-
-def _random_pixels(recipe: Recipe, count: int) -> np.ndarray:
-    size = recipe.data.image_size
-    return np.random.default_rng(0).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
-
-
-def _objective(kind: str, recipe: Recipe) -> tuple[CrossEntropyObjective | ProserObjective, torch.nn.Module]:
-    closed_set = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-    if kind == "pretrain":
-        return CrossEntropyObjective(closed_set, recipe.pretrain.label_smoothing), closed_set
-    net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed)
-    return ProserObjective(net, recipe.finetune, recipe.seed), net
-
-
-def _scoring_rate(net: torch.nn.Module, images: np.ndarray, device: torch.device) -> float:
-    seconds = []
-    for _ in range(2):
-        started = time.perf_counter()
-        compute_logits(net, images, NORMALISATION, device)
-        seconds.append(time.perf_counter() - started)
-    return len(images) / min(seconds)

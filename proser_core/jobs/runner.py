@@ -11,21 +11,20 @@ from typing import Any
 import torch
 
 from proser_core.baselines.tables import closed_set_scores, placeholder_scores
-from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import JobFile
 from proser_core.jobs.preparing import (
     check_batches,
+    check_machine,
     check_prepared_for,
     check_split,
     prepare_inputs,
     prepare_task,
-    refuse_streaming,
 )
 from proser_core.jobs.progress import EpochProgress
-from proser_core.jobs.trials import Trial, plan_trials, pretrain_job
+from proser_core.jobs.trials import Trial, plan_trials
 from proser_core.jobs.worker import run_job
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
@@ -42,7 +41,7 @@ JOB_FILE, RESULTS = "JOB.json", "results.json"
 
 @dataclass
 class Outcome:
-    """What a run came to: metrics as in results.json, how many trainings ran, and the failed ones' reasons."""
+    """What a run gives: metrics as in results.json, how many trainings ran, and the failed ones' reasons."""
 
     results: dict[str, Any]
     trained: int = 0
@@ -64,35 +63,9 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
         job.save(store.root / JOB_FILE)
         bf16 = resolve_precision(recipe)
         about = {"recipe": recipe.name, "bf16": bf16, "task": task.path.name, "trainings": {}}
-        outcome, images = Outcome(about), OpenSetTask.load(task.path)
-        progress.expect("finetune", sum(tuned.epochs for tuned in dict.fromkeys(job.finetunes)))
-        pretrained = _pretrained(job, task, store, bf16, progress, outcome)
-        _evaluate(outcome, store, PRETRAINED, pretrained.path, None, images, recipe)
-        trials = plan_trials(recipe, job.finetunes, task, pretrained, store, bf16=bf16, code=job.code.train)
-        waiting = [trial for trial in trials if load_if_complete(trial.folder) is None]
-        progress.expect("finetune", sum(trial.recipe.finetune.epochs for trial in waiting))
-        for number, trial in enumerate(trials, start=1):
-            name = f"[{number}/{len(trials)}] {trial.name}"
-            if trial in waiting:
-                _train(trial.job(task, pretrained, bf16), name, trial.recipe.finetune.epochs, progress, outcome)
-            _score(outcome, store, trial, images)
-    return outcome
-
-
-def check_machine(recipe: Recipe) -> None:
-    """Raises ConfigError for what one process on this machine cannot do."""
-    refuse_streaming(recipe)
-    for name in ("num_workers", "pretrain_workers"):
-        workers = getattr(recipe.cluster, name)
-        if workers != 1:
-            raise ConfigError(
-                f"cluster.{name} is {workers}; one process trains all, so that it must be 1 (as `proser job` writes it)"
-            )
-    if recipe.cluster.uses_gpu and not torch.cuda.is_available():
-        raise ConfigError(
-            f"cluster.gpus_per_worker is {recipe.cluster.gpus_per_worker:g}; torch sees no GPU here. "
-            "Set it to 0 to train on the CPU"
-        )
+        runner = _Runner(job, store, task, bf16, progress, OpenSetTask.load(task.path), Outcome(about))
+        runner.run()
+    return runner.outcome
 
 
 def _prepared(job: JobFile, store: Store) -> Artefact:
@@ -110,85 +83,92 @@ def _prepared(job: JobFile, store: Store) -> Artefact:
     return prepare_task(job.recipe, inputs, job.data_dir, store, job.code.prepare)
 
 
-def _pretrained(
-    job: JobFile, task: Artefact, store: Store, bf16: bool, progress: EpochProgress, outcome: Outcome
-) -> Artefact:
-    recipe = job.recipe
-    inputs = spec.job_inputs("pretrain", recipe, task, "", bf16, job.code.train)
+@dataclass(frozen=True)
+class _Runner:
+    """The trainings of a job on its prepared task, one after the other."""
 
-    folder = store.folder(spec.PRETRAIN, inputs)
-    if load_if_complete(folder) is None:
-        progress.expect("pretrain", recipe.pretrain.epochs)
-        training = pretrain_job(recipe, task, folder, bf16, inputs=inputs)
-        _train(training, "pretraining", recipe.pretrain.epochs, progress, outcome)
-    found = load_if_complete(folder)
-    if found is None:
-        raise TrainingError(f"pretraining: {next(iter(outcome.failures.values()), 'its outcome was changed')}")
-    return found
+    job: JobFile
+    store: Store
+    task: Artefact
+    bf16: bool
+    progress: EpochProgress
+    images: OpenSetTask
+    outcome: Outcome
 
+    def run(self) -> None:
+        job = self.job
+        self.progress.expect("finetune", sum(tuned.epochs for tuned in dict.fromkeys(job.finetunes)))
+        pretrained = self._pretrained()
+        self._evaluate(PRETRAINED, pretrained.path, None)
+        trials = plan_trials(
+            job.recipe, job.finetunes, self.task, pretrained, self.store, bf16=self.bf16, code=job.code.train
+        )
+        waiting = [trial for trial in trials if load_if_complete(trial.folder) is None]
+        self.progress.expect("finetune", sum(trial.recipe.finetune.epochs for trial in waiting))
+        for number, trial in enumerate(trials, start=1):
+            if trial in waiting:
+                name = f"[{number}/{len(trials)}] {trial.name}"
+                self._train(trial.job(self.task, pretrained, self.bf16), name, trial.recipe.finetune.epochs)
+            self._score(trial)
 
-def _train(job: spec.Job, name: str, epochs: int, progress: EpochProgress, outcome: Outcome) -> None:
-    folder = Path(job.folder)
-    done = len(spec.read_epochs(folder)) if (folder / spec.STATE).is_file() else 0
-    progress.begin(name, job.kind, epochs, done)
-    try:
-        run_job(job, progress.epoch)
-        outcome.trained += 1
-    except (ProserError, torch.OutOfMemoryError) as error:
-        out_of_memory = isinstance(error, torch.OutOfMemoryError)
-        reason = f"{first_line(error)} Use a smaller {job.kind}.batch_size" if out_of_memory else str(error)
-        write_atomically(folder / spec.FAILURE, reason.encode())
-        outcome.failures[name] = reason
-    finally:
-        progress.close()
+    def _pretrained(self) -> Artefact:
+        recipe = self.job.recipe
+        inputs = spec.job_inputs("pretrain", recipe, self.task, "", self.bf16, self.job.code.train)
+        folder = self.store.folder(spec.PRETRAIN, inputs)
+        if load_if_complete(folder) is None:
+            self.progress.expect("pretrain", recipe.pretrain.epochs)
+            training = spec.Job.of("pretrain", recipe, self.task, folder, self.bf16, inputs=inputs)
+            self._train(training, "pretraining", recipe.pretrain.epochs)
+        found = load_if_complete(folder)
+        if found is None:
+            raise TrainingError(f"pretraining: {next(iter(self.outcome.failures.values()), 'its outcome was changed')}")
+        return found
 
-
-def _score(outcome: Outcome, store: Store, trial: Trial, images: OpenSetTask) -> None:
-    if load_if_complete(trial.folder) is None:
-        failure = trial.folder / spec.FAILURE
-        _add(outcome, store, trial.name, trial.folder, {}, failure.read_text() if failure.is_file() else "unfinished")
-        return
-    scores = None if trial.is_control else placeholder_scores(trial.score_function)
-    _evaluate(outcome, store, trial.name, trial.folder, scores, images, trial.recipe)
-
-
-def _evaluate(
-    outcome: Outcome,
-    store: Store,
-    name: str,
-    folder: Path,
-    scores: Mapping[str, ScoreFunction] | None,
-    images: OpenSetTask,
-    recipe: Recipe,
-) -> None:
-    """Metrics of a trained net by method; one that cannot be calibrated makes the training a failed one.
-
-    Without `scores`, it is a net without placeholders, and every score of such a one.
-    """
-    logits = load_logits(folder / spec.LOGITS)
-    if scores is None:
-        scores = {score.name: score for score in closed_set_scores(logits, images.train.targets)}
-    methods: dict[str, dict[str, float]] = {}
-    reasons = []
-    for method, score_function in scores.items():
+    def _train(self, training: spec.Job, name: str, epochs: int) -> None:
+        folder = Path(training.folder)
+        done = len(spec.read_epochs(folder)) if (folder / spec.STATE).is_file() else 0
+        self.progress.begin(name, training.kind, epochs, done)
         try:
-            methods[method] = evaluate(logits, score_function, images, recipe.calibration.target_rate).flat()
-        except ProserError as error:
-            reasons.append(f"{method}: {error}")
-    if reasons:
-        outcome.failures[name] = "; ".join(reasons)
-    _add(outcome, store, name, folder, methods, "; ".join(reasons))
+            run_job(training, self.progress.epoch)
+            self.outcome.trained += 1
+        except (ProserError, torch.OutOfMemoryError) as error:
+            out_of_memory = isinstance(error, torch.OutOfMemoryError)
+            reason = f"{first_line(error)} Use a smaller {training.kind}.batch_size" if out_of_memory else str(error)
+            write_atomically(folder / spec.FAILURE, reason.encode())
+            self.outcome.failures[name] = reason
+        finally:
+            self.progress.close()
 
+    def _score(self, trial: Trial) -> None:
+        if load_if_complete(trial.folder) is None:
+            failure = trial.folder / spec.FAILURE
+            self._add(trial.name, trial.folder, {}, failure.read_text() if failure.is_file() else "unfinished")
+        else:
+            own = None if trial.is_control else placeholder_scores(trial.score_function)
+            self._evaluate(trial.name, trial.folder, own)
 
-def _add(
-    outcome: Outcome,
-    store: Store,
-    name: str,
-    folder: Path,
-    methods: dict[str, dict[str, float]],
-    failure: str = "",
-) -> None:
-    """One more training in results.json, so that a long run can be looked at."""
-    entry = {"folder": folder.relative_to(store.root).as_posix(), "failure": failure, "methods": methods}
-    outcome.results["trainings"][name] = entry
-    write_json(store.root / RESULTS, outcome.results)
+    def _evaluate(self, name: str, folder: Path, scores: Mapping[str, ScoreFunction] | None) -> None:
+        """Metrics of a trained net by method; one that cannot be calibrated makes the training a failed one.
+
+        Without `scores`, it is a net without placeholders, and every score of such a one.
+        """
+        logits = load_logits(folder / spec.LOGITS)
+        if scores is None:
+            scores = {score.name: score for score in closed_set_scores(logits, self.images.train.targets)}
+        methods: dict[str, dict[str, float]] = {}
+        reasons = []
+        for method, score_function in scores.items():
+            try:
+                target_rate = self.job.recipe.calibration.target_rate
+                methods[method] = evaluate(logits, score_function, self.images, target_rate).flat()
+            except ProserError as error:
+                reasons.append(f"{method}: {error}")
+        if reasons:
+            self.outcome.failures[name] = "; ".join(reasons)
+        self._add(name, folder, methods, "; ".join(reasons))
+
+    def _add(self, name: str, folder: Path, methods: dict[str, dict[str, float]], failure: str) -> None:
+        """One more training in results.json, so that a long run can be looked at."""
+        entry = {"folder": folder.relative_to(self.store.root).as_posix(), "failure": failure, "methods": methods}
+        self.outcome.results["trainings"][name] = entry
+        write_json(self.store.root / RESULTS, self.outcome.results)

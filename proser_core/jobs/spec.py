@@ -36,6 +36,21 @@ class Job:
     bf16: bool = False
     inputs: dict[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        recipe: Recipe,
+        task: Artefact,
+        folder: Path,
+        bf16: bool,
+        weights: str = "",
+        inputs: dict[str, Any] | None = None,
+    ) -> "Job":
+        """The job of a recipe on a task, whose outcome goes to `folder`; `inputs` are its `job_inputs`."""
+        threads = recipe.cluster.cpus_per_worker
+        return cls(kind, to_json(recipe), str(task.path), str(folder), weights, threads, bf16, inputs or {})
+
     def to_json(self) -> dict[str, Any]:
         """Plain values, to hand to a worker."""
         return asdict(self)
@@ -65,11 +80,13 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
 
 def read_epochs(folder: Path) -> list[dict[str, float]]:
     """Metrics of the epochs that a job has reported so far."""
-    path = folder / EPOCHS
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    return _read_lines(folder / EPOCHS)
 
 
 def read_scores(folder: Path) -> list[dict[str, float]]:
     """Development scores of a trial, one per epoch: `epochs` trained so far, and SELECTION_METRIC."""
-    path = folder / SCORES
+    return _read_lines(folder / SCORES)
+
+
+def _read_lines(path: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []

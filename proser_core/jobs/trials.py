@@ -1,4 +1,4 @@
-"""Which trainings a recipe comes to: the pretraining, and the fine-tunes as trials with their names and keys."""
+"""The fine-tunes of a recipe as trials, with their names and keys; and what no training could begin with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -10,7 +10,7 @@ from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS, control
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
 from proser_core.networks.nets import make_closed_set_net
-from proser_core.recognition.scores import MaxLogit, ScoreFunction, placeholder_score
+from proser_core.recognition.scores import ScoreFunction, own_score
 from proser_core.store.store import Artefact, Store
 from proser_core.titles import CONTROL
 
@@ -40,7 +40,7 @@ class Trial:
     @property
     def score_function(self) -> ScoreFunction:
         """How the trial's own network is scored."""
-        return MaxLogit() if self.is_control else placeholder_score(self.recipe.calibration.dummy_weight)
+        return own_score(self.recipe)
 
     def params(self) -> dict[str, Any]:
         """What tracking shows as the trial's parameters."""
@@ -54,46 +54,20 @@ class Trial:
 
     def job(self, task: Artefact, pretrained: Artefact, bf16: bool) -> spec.Job:
         """What a worker is to do."""
-        return spec.Job(
-            kind="finetune",
-            recipe=to_json(self.recipe),
-            task=str(task.path),
-            folder=str(self.folder),
-            weights=str(pretrained.path / spec.WEIGHTS) if self.recipe.finetune.start == "pretrained" else "",
-            threads=self.recipe.cluster.cpus_per_worker,
-            bf16=bf16,
-            inputs=self.inputs,
-        )
+        weights = str(pretrained.path / spec.WEIGHTS) if self.recipe.finetune.start == "pretrained" else ""
+        return spec.Job.of("finetune", self.recipe, task, self.folder, bf16, weights, self.inputs)
 
 
 def check_recipe(recipe: Recipe) -> None:
     """Raises ConfigError for what no training could begin with, CheckpointError for weights that do not fit."""
     if recipe.finetune.objective != "proser":
-        raise ConfigError(
-            "finetune.objective is the control's own; it is trained in every run, leave the field as it is"
-        )
+        raise ConfigError("finetune.objective is the control's own; it is trained in every run; do not set the field")
     if recipe.data.knows_all:
         raise ConfigError(
             f"{recipe.name} has data.num_known 0, all classes, which takes one training after another; `proser run` "
             "makes both. Here, give data.num_known, data.unknown_settings and data.development"
         )
     make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-
-
-def pretrain_job(
-    recipe: Recipe, task: Artefact, folder: Path, bf16: bool, weights: str = "", inputs: dict[str, Any] | None = None
-) -> spec.Job:
-    """What the workers of the pretraining are to do; `weights` are a user's own, or an empty string."""
-    return spec.Job(
-        kind="pretrain",
-        recipe=to_json(recipe),
-        task=str(task.path),
-        folder=str(folder),
-        weights=weights,
-        threads=recipe.cluster.cpus_per_worker,
-        bf16=bf16,
-        inputs=inputs or {},
-    )
 
 
 def plan_trials(
@@ -130,8 +104,8 @@ def _with(recipe: Recipe, tuned: FinetuneConfig) -> Recipe:
 def _name(tuned: FinetuneConfig, base: FinetuneConfig) -> str:
     """Name for people: the paper's four numbers, and what else differs from the recipe."""
     is_control = tuned.objective == "cross_entropy"
-    told = (*PLACEHOLDER_FIELDS, "objective") if is_control else NAMED
-    others = [f.name for f in fields(tuned) if f.name not in told and getattr(tuned, f.name) != getattr(base, f.name)]
+    named = (*PLACEHOLDER_FIELDS, "objective") if is_control else NAMED
+    others = [f.name for f in fields(tuned) if f.name not in named and getattr(tuned, f.name) != getattr(base, f.name)]
     extra = "".join(f", {name} {getattr(tuned, name)}" for name in others)
     if is_control:
         return f"{CONTROL}{extra}"

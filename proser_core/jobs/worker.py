@@ -12,23 +12,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from proser_core.config import Recipe, from_json
-from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.data.tasks import OpenSetTask, OpenStream
-from proser_core.errors import ProserError, TrainingError
+from proser_core.errors import ProserError
 from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs
-from proser_core.learning.fit import Metrics, State, fit
+from proser_core.learning.fit import Metrics, State
 from proser_core.learning.mixup import current_world
-from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
-from proser_core.learning.step import Arithmetic
+from proser_core.learning.training import train_network, training_device
 from proser_core.memory import keep_freed_memory
-from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.processor import hardware
-from proser_core.recognition.logits import PARTS, TRAIN, compute_logits, save_logits
+from proser_core.recognition.logits import save_logits, task_logits
 from proser_core.store.files import disk_full_errors, remove_partial_files, write_atomically
 from proser_core.store.store import MANIFEST, write_manifest
 
@@ -49,9 +46,10 @@ def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
         _clear(folder)
     try:
         with disk_full_errors(folder):
-            net, seconds = _trained(job, from_json(Recipe, job.recipe), task, notify)
+            recipe = from_json(Recipe, job.recipe)
+            net, seconds = _train(job, recipe, task, notify)
             if rank == 0:
-                _finish(job, net, task, seconds)
+                _finish(job, recipe, net, task, seconds)
     except ProserError as error:
         if rank == 0:
             with suppress(OSError):
@@ -59,67 +57,33 @@ def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
         raise
 
 
-def _trained(
+def _train(
     job: Job, recipe: Recipe, task: OpenSetTask, notify: Callable[[Metrics], None]
 ) -> tuple[ClosedSetNet | PlaceholderNet, float]:
     """The job's network after training, and the seconds of its epochs; a user's own pretrained weights are taken as
     they are."""
-    net, objective = _build(job, recipe, task)
-    device = _device(recipe)
-    if job.kind == "pretrain" and job.weights:
-        return net.to(device), 0.0
-    rank, world_size = current_world()
-    training = recipe.finetune if job.kind == "finetune" else recipe.pretrain
-    batches = TrainingBatches(
-        task.train,
-        recipe.data,
-        (task.mean, task.std),
-        batch_size=training.batch_size,
-        seed=recipe.seed,
-        purpose=job.kind,
-        device=device,
-        rank=rank,
-        world_size=world_size,
-        flips=training.flips,
-        rand_augment=training.rand_augment,
-    )
-    report = DurableReport(Path(job.folder), notify, write=rank == 0)
-    fit(
-        objective,
-        batches,
-        training,
-        Arithmetic(device, job.bf16),
-        seed=recipe.seed,
-        report=report,
-        resume=report.last_state(device),
-    )
-    return net, report.seconds
-
-
-def _build(
-    job: Job, recipe: Recipe, task: OpenSetTask
-) -> tuple[ClosedSetNet | PlaceholderNet, CrossEntropyObjective | ProserObjective]:
-    closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
+    net = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     if job.weights:
-        load_weights(closed_set, Path(job.weights))
-    if job.kind == "pretrain":
-        return closed_set, CrossEntropyObjective(closed_set, recipe.pretrain.label_smoothing)
-    if recipe.finetune.objective == "cross_entropy":
-        return closed_set, CrossEntropyObjective(closed_set)
-    net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed)
-    return net, ProserObjective(net, recipe.finetune, recipe.seed)
+        load_weights(net, Path(job.weights))
+    if job.kind == "pretrain" and job.weights:
+        return net.to(training_device(recipe)), 0.0
+    report = DurableReport(Path(job.folder), notify, write=current_world()[0] == 0)
+    trained = train_network(
+        job.kind,
+        net,
+        task.train,
+        (task.mean, task.std),
+        recipe,
+        bf16=job.bf16,
+        report=report,
+        resume=report.last_state(training_device(recipe)),
+    )
+    return trained, report.seconds
 
 
-def _finish(job: Job, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask, seconds: float) -> None:
-    folder, normalisation = Path(job.folder), (task.mean, task.std)
-    device = next(net.parameters()).device
-    parts = (*PARTS, TRAIN) if job.kind == "pretrain" else PARTS  # methods are fitted to the closed-set net
-    tables = {part: compute_logits(net, getattr(task, part).images, normalisation, device) for part in parts}
-    if not all(np.isfinite(table.known).all() and np.isfinite(table.dummies).all() for table in tables.values()):
-        raise TrainingError(
-            "the network gives logits that are not finite, and they must stay finite; lower the learning rate, "
-            "or check the weights that it began from"
-        )
+def _finish(job: Job, recipe: Recipe, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask, seconds: float) -> None:
+    folder, device = Path(job.folder), training_device(recipe)
+    tables = task_logits(net, task, device, with_training=job.kind == "pretrain")  # scores are fitted to its own
     try:
         save_logits(tables, folder / LOGITS)
         save_weights(net, folder / WEIGHTS)
@@ -140,10 +104,6 @@ def _clear(folder: Path) -> None:
     stale = (FAILURE, MANIFEST) if (folder / STATE).is_file() else (FAILURE, MANIFEST, EPOCHS)
     for name in stale:
         (folder / name).unlink(missing_ok=True)
-
-
-def _device(recipe: Recipe) -> torch.device:
-    return torch.device("cuda", torch.cuda.current_device()) if recipe.cluster.uses_gpu else torch.device("cpu")
 
 
 class DurableReport:

@@ -11,7 +11,7 @@ from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.metrics import TestMetrics, auroc, evaluate_settings, open_set_macro_f1
 from proser_core.recognition.scores import ScoreFunction
-from proser_core.recognition.scoring import score
+from proser_core.recognition.scoring import OpenSetScores, score
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,17 @@ class DevelopmentMetrics:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """Everything that is known about one method on one task."""
+    """Everything that is known about one method on one task; `test` is None without test images."""
 
     calibration: Calibration
     development: DevelopmentMetrics
-    test: TestMetrics
+    test: TestMetrics | None
 
     def flat(self) -> dict[str, float]:
         """Metrics by name, as they are tracked: `dev/auroc`, `test/unknown_15/macro_f1`, ..."""
         flat = {"calibration/bias": self.calibration.bias, "val/known_rate": self.calibration.known_rate}
         flat |= {f"dev/{name}": value for name, value in vars(self.development).items() if value is not None}
-        return flat | {f"test/{name}": value for name, value in self.test.flat().items()}
+        return flat | {f"test/{name}": value for name, value in (self.test.flat() if self.test else {}).items()}
 
     def to_json(self) -> dict[str, Any]:
         """Nested plain values."""
@@ -65,10 +65,9 @@ def evaluate(
             macro_f1=open_set_macro_f1(predictions, targets, task.num_known) if has_unknown else None,
             closed_set_accuracy=float((val.known_predictions == task.val.targets).mean()),
         ),
-        test=evaluate_settings(
-            score(logits["test"], score_function, calibration),
-            np.asarray(task.test.targets),
-            task.test_classes,
-            task.split,
-        ),
+        test=_test_metrics(score(logits["test"], score_function, calibration), task) if len(task.test) else None,
     )
+
+
+def _test_metrics(scores: OpenSetScores, task: OpenSetTask) -> TestMetrics:
+    return evaluate_settings(scores, np.asarray(task.test.targets), task.test_classes, task.split)

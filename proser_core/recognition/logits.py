@@ -13,6 +13,8 @@ from torch import nn
 
 from proser_core.data.augmentation.batches import Normalisation, evaluation_batches
 from proser_core.data.image_sets import ImageSource
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import TrainingError
 from proser_core.networks.nets import ClassLogits
 
 PARTS = ("val", "development", "test")
@@ -49,6 +51,24 @@ def compute_logits(
             known.append(logits.known.float().cpu())
             dummies.append(logits.dummies.float().cpu())
     return LogitTable(torch.cat(known).numpy(), torch.cat(dummies).numpy())
+
+
+def task_logits(
+    net: nn.Module, task: OpenSetTask, device: torch.device, *, with_training: bool
+) -> dict[str, LogitTable]:
+    """Logits of a task's images by part: PARTS, and TRAIN if asked for.
+
+    Raises TrainingError where one is not finite.
+    """
+    parts = (*PARTS, TRAIN) if with_training else PARTS
+    normalisation = (task.mean, task.std)
+    tables = {part: compute_logits(net, getattr(task, part).images, normalisation, device) for part in parts}
+    if not all(np.isfinite(table.known).all() and np.isfinite(table.dummies).all() for table in tables.values()):
+        raise TrainingError(
+            "the network gives logits that are not finite, and they must stay finite; lower the learning rate, "
+            "or check the weights that it began from"
+        )
+    return tables
 
 
 def _ieee_convolutions(device: torch.device) -> AbstractContextManager[None]:

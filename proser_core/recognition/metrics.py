@@ -38,11 +38,7 @@ class TestMetrics:
 
     def flat(self) -> dict[str, float]:
         """As `closed_set_accuracy`, `unknown_15/auroc`, `omniglot/auroc` and so on."""
-        flat = {
-            "closed_set_accuracy": self.closed_set_accuracy,
-            "known_rate": self.known_rate,
-            "known_accuracy": self.known_accuracy,
-        }
+        flat = {name: value for name, value in vars(self).items() if name != "settings"}
         for setting, metrics in self.settings.items():
             named = {f"{setting_name(setting)}/{name}": value for name, value in vars(metrics).items()}
             flat |= {name: value for name, value in named.items() if value is not None}
@@ -129,11 +125,9 @@ def aupr(known_scores: np.ndarray, unknown_scores: np.ndarray) -> float:
     return float(average_precision_score(is_unknown, np.concatenate([known_scores, unknown_scores])))
 
 
-def fpr_at_positive_rate(
-    known_scores: np.ndarray, unknown_scores: np.ndarray, positive_rate: float = POSITIVE_RATE
-) -> float:
+def fpr_at_positive_rate(known_scores: np.ndarray, unknown_scores: np.ndarray) -> float:
     """Share of known images rejected by the strictest threshold that finds 95 % of the unknown ones."""
-    found = max(1, int(np.ceil(positive_rate * len(unknown_scores) - 1e-9)))
+    found = max(1, int(np.ceil(POSITIVE_RATE * len(unknown_scores) - 1e-9)))
     threshold = np.sort(unknown_scores)[len(unknown_scores) - found]
     return float((known_scores >= threshold).mean())
 
@@ -143,9 +137,7 @@ def macro_f1(confusion: np.ndarray) -> float:
 
     A class that neither occurs nor is predicted counts 0, as in scikit-learn.
     """
-    hits = np.diag(confusion)
-    sizes = confusion.sum(axis=0) + confusion.sum(axis=1)
-    return float(np.divide(2 * hits, sizes, out=np.zeros(len(hits)), where=sizes > 0).mean())
+    return float(_mean_f1(np.diag(confusion), confusion.sum(axis=0) + confusion.sum(axis=1)))
 
 
 def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: int) -> float:
@@ -165,8 +157,7 @@ def macro_f1_curve(
     scores float[N], finite; known_predictions int64[N] in 0..K-1; targets int64[N] in 0..K. Each
     image is placed among the thresholds once, and suffix sums over them give all counts.
     """
-    thresholds = np.asarray(thresholds)
-    return _macro_f1_of(_counts_by_threshold(scores, known_predictions, targets, num_known, thresholds))
+    return _mean_f1(*_counts_by_threshold(scores, known_predictions, targets, num_known, np.asarray(thresholds)))
 
 
 def macro_f1_curves(
@@ -184,7 +175,7 @@ def macro_f1_curves(
 
     known = counts(targets < scores.num_known)
     return {
-        setting: _macro_f1_of(known + counts(np.isin(class_ids, split.unknown_in(setting))))
+        setting: _mean_f1(*(known + counts(np.isin(class_ids, split.unknown_in(setting)))))
         for setting in split.settings
     }
 
@@ -241,9 +232,9 @@ def count_below(thresholds: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return count
 
 
-def _macro_f1_of(counts: np.ndarray) -> np.ndarray:
-    hits, sizes = counts
-    return np.divide(2 * hits, sizes, out=np.zeros(hits.shape), where=sizes > 0).mean(axis=1)
+def _mean_f1(hits: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Over the last dimension, the classes: hits of each, and its true plus predicted images."""
+    return np.divide(2 * hits, sizes, out=np.zeros(hits.shape), where=sizes > 0).mean(axis=-1)
 
 
 def _confusion(targets: np.ndarray, predictions: np.ndarray, num_known: int) -> np.ndarray:

@@ -17,8 +17,10 @@ Results = Mapping[str, float]
 def model_card(classifier: "OpenSetClassifier") -> str:
     """Markdown. Results are those of the calibration that the classifier was trained with, and say so where it has
     another one since."""
-    measured = {"this model": classifier.results, **classifier.controls} if classifier.results else {}
-    results = ["## Results", "", *(_scores(measured) if measured else ["None were measured."]), *_proxy(classifier)]
+    measured = {"this model": classifier.results, **classifier.controls}
+    tested = "test/closed_set_accuracy" in classifier.results
+    scores = _scores(measured) if tested else ["None were measured on test images."]
+    results = ["## Results", "", *scores, *_proxy(classifier)]
     results += [line for name, note in classifier.notes.items() for line in ("", f"{name}: {note}.")]
     results += _recalibrated(classifier)
     return "\n".join([*_knows(classifier), "", *_decides(classifier), "", *results, "", *_limits(classifier)])

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from PIL import Image
 
-from proser_core.class_names import UNKNOWN, check_class_names
 from proser_core.config import NetworkConfig, Recipe, to_json
 from proser_core.data.augmentation.batches import Normalisation
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
+from proser_core.naming import UNKNOWN, check_class_names
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.classifier_files import read_classifier, write_classifier

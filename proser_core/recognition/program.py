@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from proser_core.class_names import UNKNOWN
 from proser_core.errors import ConfigError
+from proser_core.naming import UNKNOWN
 from proser_core.networks.nets import ClassLogits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 

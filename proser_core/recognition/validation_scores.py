@@ -1,14 +1,14 @@
 """`ValidationScores`: a classifier's scores of images that it was not trained on, by which classifiers are compared."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from proser_core.config import digest_of
-from proser_core.data.image_sets import ImageSource
+from proser_core.data.image_sets import chunks
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.metrics import auroc, open_set_macro_f1
@@ -126,13 +126,6 @@ def fingerprint(task: OpenSetTask) -> str:
     digest = hashlib.sha256("\0".join(task.class_names).encode())
     for part in (task.val, task.development):
         digest.update(np.ascontiguousarray(part.targets, np.int64).tobytes())
-        for pixels in _pixels(part.images):
+        for pixels in chunks(part.images, CHUNK):
             digest.update(pixels.tobytes())
     return digest.hexdigest()[:32]
-
-
-def _pixels(images: np.ndarray | ImageSource) -> Iterator[np.ndarray]:
-    if isinstance(images, np.ndarray):
-        yield from images
-    else:
-        yield from images.batches(np.arange(len(images)), CHUNK)

@@ -53,14 +53,10 @@ def _version(module: str, importers: tuple[str, ...]) -> str:
     if module in importers:
         raise ImportError(f"import circle: {' -> '.join((*importers, module))}; break it, or no version is defined")
     if module not in _versions:
-        code = _Code({name: _token(found, (*importers, module)) for name, found in _bindings(module).items()})
-        _versions[module] = hashlib.sha256(ast.dump(code.visit(_tree(module))).encode()).hexdigest()
+        chain = (*importers, module)
+        tokens = {name: f"{_version(source, chain)}.{inside}" for name, (source, inside) in _bindings(module).items()}
+        _versions[module] = hashlib.sha256(ast.dump(_Code(tokens).visit(_tree(module))).encode()).hexdigest()
     return _versions[module]
-
-
-def _token(found: Binding, importers: tuple[str, ...]) -> str:
-    source, name = found
-    return f"{_version(source, importers)}.{name}"
 
 
 class _Code(ast.NodeTransformer):

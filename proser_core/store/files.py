@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, then moved into it."""
+"""Atomic file writes: each file is written beside its place, then moved into it."""
 
 import errno
 import json
@@ -22,23 +22,28 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{threading.get_native_id()}")
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace `path` in one step; a reader or a crash never sees half of it, and an error leaves nothing behind."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = temporary_path(path)
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A temporary path, whose file replaces `path` in one step at the end of the block; an error leaves neither."""
+    temporary = temporary_path(path)
     try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace `path` in one step, durably: a reader or a crash never sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Remove what a process that was killed has left of files that it was writing."""
+    """Remove the files that a killed process was writing."""
     for path in folder.iterdir():
         if PARTIAL.fullmatch(path.name):
             path.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from proser_core.digests import digest_of, sha256_of
-from proser_core.errors import ConfigError
+from proser_core.errors import CheckpointError, ConfigError
 from proser_core.serialization import from_json, to_json
 from proser_core.store.files import write_json
 
@@ -65,6 +65,15 @@ class Manifest:
         """The manifest in a folder. Raises OSError, or ConfigError as `parse`."""
         return cls.parse((folder / MANIFEST).read_bytes(), str(folder / MANIFEST))
 
+    def check_files(self, folder: Path) -> None:
+        """Raises CheckpointError with the name of the first file that is missing or was changed."""
+        for name, digest in self.files.items():
+            path = folder / name
+            if not path.is_file():
+                raise CheckpointError(f"{path} is missing, and its {MANIFEST} lists it; copy the folder again")
+            if sha256_of(path) != digest:
+                raise CheckpointError(f"{path} is not the file that its {MANIFEST} lists; copy the folder again")
+
 
 @dataclass(frozen=True)
 class BuildResult:
@@ -86,7 +95,7 @@ class Store:
     ran: dict[str, float] = field(default_factory=dict)
     """Seconds of each stage that this process did not find finished."""
     announce: Callable[[str], None] = lambda stage: None
-    """Told the name of each stage that is about to run."""
+    """Called with the name of each stage that is about to run."""
 
     def __post_init__(self) -> None:
         try:
@@ -155,12 +164,11 @@ def load_if_complete(folder: Path) -> Artefact | None:
     """The artefact in a folder, or None where it or one that it links to is missing or changed."""
     try:
         manifest = Manifest.read(folder)
-    except (FileNotFoundError, ConfigError):
+        manifest.check_files(folder)
+    except (FileNotFoundError, ConfigError, CheckpointError):
         return None
-    whole = manifest.complete and all(
-        (folder / name).is_file() and sha256_of(folder / name) == digest for name, digest in manifest.files.items()
-    )
-    if not whole or any(load_if_complete((folder / path).resolve()) is None for path in manifest.linked):
+    linked = (load_if_complete((folder / path).resolve()) for path in manifest.linked)
+    if not manifest.complete or any(each is None for each in linked):
         return None
     return Artefact(folder, digest_of(manifest.files))
 

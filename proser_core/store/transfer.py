@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from proser_core.digests import digest_of, sha256_of
+from proser_core.digests import digest_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.store.store import KEY_DIGITS, MANIFEST, Artefact, Manifest, Store, load_if_complete
 
@@ -20,12 +20,7 @@ def check_artefact(folder: Path) -> Manifest:
         raise CheckpointError(f"{folder} has no {MANIFEST}; need a finished folder, copied whole") from None
     except (OSError, ConfigError) as error:
         raise CheckpointError(f"{folder} has no readable {MANIFEST}: {error}; copy the folder again") from None
-    for name, digest in manifest.files.items():
-        path = folder / name
-        if not path.is_file():
-            raise CheckpointError(f"{path} is missing, and its {MANIFEST} lists it; copy the folder again")
-        if sha256_of(path) != digest:
-            raise CheckpointError(f"{path} is not the file that its {MANIFEST} lists; copy the folder again")
+    manifest.check_files(folder)
     return manifest
 
 
@@ -38,7 +33,7 @@ def check_key(folder: Path, manifest: Manifest) -> None:
 
 
 def import_artefact(folder: Path, stage: str, store: Store) -> Artefact:
-    """Copy a checked artefact into `store`, where a run with its inputs finds it; one that is there is left.
+    """Copy a checked artefact into `store`, where a run with its inputs finds it, unless it is there.
 
     Raises CheckpointError as `check_artefact` does.
     """

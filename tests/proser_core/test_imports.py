@@ -72,7 +72,7 @@ def test_packages_of_the_method_import_downward_only(package):
         assert not upward, f"{path.name} of {package} imports {upward}"
 
 
-@pytest.mark.parametrize("name", ["class_names", "digests", "errors", "memory", "naming", "rng"])
+@pytest.mark.parametrize("name", ["digests", "errors", "memory", "naming", "rng"])
 def test_modules_at_the_root_import_no_package(name):
     assert {package_of(module) for module in imports_of(ROOT / f"{name}.py")} <= {""}
 
@@ -83,6 +83,7 @@ def test_modules_at_the_root_import_no_package(name):
         "proser_core",
         "proser_core.recognition.open_set_classifier",
         "proser_core.baselines",
+        "proser_core.jobs.in_memory",
     ],
 )
 def test_importing_the_method_loads_no_workflow_tool(module):
@@ -128,11 +129,3 @@ def test_reading_a_recipe_does_not_load_torch():
     code = "import sys, proser_core.config, proser_core.naming; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_the_classifier_is_public_and_other_names_are_not():
-    from proser_core.recognition.open_set_classifier import OpenSetClassifier
-
-    assert proser_core.OpenSetClassifier is OpenSetClassifier
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = proser_core.Nothing

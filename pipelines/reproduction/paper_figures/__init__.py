@@ -1,1 +1,1 @@
-"""The figures of the paper, one file each: plain arrays to a matplotlib Figure."""
+"""The figures of the paper: plain arrays to a matplotlib Figure, and the stage that draws them."""

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.reproduction.paper_figures.decision_boundaries import Decisions
-from pipelines.reproduction.paper_figures.novel_embeddings import Generated
 from pipelines.reproduction.paper_figures.outlier_examples import examples
-from pipelines.reproduction.paper_figures.planes import Grid
+from pipelines.reproduction.paper_figures.planes import Decisions, Generated, Grid, Shown
 from proser_core.config import MixupPlace, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
@@ -44,20 +42,6 @@ class Trained:
         return score(head_logits(self.net, points), score_function, calibration).predictions
 
 
-@dataclass(frozen=True)
-class Shown:
-    """Embeddings of the test images that are drawn: `known` float[N, 2] with `targets` int64[N], `novel` by class."""
-
-    known: np.ndarray
-    targets: np.ndarray
-    novel: Mapping[str, np.ndarray]
-
-    @property
-    def clouds(self) -> list[np.ndarray]:
-        """All of them."""
-        return [self.known, *self.novel.values()]
-
-
 def shown(trained: Trained, task: OpenSetTask) -> Shown:
     """As many test images of each known class, and as many of each novel one, at equal steps through the class."""
     counts = {**dict.fromkeys(task.split.known, SHOWN_KNOWN), **dict.fromkeys(task.split.unknown, SHOWN_NOVEL)}
@@ -68,7 +52,7 @@ def shown(trained: Trained, task: OpenSetTask) -> Shown:
     targets = np.asarray(task.test.targets)[rows]
     is_known = targets < task.num_known
     novel = {class_title(number): found[classes[rows] == number] for number in task.split.unknown}
-    return Shown(found[is_known], targets[is_known], novel)
+    return Shown(known=found[is_known], targets=targets[is_known], novel=novel)
 
 
 def class_title(number: int) -> str:
@@ -101,19 +85,17 @@ def _decisions(
     unknown = score(trained.logits["test"], score_function, calibration).predictions == task.num_known
     classes = np.asarray(task.test_classes)
     return Decisions(
+        **vars(found),
         method=name,
         regions=trained.decisions(grid.points, score_function, calibration).reshape(len(grid.y), len(grid.x)),
-        known=found.known,
-        targets=found.targets,
-        novel=found.novel,
         kept=float((~unknown[np.isin(classes, task.split.known)]).mean()),
         rejected={class_title(number): float(unknown[classes == number].mean()) for number in task.split.unknown},
     )
 
 
 def generated(recipe: Recipe, task: OpenSetTask, tuned: Mapping[MixupPlace, Trained]) -> tuple[list[Generated], Grid]:
-    """What each way of mixing generates, in the plane of the network that was trained with it, and a plane that holds
-    all of it."""
+    """What each way of mixing generates, in the plane of the network trained with it, and a plane that holds all of
+    it."""
     score_function = placeholder_score(recipe.calibration.dummy_weight)
     normalisation, ways = (task.mean, task.std), []
     drawn: dict[str, Any] = {"alpha": recipe.finetune.alpha, "seed": recipe.seed, "count": SHOWN_GENERATED}
@@ -123,6 +105,6 @@ def generated(recipe: Recipe, task: OpenSetTask, tuned: Mapping[MixupPlace, Trai
         if not len(mixtures):
             raise DataError(f"no mixture of two classes can be made of {len(task.train)} images; give more images")
         taken = trained.decisions(mixtures, score_function, trained.calibrated(score_function, recipe)) < task.num_known
-        found = shown(trained, task)
-        ways.append(Generated(place, found.known, found.targets, found.novel, mixtures, float(taken.mean())))
-    return ways, Grid.over([cloud for way in ways for cloud in (way.known, *way.novel.values(), way.generated)])
+        found = vars(shown(trained, task))
+        ways.append(Generated(**found, mixup=place, generated=mixtures, in_known_space=float(taken.mean())))
+    return ways, Grid.over([cloud for way in ways for cloud in (*way.clouds, way.generated)])

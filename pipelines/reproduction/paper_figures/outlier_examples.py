@@ -16,10 +16,8 @@ def examples(images: np.ndarray, count: int = COLUMNS) -> np.ndarray:
 
 
 def outlier_examples(sets: Mapping[str, np.ndarray], columns: int = COLUMNS) -> Figure:
-    """A row for each set of uint8[N, H, W, 3] images by its name; the first is the known one, set apart from the rest.
-
-    Images keep their own size and pixels.
-    """
+    """A row for each set of uint8[N, H, W, 3] images by its name, in their own pixels; the first is the known one, set
+    apart from the rest."""
     names = list(sets)
     width = 0.085 * max(len(line) for name in names for line in name.splitlines()) + 0.3  # of the names, inches
     heights = [1.0, 0.16, *[1.0] * (len(names) - 1)]
@@ -35,9 +33,6 @@ def outlier_examples(sets: Mapping[str, np.ndarray], columns: int = COLUMNS) -> 
             axes.set(xticks=[], yticks=[])
             axes.spines[:].set(color="#888888", linewidth=0.6)
             if column == 0:
-                axes.set_ylabel(_label(name, known=position == 0), rotation=0, ha="right", va="center", labelpad=8)
+                label = name if position else f"{name}\n(known)"
+                axes.set_ylabel(label, rotation=0, ha="right", va="center", labelpad=8)
     return figure
-
-
-def _label(name: str, known: bool) -> str:
-    return f"{name}\n(known)" if known else name

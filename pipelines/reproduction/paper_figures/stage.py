@@ -3,29 +3,26 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pipelines.recipes import schedule_in_words
 from pipelines.reports.figures.style import save
 from pipelines.reproduction.paper_figures.beta_densities import beta_densities
-from pipelines.reproduction.paper_figures.decision_boundaries import Decisions, decision_boundaries
 from pipelines.reproduction.paper_figures.measured_planes import Trained, boundaries, generated
-from pipelines.reproduction.paper_figures.novel_embeddings import Generated, novel_embeddings
 from pipelines.reproduction.paper_figures.outlier_examples import COLUMNS, outlier_examples
 from pipelines.reproduction.paper_figures.page import EXAMPLES, NUMBERS
-from pipelines.reproduction.paper_figures.running_time import running_time
-from pipelines.reproduction.paper_figures.training_times import GENERATIVE, training_seconds
+from pipelines.reproduction.paper_figures.planes import decision_boundaries, novel_embeddings
+from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time, training_seconds
 from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainedSplit, finetunes_of, points_of
-from proser_core.config import MixupPlace, Recipe, to_json
+from proser_core.config import MixupPlace, Recipe
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
-from proser_core.jobs.selection import Row
+from proser_core.jobs.selection import Row, has_point
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
@@ -47,45 +44,46 @@ def draw_figures(
     data_dir: Path | None,
     folder: Path,
 ) -> None:
-    """Write every figure as PNG and SVG, and the numbers and notes that stand in them.
-
-    `outliers` are names of outlier sets by that of their known data set, all of which are there. Raises TrainingError
-    where a fine-tune that is drawn has failed, DataError for damaged images.
-    """
+    """Write every figure as PNG and SVG, and their numbers and notes; `outliers` are names of outlier sets by known
+    data set. Raises TrainingError where a fine-tune that is drawn has failed, DataError for damaged images."""
     recipe, images = split.recipe, OpenSetTask.load(split.task.path)
-    net = _closed_set(recipe, images)
+    net = _closed_set(recipe)
     closed = _trained(net, split.pretrained.path)
-    tuned = {place: _fine_tuned(recipe, images, trials, trial_folders, place) for place in WAYS}
-    names, about = images.class_names, about_training(recipe, len(images.train))
+    tuned = {place: _fine_tuned(recipe, trials, trial_folders, place) for place in WAYS}
+    names, about = images.class_names, _about_training(recipe, len(images.train))
+    schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} more of fine-tuning for PROSER"
     methods, plane = boundaries(recipe, images, closed, tuned["manifold"])
     made, wider = generated(recipe, images, tuned)
     seconds = training_seconds(closed.folder, tuned["manifold"].folder, net, images)
     save(beta_densities(ALPHAS), folder / "beta_densities")
     save(decision_boundaries(methods, plane, names), folder / "decision_boundaries")
     save(novel_embeddings(made, wider, names), folder / "novel_embeddings")
-    title = f"{about}; {schedule(recipe)}"
-    save(running_time(seconds, title, not_measured=GENERATIVE), folder / "running_time")
+    save(running_time(seconds, f"{about}; {schedule}", not_measured=GENERATIVE), folder / "running_time")
     for known, others in outliers.items():
         save(outlier_examples(example_sets(known, others, data_dir)), folder / f"{EXAMPLES}{known}")
     notes = {f"{EXAMPLES}{known}": outlier_notes(others, data_dir) for known, others in outliers.items()}
     trainings = [read_json(net.folder / MANIFEST) for net in (closed, *tuned.values())]
     facts = {
-        "schedule": f"{schedule(recipe)} on {about}, {precision_name(bf16)}",
+        "schedule": f"{schedule} on {about}, {precision_name(bf16)}",
         "class split": str(recipe.data.split_index),
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({training["made_on"] for training in trainings})),
     }
-    write_json(folder / NUMBERS, {**_numbers(methods, made, seconds), "notes": notes, "facts": facts})
+    numbers = {
+        "decision_boundaries": {each.method: {"kept": each.kept, "rejected": dict(each.rejected)} for each in methods},
+        "novel_embeddings": {way.mixup: {"taken_as_known": way.in_known_space} for way in made},
+        "running_time": {"seconds": seconds, "not_measured": [name for name in GENERATIVE if name not in seconds]},
+    }
+    write_json(folder / NUMBERS, {**numbers, "notes": notes, "facts": facts})
 
 
 def check_drawable(recipe: Recipe) -> None:
-    """Raises ConfigError, before anything is trained, for a recipe without a 2-d embedding or without both ways of
-    mixing."""
-    net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-    if net.backbone.embedding_size != 2:
+    """Raises ConfigError for a recipe without a 2-d embedding or without both ways of mixing."""
+    dimensions = _closed_set(recipe).backbone.embedding_size
+    if dimensions != 2:
         raise ConfigError(
-            f"network.backbone is {recipe.network.backbone}, whose embedding has {net.backbone.embedding_size} "
-            "dimensions; a plane is drawn of classifier32_2d"
+            f"network.backbone is {recipe.network.backbone}, whose embedding has {dimensions} dimensions; a plane is "
+            "drawn of classifier32_2d"
         )
     points = finetunes_of(recipe, points_of(recipe, recipe.space))
     for place in WAYS:
@@ -96,15 +94,10 @@ def check_drawable(recipe: Recipe) -> None:
             )
 
 
-def about_training(recipe: Recipe, num_images: int) -> str:
+def _about_training(recipe: Recipe, num_images: int) -> str:
     """What was trained on, and where."""
     data, place = recipe.data, "a GPU" if recipe.cluster.uses_gpu else "CPU cores"
     return f"{DATA_SETS.get(data.name, data.name)}, {data.num_known} classes, {num_images:,} images, {place}"
-
-
-def schedule(recipe: Recipe) -> str:
-    """For how long, and how."""
-    return f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} more of fine-tuning for PROSER"
 
 
 def example_sets(known: str, others: Sequence[str], data_dir: Path | None) -> dict[str, np.ndarray]:
@@ -117,8 +110,8 @@ def example_sets(known: str, others: Sequence[str], data_dir: Path | None) -> di
     return {names[name]: images for name, images in {known: first, **loaded}.items()}
 
 
-def _closed_set(recipe: Recipe, task: OpenSetTask) -> ClosedSetNet:
-    return make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
+def _closed_set(recipe: Recipe) -> ClosedSetNet:
+    return make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
 
 
 def _trained(net: ClosedSetNet | PlaceholderNet, folder: Path) -> Trained:
@@ -126,24 +119,10 @@ def _trained(net: ClosedSetNet | PlaceholderNet, folder: Path) -> Trained:
     return Trained(folder, net, load_logits(folder / spec.LOGITS))
 
 
-def _fine_tuned(
-    recipe: Recipe, task: OpenSetTask, trials: Sequence[Row], trial_folders: Path, place: MixupPlace
-) -> Trained:
+def _fine_tuned(recipe: Recipe, trials: Sequence[Row], trial_folders: Path, place: MixupPlace) -> Trained:
     """The recipe's own point with this way of mixing."""
-    wanted = to_json(replace(recipe.finetune, mixup=place))
-    row = next(row for row in trials if all(row["params"][name] == wanted[name] for name in wanted))
+    row = next(row for row in trials if has_point(row, replace(recipe.finetune, mixup=place)))
     if row["status"] != "finished":
         raise TrainingError(f"the fine-tune with {place} mixup, which is to be drawn, failed: {row['reason']}")
-    net = add_placeholders(_closed_set(recipe, task), recipe.finetune.num_dummies, recipe.seed)
+    net = add_placeholders(_closed_set(recipe), recipe.finetune.num_dummies, recipe.seed)
     return _trained(net, trial_folders / row["key"])
-
-
-def _numbers(methods: Sequence[Decisions], ways: Sequence[Generated], seconds: Mapping[str, float]) -> dict[str, Any]:
-    return {
-        "decision_boundaries": {each.method: {"kept": each.kept, "rejected": dict(each.rejected)} for each in methods},
-        "novel_embeddings": {way.mixup: {"taken_as_known": way.in_known_space} for way in ways},
-        "running_time": {
-            "seconds": dict(seconds),
-            "not_measured": [name for name in GENERATIVE if name not in seconds],
-        },
-    }

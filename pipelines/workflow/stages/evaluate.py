@@ -1,4 +1,4 @@
-"""Stage evaluate: choose the point on development data, and set PROSER beside its controls."""
+"""Stage evaluate: choose the point on development data, and set PROSER beside its baselines."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -38,8 +38,12 @@ def evaluate_run(
     selected = select(trials, recipe.finetune)
     assert selected is not None  # a sweep without any outcome has failed before
     reports = _reports(recipe, images, pretrained.path, trials, selected, trial_folders)
-    found = None if proxy is None else proxy.results
-    write_json(folder / EVALUATION, {**_to_json(selected, reports), "proxy": found})
+    evaluation = {
+        "selected": {"key": selected["key"], "name": selected["name"], "params": selected["params"]},
+        "methods": {name: {"report": report.to_json(), "flat": report.flat()} for name, report in reports.items()},
+        "proxy": None if proxy is None else proxy.results,
+    }
+    write_json(folder / EVALUATION, evaluation)
     others = {name: report.flat() for name, report in reports.items() if name != PROSER}
     trial = trial_folders / selected["key"]
     save_classifier(recipe, images, trial, selected, reports[PROSER], others, folder, proxy)
@@ -48,7 +52,7 @@ def evaluate_run(
 def _reports(
     recipe: Recipe, task: OpenSetTask, pretrained: Path, rows: list[Row], selected: Row, trial_folders: Path
 ) -> dict[str, EvaluationReport]:
-    """Each method of the table: the selected trial and its other scores, the recipe's own point, the controls."""
+    """Each method of the table: the selected trial and its other scores, the recipe's own point, the baselines."""
 
     def logits_of(row: Row) -> dict[str, LogitTable]:
         return load_logits(trial_folders / row["key"] / spec.LOGITS)
@@ -60,17 +64,10 @@ def _reports(
     own = next((row for row in finished if has_point(row, recipe.finetune)), selected)
     if own is not selected:
         reports[OWN_POINT] = evaluate(logits_of(own), own_score, task, rate)
-    others = {name: each for name, each in placeholder_scores(own_score).items() if name != PROSER}
-    reports |= {name: evaluate(chosen, each, task, rate) for name, each in others.items()}
+    others = placeholder_scores(own_score).items()
+    reports |= {name: evaluate(chosen, each, task, rate) for name, each in others if name != PROSER}
     control = next((logits_of(row) for row in finished if row["objective"] == "cross_entropy"), None)
     return reports | controls(load_logits(pretrained / spec.LOGITS), control, task, rate)
-
-
-def _to_json(selected: Row, reports: dict[str, EvaluationReport]) -> dict[str, Any]:
-    return {
-        "selected": {"key": selected["key"], "name": selected["name"], "params": selected["params"]},
-        "methods": {name: {"report": report.to_json(), "flat": report.flat()} for name, report in reports.items()},
-    }
 
 
 def save_classifier(
@@ -83,21 +80,13 @@ def save_classifier(
     folder: Path,
     proxy: Proxy | None = None,
 ) -> Path:
-    """Save a trial with its model card below `folder`; `report` is its evaluation, `others` its controls' metrics."""
+    """Save a trial with its model card below `folder`; `report` is its evaluation, `others` its baselines' metrics."""
     own = replace(recipe, finetune=finetune_of(row))
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
     load_weights(net, trial / spec.WEIGHTS)
-    classifier = OpenSetClassifier.of(
-        net,
-        placeholder_score(recipe.calibration.dummy_weight),
-        load_logits(trial / spec.LOGITS),
-        report,
-        task,
-        own,
-        controls=others,
-        proxy=proxy,
-    )
+    score, logits = placeholder_score(recipe.calibration.dummy_weight), load_logits(trial / spec.LOGITS)
+    classifier = OpenSetClassifier.of(net, score, logits, report, task, own, controls=others, proxy=proxy)
     classifier.save(folder / CLASSIFIER)
     return folder / CLASSIFIER
 

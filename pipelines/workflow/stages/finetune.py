@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from pipelines.cluster.train_worker import unreported_exit
@@ -27,11 +28,8 @@ def sweep(
     session: TrainingSession,
     folder: Path,
 ) -> BuildResult:
-    """Train what is not trained yet, evaluate every trial, and write one row each.
-
-    Tune's own generator has expanded the spaces, so that its Tuner is given the missing points alone.
-    A trial that failed is a row with its reason. Raises TrainingError where all have failed.
-    """
+    """Train what is not trained yet, evaluate every trial, and write a row for each, also for one that failed. Raises
+    TrainingError where all have failed."""
     planned = [(split, trial) for split in splits for trial in split.trials(finetunes, session.store, bf16)]
     trials = [trial for _, trial in planned]
     sync(session.store, [trial.folder for trial in trials])
@@ -70,28 +68,21 @@ def _train(
     """Train: what is never stopped early first, then what is searched. Whether the time ran out."""
     started, limit, searched = time.monotonic(), search.max_seconds, frozenset(search.points)
     workers = missing[0][0].recipe.cluster.num_workers
-    watcher = SweepWatch(session, trials, rows)
-    try:
-        with poll_in_background(watcher.poll, session.tracking.warn):
-            for stop_early in (False, True):
-                left = limit - (time.monotonic() - started)
-                if limit and left <= 0:
-                    break
-                jobs = [
-                    trial.job(split.task, split.pretrained, bf16)
-                    for split, trial in missing
-                    if (trial.recipe.finetune in searched) == stop_early
-                ]
-                if jobs:
-                    session.cluster.run_jobs(
-                        jobs,
-                        workers,
-                        f"{name}-{stop_early:d}",
-                        max_seconds=left if limit else 0.0,
-                        stop_early=stop_early,
-                    )
-    finally:
-        watcher.close()
+    with closing(SweepWatch(session, trials, rows)) as watch, poll_in_background(watch.poll, session.tracking.warn):
+        for stop_early in (False, True):
+            left = limit - (time.monotonic() - started)
+            if limit and left <= 0:
+                break
+            jobs = [
+                trial.job(split.task, split.pretrained, bf16)
+                for split, trial in missing
+                if (trial.recipe.finetune in searched) == stop_early
+            ]
+            if jobs:
+                budget = left if limit else 0.0
+                session.cluster.run_jobs(
+                    jobs, workers, f"{name}-{stop_early:d}", max_seconds=budget, stop_early=stop_early
+                )
     return bool(limit) and time.monotonic() - started >= limit
 
 
@@ -113,10 +104,8 @@ class SweepWatch:
         self._progress = ProgressBar(session.console, "sweep", total, "epochs")
 
     def poll(self) -> None:
-        """Report what is on disk now, and a cluster that lost its room.
-
-        A poll costs what runs, not what the sweep has: it comes every second, and thousands of folders may wait.
-        """
+        """Report what is on disk now, and a cluster without room. Only trials that run are read: a poll comes every
+        second, and a sweep may have thousands of folders."""
         poll_storage(self._session.store, [trial.folder for trial in self._trials])
         self._shortage.poll()
         begun = {path.name for path in self._trials[0].folder.parent.glob("*")}

@@ -1,6 +1,7 @@
 """Stage pretrain: the closed-set networks, trained by DDP workers or brought by the user."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
-from proser_core.jobs.trials import WORKER, pretrain_job
+from proser_core.jobs.trials import WORKER
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
@@ -33,14 +34,6 @@ class Pretraining:
     folder: Path
     own: str
 
-    def job(self, bf16: bool) -> spec.Job:
-        """What the workers are to do."""
-        return pretrain_job(self.recipe, self.task, self.folder, bf16, self.own, self.inputs)
-
-    def epochs(self) -> list[dict[str, float]]:
-        """Metrics of the epochs so far."""
-        return spec.read_epochs(self.folder)
-
 
 def check_weights(recipe: Recipe, path: Path) -> None:
     """Raises CheckpointError, before any worker starts, for weights that do not fit the network, ConfigError where no
@@ -55,7 +48,7 @@ def check_weights(recipe: Recipe, path: Path) -> None:
 
 
 def plan_pretraining(recipe: Recipe, task: Artefact, store: Store, bf16: bool, own: Path | None = None) -> Pretraining:
-    """What the pretraining on a task comes to, and where its outcome is or will be."""
+    """The pretraining on a task, with its key and the folder of its outcome; `own` is a user's checkpoint."""
     digest = sha256_of(own) if own else ""
     inputs = spec.job_inputs("pretrain", recipe, task, digest, bf16, code_version(WORKER))
     folder = store.folder(spec.PRETRAIN, inputs)
@@ -69,10 +62,8 @@ def pretrain(
     pretrained_file: Path | None,
     session: TrainingSession,
 ) -> list[Artefact]:
-    """Weights and logits of each class split: found, or trained now, side by side where the cluster has room.
-
-    Raises TrainingError where one fails, after the others have ended.
-    """
+    """Weights and logits of each class split: found, or trained now, side by side where the cluster has room. Raises
+    TrainingError where one fails, after the others have ended."""
     plans = [
         plan_pretraining(recipe, task, session.store, bf16, pretrained_file)
         for recipe, task in zip(recipes, tasks, strict=True)
@@ -85,8 +76,8 @@ def pretrain(
             _train(missing, curves, bf16, session)
     for plan in plans:
         curve = spec.PRETRAIN + curves[plan.folder]
-        session.tracking.track(lambda plan=plan, curve=curve: session.run.curve(curve, plan.epochs()))  # type: ignore[misc]
-    return [_found(plan) for plan in plans]
+        session.tracking.track(lambda plan=plan, curve=curve: session.run.curve(curve, spec.read_epochs(plan.folder)))  # type: ignore[misc]
+    return [found_pretraining(plan) for plan in plans]
 
 
 def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool, session: TrainingSession) -> None:
@@ -95,7 +86,7 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
     poll_storage(session.store, folders)
     for plan in plans:
         if has_file(session.store, plan.folder / spec.STATE):
-            done = f"epoch {len(plan.epochs())} of {plan.recipe.pretrain.epochs}"
+            done = f"epoch {len(spec.read_epochs(plan.folder))} of {plan.recipe.pretrain.epochs}"
             session.say(f"  {_split(plan, curves)}resuming after {done}")
     total = sum(plan.recipe.pretrain.epochs for plan in plans)
     progress = ProgressBar(session.console, spec.PRETRAIN, total, "epochs")
@@ -105,23 +96,24 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
     def poll() -> None:
         poll_storage(session.store, folders)
         shortage.poll()
-        epochs = [plan.epochs() for plan in plans]
+        epochs = [spec.read_epochs(plan.folder) for plan in plans]
         accuracies = [rows[-1]["train/accuracy"] for rows in epochs if rows]
         mean = sum(accuracies) / max(len(accuracies), 1)
         progress.update(sum(map(len, epochs)), f"training accuracy {mean:.3f}" if accuracies else "")
         for plan, rows in zip(plans, epochs, strict=True):
             session.run.curve(spec.PRETRAIN + curves[plan.folder], rows)
 
-    try:
-        with poll_in_background(poll, session.tracking.warn):
-            session.cluster.run_jobs([plan.job(bf16) for plan in plans], workers, spec.PRETRAIN)
-    finally:
-        progress.close()
+    with closing(progress), poll_in_background(poll, session.tracking.warn):
+        jobs = [
+            spec.Job.of("pretrain", plan.recipe, plan.task, plan.folder, bf16, plan.own, plan.inputs) for plan in plans
+        ]
+        session.cluster.run_jobs(jobs, workers, spec.PRETRAIN)
     for plan in plans:
-        _say_accuracy(session, OpenSetTask.load(plan.task.path), _found(plan).path, _split(plan, curves))
+        _say_accuracy(session, OpenSetTask.load(plan.task.path), found_pretraining(plan).path, _split(plan, curves))
 
 
-def _found(plan: Pretraining) -> Artefact:
+def found_pretraining(plan: Pretraining) -> Artefact:
+    """The weights and logits of a training that has ended. Raises TrainingError where it failed."""
     artefact = load_if_complete(plan.folder)
     if artefact is None:
         failure = plan.folder / spec.FAILURE

@@ -1,14 +1,17 @@
-"""Stage report of a run: the files of a sweep's report, and what a run alone has, as files that people look at."""
+"""Stage report of a run or a sweep: its outcome as one table, and the figures and pages that people look at."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pipelines.reports.figures.scores import over_known_rate, score_histogram
 from pipelines.reports.figures.style import save
 from pipelines.reports.report_files import write_report
+from pipelines.reports.spaces import OWN_SPACE
 from pipelines.reports.sweep_table import SweepTable
 from pipelines.workflow.stages.evaluate import EVALUATION, read_evaluation
-from pipelines.workflow.stages.tabulate import tabulate_run
+from pipelines.workflow.training import TrainedSplit
+from proser_core.baselines.tables import controls
 from proser_core.config import Recipe, from_json
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask, TaskSummary
@@ -20,13 +23,19 @@ from proser_core.recognition.scores import placeholder_score
 from proser_core.recognition.scoring import score
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact
-from proser_core.titles import METRICS, PROSER, percent
+from proser_core.titles import METRICS, OWN_POINT, PROSER, percent
 
 
-def report(
-    recipe: Recipe, task: Artefact, trials: list[Row], evaluated: Artefact, trial_folders: Path, folder: Path
+def report_sweep(
+    splits: Sequence[TrainedSplit], trials: list[Row], spaces: Sequence[str], trial_folders: Path, folder: Path
 ) -> None:
+    """Write the report over all class splits."""
+    write_report(tabulate(splits, trials, spaces, trial_folders), splits[0].recipe, folder)
+
+
+def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_folders: Path, folder: Path) -> None:
     """Draw the figures and write the class split, the recipe, the data fingerprint and the tables."""
+    recipe, task = split.recipe, split.task
     images = OpenSetTask.load(task.path)
     evaluation = read_evaluation(evaluated)
     table = tabulate_run(recipe, images.split, trials, evaluation)
@@ -40,8 +49,42 @@ def report(
     if images.split.settings:
         save(over_known_rate(scores, images), folder / "macro_f1_over_known_rate")
     write_json(folder / CLASS_SPLIT, read_json(task.path / CLASS_SPLIT))
-    write_json(folder / "data_fingerprint.json", _fingerprint(task, images.split))
+    fingerprint = {"sha256": task.digest, "files": read_json(task.path / MANIFEST)["files"]}
+    counts = {"images": TaskSummary.read(task.path).counts, "known_classes": images.num_known}
+    write_json(folder / "data_fingerprint.json", fingerprint | counts)
     write_json(folder / EVALUATION, evaluation)
+
+
+def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[str], trial_folders: Path) -> SweepTable:
+    """The table of a sweep over `spaces`: the rows of its trials, and the baselines of each class split."""
+    recipe, tasks = splits[0].recipe, {split.index: OpenSetTask.load(split.task.path) for split in splits}
+    return SweepTable(
+        recipe=recipe.name,
+        spaces=tuple(spaces),
+        splits={index: task.split for index, task in tasks.items()},
+        rows=rows,
+        controls=[row for split in splits for row in _baselines(split, tasks[split.index], rows, trial_folders)],
+        own=recipe.finetune,
+    )
+
+
+def _baselines(split: TrainedSplit, task: OpenSetTask, rows: list[Row], trial_folders: Path) -> list[Row]:
+    trained = [row for row in rows if row["objective"] == "cross_entropy" and row["status"] == "finished"]
+    keys = (row["key"] for row in trained if row["split_index"] == split.index)
+    cross_entropy = next((load_logits(trial_folders / key / LOGITS) for key in keys), None)
+    pretrained, rate = load_logits(split.pretrained.path / LOGITS), split.recipe.calibration.target_rate
+    found = controls(pretrained, cross_entropy, task, rate)
+    return [{"split_index": split.index, "name": name, "metrics": each.flat()} for name, each in found.items()]
+
+
+def tabulate_run(recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluation: dict[str, Any]) -> SweepTable:
+    """The table of a run, a sweep over one space on one class split; every point is in the space, the recipe's own
+    too."""
+    space, index = recipe.space or OWN_SPACE, recipe.data.split_index
+    points = [{**row, "spaces": [space]} if row["objective"] == "proser" else row for row in rows]
+    others = {name: each["flat"] for name, each in evaluation["methods"].items() if name not in (PROSER, OWN_POINT)}
+    baselines = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
+    return SweepTable(recipe.name, (space,), {index: split}, points, baselines, recipe.finetune)
 
 
 def _selection(evaluation: dict[str, Any], table: SweepTable) -> list[str]:
@@ -64,9 +107,3 @@ def _calibration(calibration: Calibration) -> str:
         f"Calibrated on {calibration.num_images} validation images: bias {calibration.bias:.4f}; "
         f"on new known images {percent(low)} to {percent(high)} % stay known (95 % confidence)."
     )
-
-
-def _fingerprint(task: Artefact, split: ClassSplit) -> dict[str, object]:
-    manifest = read_json(task.path / MANIFEST)
-    counts = TaskSummary.read(task.path).counts
-    return {"sha256": task.digest, "files": manifest["files"], "images": counts, "known_classes": split.num_known}

@@ -18,11 +18,8 @@ ROWS = "trials.json"
 
 
 class TrialRows:
-    """Rows by trial; one that has finished is evaluated once.
-
-    `tasks` are prepared tasks by class split, `spaces` the points of each search space, `may_stop` the fine-tunes that
-    a search may stop early; `unreported` gives the reason of one that left none.
-    """
+    """Rows by trial; one that has finished is evaluated once. `tasks` are prepared tasks by class split, `may_stop` the
+    fine-tunes that a search may stop early; `unreported` gives the reason of a failure that left none."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from proser_core.config import DataConfig, Flips
 from proser_core.data.augmentation.crop_tables import padded_versions, shared_table
-from proser_core.data.image_sets import ImageSource
+from proser_core.data.image_sets import ImageSource, chunks, image_size
 from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError
 from proser_core.rng import keyed_generator
@@ -250,26 +250,13 @@ class _StreamedCrops:
 def evaluation_batches(
     images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device
 ) -> Iterator[Tensor]:
-    """All images in order, unaugmented, float32[b, 3, H, W]."""
-    normalise = Normaliser(normalisation, device)
-    for chunk in _chunks(images, _scored_at_once(device, _size(images))):
+    """All images in order, unaugmented, float32[b, 3, H, W]; of no images one batch of none."""
+    normalise, size = Normaliser(normalisation, device), image_size(images)
+    none = [np.zeros((0, size, size, 3), np.uint8)]  # its logits have their shape all the same
+    for chunk in chunks(images, _scored_at_once(device, size)) if len(images) else none:
         yield normalise(torch.from_numpy(np.array(chunk)).to(device))
 
 
 def _scored_at_once(device: torch.device, size: int) -> int:
     """32 images on a CPU, where they stay in a core's cache: 1.4x the rate of 256; on a GPU 1024, fewer where large."""
     return 32 if device.type == "cpu" else max(32, min(1024, 1024 * 32**2 // size**2))
-
-
-def _size(images: np.ndarray | ImageSource) -> int:
-    """Height and width in pixels."""
-    return images.shape[1] if isinstance(images, np.ndarray) else images.size
-
-
-def _chunks(images: np.ndarray | ImageSource, batch_size: int) -> Iterator[np.ndarray]:
-    if not len(images):  # one batch of none: its logits have their shape all the same
-        size = _size(images)
-        return iter([np.zeros((0, size, size, 3), np.uint8)])
-    if not isinstance(images, np.ndarray):
-        return images.batches(np.arange(len(images)), batch_size)
-    return (images[start : start + batch_size] for start in range(0, len(images), batch_size))

@@ -1,11 +1,12 @@
 """Padded and mirrored images, of which random crops are windows, held once for all processes of a machine."""
 
 import fcntl
-import os
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+
+from proser_core.store.files import atomic_path
 
 
 def padded_versions(images: np.ndarray, padding: int, flip: bool) -> np.ndarray:
@@ -25,17 +26,7 @@ def shared_table(images: np.memmap, padding: int, flip: bool) -> np.ndarray:
     with suppress(OSError), path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a table that another process replaced would be held beside the new one
         if not (path.is_file() and path.stat().st_mtime_ns >= source.stat().st_mtime_ns):
-            _write(path, padded_versions(images, padding, flip))
+            with atomic_path(path) as temporary, temporary.open("wb") as file:
+                np.save(file, padded_versions(images, padding, flip))
         return np.load(path, mmap_mode="c")  # pages are shared until one is written to, which nobody does
     return padded_versions(images, padding, flip)
-
-
-def _write(path: Path, table: np.ndarray) -> None:
-    """Whole or not at all, whatever ends this process."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as file:
-            np.save(file, table)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -4,49 +4,33 @@ All are made at MNIST's own 28 pixels in one shade over the three channels, and 
 neither polarity, colour nor sharpness gives them away.
 """
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
 
+from proser_core.data.catalogue import SOURCES
 from proser_core.data.data_sets import DataSet, open_data_set
-from proser_core.data.decoding import decode_square, to_rgb_square
-from proser_core.data.readers import parquet
-from proser_core.data.readers.fingerprints import fingerprints_of
-from proser_core.data.readers.places import (
-    Encoded,
-    Place,
-    decoded,
-    fingerprints_below,
-    in_files,
-    in_rows,
-)
-from proser_core.errors import DataError
+from proser_core.data.decoding import decode_all, decode_square, to_rgb_square
+from proser_core.data.outliers.places import Encoded, OutlierSource, Place, place_on_disk
+from proser_core.data.readers.parquet import find_shards
 from proser_core.rng import keyed_generator
 
 MNIST_SIZE = 28
 OMNIGLOT_FOLDER = Path("omniglot-py/images_evaluation")
 OMNIGLOT_SIZE = 105
 NUM_OMNIGLOT = 13_180
-OMNIGLOT = f"omniglot/test-*.parquet, or torchvision's {OMNIGLOT_FOLDER}/ALPHABET/CHARACTER/*.png"
-OMNIGLOT_ORIGIN = "github.com/brendenlake/omniglot (python/images_evaluation.zip), 6 MB, MIT licence"
 
 
 def find_omniglot(data_dir: Path | None) -> Place | None:
     """The evaluation part, 20 alphabets, which is `test` in Parquet."""
     if data_dir is None:
         return None
-    shards = parquet.find_shards(data_dir / "omniglot", "test")
-    if shards:
-        read = partial(_omniglot, partial(in_rows, shards), data_dir / "omniglot")
-        return Place("parquet", read, partial(fingerprints_of, shards), NUM_OMNIGLOT)
-    folder = data_dir / OMNIGLOT_FOLDER
-    if folder.is_dir():
-        read = partial(_omniglot, partial(in_files, folder), folder)
-        return Place("torchvision", read, partial(fingerprints_below, folder), NUM_OMNIGLOT)
-    return None
+    hub, folder = data_dir / "omniglot", data_dir / OMNIGLOT_FOLDER
+    if shards := find_shards(hub, "test"):
+        return place_on_disk("parquet", hub, shards, NUM_OMNIGLOT, _omniglot)
+    return place_on_disk("torchvision", folder, [], NUM_OMNIGLOT, _omniglot) if folder.is_dir() else None
 
 
 def find_noise(_: Path | None) -> Place:
@@ -80,21 +64,23 @@ def _mnist_noise(mnist: DataSet, rows: np.ndarray, size: int) -> np.ndarray:
 
 
 def _squares(grey: np.ndarray, size: int) -> np.ndarray:
-    return decoded(lambda row: to_rgb_square(Image.fromarray(grey[row]), size), len(grey), size)
+    return decode_all(lambda row: to_rgb_square(Image.fromarray(grey[row]), size), len(grey), size)
 
 
-def _omniglot(read: Callable[[], Encoded], where: Path, rows: np.ndarray, size: int) -> np.ndarray:
+def _omniglot(image: Encoded, size: int) -> np.ndarray:
     """Inverted, because Omniglot is black on white and MNIST white on black."""
-    encoded = read()
-    if encoded.count != NUM_OMNIGLOT:
-        raise DataError(
-            f"{where} has {encoded.count} images; the evaluation part of Omniglot has {NUM_OMNIGLOT}. Fetch it again"
-        )
+    grey = Image.fromarray(decode_square(image.content, OMNIGLOT_SIZE, image.name)).convert("L")
+    small = ImageOps.invert(grey).resize((MNIST_SIZE, MNIST_SIZE), Image.Resampling.BICUBIC)
+    return to_rgb_square(small, size)
 
-    def decode(position: int) -> np.ndarray:
-        content, name = encoded.content(int(rows[position]))
-        grey = Image.fromarray(decode_square(content, OMNIGLOT_SIZE, name)).convert("L")
-        small = ImageOps.invert(grey).resize((MNIST_SIZE, MNIST_SIZE), Image.Resampling.BICUBIC)
-        return to_rgb_square(small, size)
 
-    return decoded(decode, len(rows), size)
+SETS = (
+    OutlierSource(
+        "omniglot",
+        needs=f"omniglot/test-*.parquet, or torchvision's {OMNIGLOT_FOLDER}/ALPHABET/CHARACTER/*.png",
+        find=find_omniglot,
+        origin="github.com/brendenlake/omniglot (python/images_evaluation.zip), 6 MB, MIT licence",
+    ),
+    OutlierSource("mnist-noise", SOURCES["mnist"].needs, find_mnist_noise, SOURCES["mnist"].origin),
+    OutlierSource("noise", "nothing", find_noise),
+)

@@ -19,16 +19,8 @@ from PIL import Image
 
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.decoding import open_image, to_rgb_square
-from proser_core.data.readers.fingerprints import Fingerprints, fingerprints_of
+from proser_core.data.outliers.places import Encoded, OutlierSource, Place, place_on_disk
 from proser_core.data.readers.parquet import find_shards
-from proser_core.data.readers.places import (
-    Find,
-    Place,
-    decoded,
-    fingerprints_below,
-    in_files,
-    in_rows,
-)
 from proser_core.data.readers.tiny_imagenet import FOLDER as TINY
 from proser_core.errors import DataError
 from proser_core.rng import keyed_generator
@@ -46,14 +38,6 @@ class Raw:
     folder: str
     origin: str
 
-    def note(self, way: str) -> str:
-        """What a reader of results must know of a set that was made again."""
-        done = {
-            "crop": f"a random crop of {SIZE} pixels from each of {self.folder}",
-            "resize": f"those of {self.folder}, resampled to {SIZE} pixels with antialiasing",
-        }
-        return f"re-created, not ODIN's own images: {done[way]}"
-
 
 RAW = {
     "imagenet": Raw(f"{TINY}/test/images", SOURCES["tiny-imagenet"].origin),
@@ -64,58 +48,29 @@ RAW = {
 }
 
 
-def needs(folder: str, raw: Raw) -> str:
-    """What a set is read from, for people."""
-    return f"ODIN's {folder}/ with {COUNT:,} images, loose or in *.parquet, or {raw.folder}/ with as many raw ones"
-
-
-def origin(way: str, raw: Raw) -> str:
-    """Where ODIN's folder and the raw images are to be had, with size and licence."""
-    pixels = PIXELS[way]
-    megabytes = round(COUNT * pixels * pixels * 3 / 1e6)
-    return (
-        f"github.com/facebookresearch/odin, {COUNT:,} images of {pixels} x {pixels}, some {megabytes} MB before "
-        f"compression, no licence stated; the raw ones at {raw.origin}"
-    )
-
-
-def finder(name: str, folder: str, way: str, raw: Raw) -> Find:
-    """Of the set `name` in ODIN's `folder`, or else in that of the raw images; `way` is crop or resize."""
-    return partial(_find, name, folder, way, raw)
-
-
 def _find(name: str, folder: str, way: str, raw: Raw, data_dir: Path | None) -> Place | None:
     if data_dir is None:
         return None
     released, source = data_dir / folder, data_dir / raw.folder
     if released.is_dir():
-        read = partial(_read, released, _middle if way == "crop" else _whole)
-        return Place("ODIN's folder", read, partial(_fingerprints, released), COUNT)
+        decode = partial(_decode, _middle if way == "crop" else _whole)
+        return place_on_disk("ODIN's folder", released, find_shards(released, ""), COUNT, decode)
     if source.is_dir():
-        read = partial(_read, source, _random(name) if way == "crop" else _resized)
-        return Place("re-created", read, partial(_fingerprints, source), COUNT, raw.note(way))
+        decode = partial(_decode, _random(name) if way == "crop" else _resized)
+        done = {
+            "crop": f"a random crop of {SIZE} pixels from each of {raw.folder}",
+            "resize": f"those of {raw.folder}, resampled to {SIZE} pixels with antialiasing",
+        }
+        note = f"re-created, not ODIN's own images: {done[way]}"
+        return place_on_disk("re-created", source, find_shards(source, ""), COUNT, decode, note)
     return None
 
 
-def _fingerprints(folder: Path) -> Fingerprints:
-    shards = find_shards(folder, "")
-    return fingerprints_of(shards) if shards else fingerprints_below(folder)
-
-
-def _read(folder: Path, cut: Cut, rows: np.ndarray, size: int) -> np.ndarray:
-    shards = find_shards(folder, "")
-    encoded = in_rows(shards) if shards else in_files(folder)
-    if encoded.count != COUNT:
-        raise DataError(f"{folder} holds {encoded.count} images; need {COUNT:,}. Unpack or export them again")
-
-    def decode(position: int) -> np.ndarray:
-        content, name = encoded.content(int(rows[position]))
-        with open_image(content, name) as image:
-            if min(image.size) < SIZE:
-                raise DataError(f"{name} has {image.width} x {image.height} pixels; need {SIZE} or more")
-            return to_rgb_square(cut(image, int(rows[position])), size)
-
-    return decoded(decode, len(rows), size)
+def _decode(cut: Cut, encoded: Encoded, size: int) -> np.ndarray:
+    with open_image(encoded.content, encoded.name) as image:
+        if min(image.size) < SIZE:
+            raise DataError(f"{encoded.name} has {image.width} x {image.height} pixels; need {SIZE} or more")
+        return to_rgb_square(cut(image, encoded.row), size)
 
 
 def _whole(image: Image.Image, _: int) -> Image.Image:
@@ -143,3 +98,25 @@ def _random(name: str) -> Cut:
 
 def _crop(image: Image.Image, left: int, top: int) -> Image.Image:
     return image.crop((left, top, left + SIZE, top + SIZE))
+
+
+def _odin_set(kind: str, way: str, folder: str) -> OutlierSource:
+    """In ODIN's `folder`, or else in that of the raw images; `way` is crop or resize."""
+    name, raw, pixels = f"{kind}-{way}", RAW[kind], PIXELS[way]
+    megabytes = round(COUNT * pixels * pixels * 3 / 1e6)
+    return OutlierSource(
+        name,
+        needs=f"ODIN's {folder}/ with {COUNT:,} images, loose or in *.parquet, or {raw.folder}/ with as many raw ones",
+        find=partial(_find, name, folder, way, raw),
+        origin=f"github.com/facebookresearch/odin, {COUNT:,} images of {pixels} x {pixels}, some {megabytes} MB before "
+        f"compression, no licence stated; the raw ones at {raw.origin}",
+        classes_of="tiny-imagenet" if kind == "imagenet" else "",
+    )
+
+
+SETS = (
+    _odin_set("imagenet", "crop", "Imagenet"),
+    _odin_set("imagenet", "resize", "Imagenet_resize"),
+    _odin_set("lsun", "crop", "LSUN"),
+    _odin_set("lsun", "resize", "LSUN_resize"),
+)

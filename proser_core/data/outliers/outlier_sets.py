@@ -11,53 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.config import DataConfig
-from proser_core.data.catalogue import SOURCES
-from proser_core.data.outliers import grey as grey_outliers
-from proser_core.data.outliers import odin
+from proser_core.data.outliers import grey, odin
+from proser_core.data.outliers.places import OutlierSource, Place
 from proser_core.data.readers.fingerprints import Fingerprints
-from proser_core.data.readers.places import Find, Place
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
 from proser_core.rng import keyed_generator
 
-
-@dataclass(frozen=True)
-class OutlierSource:
-    """Where a set is looked for, in words and in code, and where to get it, with size and licence.
-
-    `classes_of` is the data set that shares its classes.
-    """
-
-    name: str
-    needs: str
-    find: Find
-    origin: str = ""
-    classes_of: str = ""
-
-
-OUTLIERS = {
-    each.name: each
-    for each in (
-        OutlierSource("omniglot", grey_outliers.OMNIGLOT, grey_outliers.find_omniglot, grey_outliers.OMNIGLOT_ORIGIN),
-        OutlierSource("mnist-noise", SOURCES["mnist"].needs, grey_outliers.find_mnist_noise, SOURCES["mnist"].origin),
-        OutlierSource("noise", "nothing", grey_outliers.find_noise),
-        *(
-            OutlierSource(
-                f"{name}-{way}",
-                odin.needs(folder, odin.RAW[name]),
-                odin.finder(f"{name}-{way}", folder, way, odin.RAW[name]),
-                odin.origin(way, odin.RAW[name]),
-                classes_of="tiny-imagenet" if name == "imagenet" else "",
-            )
-            for name, way, folder in (
-                ("imagenet", "crop", "Imagenet"),
-                ("imagenet", "resize", "Imagenet_resize"),
-                ("lsun", "crop", "LSUN"),
-                ("lsun", "resize", "LSUN_resize"),
-            )
-        ),
-    )
-}
+OUTLIERS = {each.name: each for each in (*grey.SETS, *odin.SETS)}
 
 
 def open_outlier_set(name: str, data_dir: Path | None) -> "OutlierSet":

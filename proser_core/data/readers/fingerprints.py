@@ -5,20 +5,25 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from proser_core.errors import DataError
+
 Fingerprints = list[tuple[str, int, int | str]]
 """Name, bytes, and time of change or digest."""
 FileStatus = tuple[str, int, int]  # absolute path, bytes, time of change
 
 
+def status_of(path: str | Path) -> FileStatus:
+    """Path, bytes and time of change of a file. Raises DataError where there is none."""
+    try:
+        about = os.stat(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); repair or remove it") from error
+    return str(path), about.st_size, about.st_mtime_ns
+
+
 def fingerprints_of(files: Sequence[Path]) -> Fingerprints:
     """Name, bytes and time of change of each file."""
-    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-
-
-def status_of(path: str) -> FileStatus:
-    """Path, bytes and time of change of a file."""
-    about = os.stat(path)
-    return path, about.st_size, about.st_mtime_ns
+    return [(file.name, *status_of(file)[1:]) for file in files]
 
 
 def files_fingerprint(name: str, files: Iterable[FileStatus], root: Path) -> tuple[str, int, str]:

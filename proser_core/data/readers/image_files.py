@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.decoding import decode_square
+from proser_core.data.decoding import decode_square, read_content
 from proser_core.data.readers.image_folders import ENDINGS, files_below
 from proser_core.data.readers.parquet import count_rows, encoded_rows, has_images
 from proser_core.errors import DamagedFileError, DataError
@@ -53,7 +53,7 @@ Content = bytes | Path | Failure | None  # of an image: encoded, in a file of it
 
 @dataclass
 class Found:
-    """What a walk over paths came by that is no image, by its ending or its columns.
+    """What a walk over paths found that is no image, by its ending or its columns.
 
     `outputs` are absolute paths that are about to be written, perhaps below the very folder that is read.
     """
@@ -63,7 +63,7 @@ class Found:
     first_other: str = ""
 
     def skip(self, path: str) -> None:
-        """Count a file that is left alone."""
+        """Count a file that is no image."""
         self.others += 1
         self.first_other = self.first_other or path
 
@@ -74,55 +74,36 @@ def absolute(*paths: Path | None) -> frozenset[str]:
 
 
 def check_paths(paths: Sequence[str], found: Found | None = None) -> None:
-    """Raises DataError for a path that is not there, a folder or a pattern without an image."""
+    """Raises DataError for a path that does not exist, a folder or a pattern without an image."""
     if not paths:
         raise DataError("no image was given; name files, folders, patterns such as 'photos/*.jpg', or Parquet files")
     for path in paths:
         if not Path(path).exists() and not any(sign in path for sign in PATTERN):
-            raise DataError(f"{path} is not there; need a file, a folder, a pattern, or a Parquet file of images")
+            raise DataError(f"{path} does not exist; need a file, a folder, a pattern, or a Parquet file of images")
         if next(pieces([path], replace(found or Found())), None) is None:
             kind = "holds" if Path(path).is_dir() else "matches"
             raise DataError(f"{path} {kind} no image ({', '.join(ENDINGS)}) and no Parquet file; give another path")
 
 
-def pieces(paths: Iterable[str], found: Found | None = None, length: int = PIECE) -> Iterator[Piece]:
+def pieces(paths: Iterable[str], found: Found | None = None) -> Iterator[Piece]:
     """All images below the paths, in the order of the paths and then of their names; `found` counts other files.
 
     A file that is named itself is taken whatever its ending. Raises DataError for a folder that cannot be read.
     """
-    found = found or Found()
-    pictures: list[str] = []
-    for path, named in itertools.chain.from_iterable(_files(path) for path in paths):
-        if os.path.abspath(path) in found.outputs:
-            continue
-        if path.lower().endswith(".parquet"):
-            if not named and not has_images(Path(path)):
-                found.skip(path)
-                continue
-            if pictures:  # in the order in which they were found
-                yield Piece(tuple(pictures))
-                pictures = []
-            yield Piece((path,), is_parquet=True)
-        elif named or path.lower().endswith(ENDINGS):
-            pictures.append(path)
-        else:
-            found.skip(path)
-        if len(pictures) == length:
-            yield Piece(tuple(pictures))
-            pictures = []
-    if pictures:
-        yield Piece(tuple(pictures))
+    for is_parquet, group in itertools.groupby(_image_files(paths, found or Found()), _is_parquet):
+        while files := tuple(itertools.islice(group, 1 if is_parquet else PIECE)):
+            yield Piece(files, is_parquet)
 
 
-def decoded(piece: Piece, size: int, pool: ThreadPoolExecutor, length: int = PIECE) -> Iterator[Decoded]:
-    """The images of a piece, up to `length` at a time, decoded by the pool's threads.
+def decoded(piece: Piece, size: int, pool: ThreadPoolExecutor) -> Iterator[Decoded]:
+    """The images of a piece, up to PIECE at a time, decoded by the pool's threads.
 
     Raises DataError for a Parquet file without a column of images; what is damaged is a Failure.
     """
     encoded: Iterator[tuple[str, Content]] = (
         _rows(piece) if piece.is_parquet else ((path, Path(path)) for path in piece.files)
     )
-    while chunk := list(itertools.islice(encoded, length)):
+    while chunk := list(itertools.islice(encoded, PIECE)):
         names, images, failures = [], [], []
         for (name, _), image in zip(chunk, pool.map(lambda each: _decode(each[0], each[1], size), chunk), strict=True):
             if isinstance(image, Failure):
@@ -140,6 +121,20 @@ def count_images(paths: Iterable[str], found: Found | None = None) -> int:
     if not count:
         raise DataError("the Parquet files that were given have no row; give files with images")
     return count
+
+
+def _image_files(paths: Iterable[str], found: Found) -> Iterator[str]:
+    for path, named in itertools.chain.from_iterable(map(_files, paths)):
+        if os.path.abspath(path) in found.outputs:
+            continue
+        if named or (has_images(Path(path)) if _is_parquet(path) else path.lower().endswith(ENDINGS)):
+            yield path
+        else:
+            found.skip(path)
+
+
+def _is_parquet(path: str) -> bool:
+    return path.lower().endswith(".parquet")
 
 
 def _files(path: str) -> Iterator[tuple[str, bool]]:
@@ -178,8 +173,6 @@ def _decode(name: str, content: Content, size: int) -> np.ndarray | Failure:
     if isinstance(content, Failure):
         return content
     try:
-        return decode_square(content.read_bytes() if isinstance(content, Path) else content, size, name)
+        return decode_square(read_content(content), size, name)
     except DataError as error:
         return Failure(name, str(error))
-    except OSError as error:
-        return Failure(name, f"{name} cannot be read ({error.strerror})")

@@ -7,16 +7,16 @@ numbered in the order of their sorted names. What is hidden, or has none of ENDI
 import hashlib
 import itertools
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from proser_core.data.image_sets import ImageSet
-from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, files_fingerprint
-from proser_core.data.readers.layout import Part
-from proser_core.data.stored import PLACE, WHOLE_FILE, StoredImages
+from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, files_fingerprint, status_of
+from proser_core.data.readers.layout import Classes, Part
+from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
 
 PARTS = ("train", "val", "test")
@@ -92,7 +92,6 @@ class FolderLayout:
     needs = "a folder of images for each class (CLASS/*), or train/CLASS/* and test/CLASS/*"
 
     def is_present(self, root: Path) -> bool:
-        """Whether the root has folders with images in them."""
         return any(_holds_image(root / name) for name in _subfolders(root))
 
     def has_part(self, root: Path, part: str) -> bool:
@@ -113,19 +112,11 @@ class FolderLayout:
             for name in folders.class_names
         ]
 
-    def read(
-        self,
-        root: Path,
-        part: Part,
-        *,
-        size: int,
-        classes: Collection[int] | None = None,
-        count: int | None = None,
-    ) -> ImageSet:
+    def read(self, root: Path, part: Part, *, size: int, classes: Classes = None, count: int | None = None) -> ImageSet:
         """As `index`, decoded. Raises DataError, with the file, for an image that cannot be decoded."""
         stored = self.index(root, part, size=size, classes=classes)
         assert isinstance(stored.images, StoredImages)
-        return ImageSet(stored.images.read(np.arange(len(stored))), stored.labels, stored.class_names)
+        return ImageSet(stored.images.decoded(), stored.labels, stored.class_names)
 
     def index(
         self,
@@ -133,22 +124,20 @@ class FolderLayout:
         part: Part,
         *,
         size: int,
-        classes: Collection[int] | None = None,
+        classes: Classes = None,
         count: int | None = None,
         unpacked: Path | None = None,
     ) -> ImageSet:
         """The images of `classes` (default: all), still encoded. Raises DataError for a class without one."""
-        files, lengths, labels, folders = [], [], [], _Folders.of(root)
-        for label, name in enumerate(folders.class_names):
-            if classes is None or label in classes:
-                for path, length, _ in folders.images(part, name):
-                    files.append(os.fsencode(path))
-                    lengths.append(length)
-                    labels.append(label)
-        places = np.zeros(len(files), PLACE)
-        places["file"], places["row"], places["length"] = np.arange(len(files)), WHOLE_FILE, lengths
-        stored = StoredImages(np.array(files, np.bytes_), places, size)
-        return ImageSet(stored, np.array(labels, np.int64), folders.class_names)
+        folders = _Folders.of(root)
+        found = [
+            (path, label)
+            for label, name in enumerate(folders.class_names)
+            if classes is None or label in classes
+            for path, _, _ in folders.images(part, name)
+        ]
+        stored = StoredImages.of_files([path for path, _ in found], size)
+        return ImageSet(stored, np.array([label for _, label in found], np.int64), folders.class_names)
 
     def packed_files(self, root: Path) -> list[Path]:
         """None: each image has a file of its own."""
@@ -171,20 +160,18 @@ def _holds_image(folder: Path) -> bool:
 
 
 def _images(folder: Path) -> list[FileStatus]:
-    """All images below a folder. Raises DataError where there is none, or one cannot be looked at."""
-    images = []
-    for each in files_below(os.path.abspath(folder)):
-        if each.name.lower().endswith(ENDINGS):
-            try:
-                about = each.stat()
-            except OSError as error:  # a link to nothing
-                raise DataError(f"{each.path} cannot be read ({error.strerror}); mend or remove it") from error
-            images.append((each.path, about.st_size, about.st_mtime_ns))
-    if not images:
+    """All images below a folder. Raises DataError where there is none, or one is a link to nothing."""
+    paths = image_paths(folder)
+    if not paths:
         raise DataError(
             f"{folder} holds no image ({', '.join(ENDINGS)}); add some, or remove the class from every part"
         )
-    return images
+    return [status_of(path) for path in paths]
+
+
+def image_paths(folder: Path) -> list[str]:
+    """All images below a folder, in the order of their paths. Raises DataError for a folder that cannot be read."""
+    return [entry.path for entry in files_below(os.path.abspath(folder)) if entry.name.lower().endswith(ENDINGS)]
 
 
 def files_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> "Iterator[os.DirEntry[str]]":
@@ -212,4 +199,4 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
     try:
         return entry.is_dir()
     except OSError as error:  # a link in a circle
-        raise DataError(f"{entry.path} cannot be read ({error.strerror}); mend or remove it") from error
+        raise DataError(f"{entry.path} cannot be read ({error.strerror}); repair or remove it") from error

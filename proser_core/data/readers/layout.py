@@ -11,6 +11,8 @@ from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints
 
 Part = Literal["train", "val", "test"]
+Classes = Collection[int] | None
+"""Class ids of the images that are asked for; None for all."""
 
 
 class Layout(Protocol):
@@ -30,19 +32,16 @@ class Layout(Protocol):
     def fingerprints(self, root: Path) -> Fingerprints:
         """Name, bytes and time of change of what is read; of folders of images, one digest each."""
 
-    def read(
-        self,
-        root: Path,
-        part: Part,
-        *,
-        size: int,
-        classes: Collection[int] | None = None,
-        count: int | None = None,
-    ) -> ImageSet:
-        """Images of `classes` (default: all), `size` pixels square.
+    def read(self, root: Path, part: Part, *, size: int, classes: Classes = None, count: int | None = None) -> ImageSet:
+        """Images of `classes`, `size` pixels square; the others are not decoded.
 
         Raises DataError for a missing or damaged file, and where the part does not have `count` images in all.
         """
+
+
+def of_classes(labels: np.ndarray, classes: Classes) -> np.ndarray:
+    """bool[N]: which of the labels are among `classes`."""
+    return np.ones(len(labels), bool) if classes is None else np.isin(labels, list(classes))
 
 
 @dataclass(frozen=True)
@@ -54,22 +53,11 @@ class Embedded:
     needs: str = ""
 
     def is_present(self, root: Path) -> bool:
-        """Always."""
         return True
 
     def fingerprints(self, root: Path) -> Fingerprints:
-        """Of no file."""
         return []
 
-    def read(
-        self,
-        root: Path,
-        part: Part,
-        *,
-        size: int,
-        classes: Collection[int] | None = None,
-        count: int | None = None,
-    ) -> ImageSet:
-        """As `Layout.read`."""
+    def read(self, root: Path, part: Part, *, size: int, classes: Classes = None, count: int | None = None) -> ImageSet:
         images = self.read_part(part, size)
-        return images if classes is None else images.select(np.isin(images.labels, list(classes)))
+        return images.select(of_classes(images.labels, classes))

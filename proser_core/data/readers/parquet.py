@@ -9,7 +9,8 @@ any order, `unpack` therefore writes them one after another, still encoded, and 
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 from proser_core.data.decoding import decode_square
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints, fingerprints_of
+from proser_core.data.readers.layout import Classes, Part, of_classes
 from proser_core.data.stored import PLACE, StoredImages
 from proser_core.errors import DamagedFileError, DataError, first_line
 
@@ -41,11 +43,9 @@ class ParquetLayout:
 
     @property
     def needs(self) -> str:
-        """For people."""
         return " and ".join(f"{self.folder}/{self._hub_part(part)}-*.parquet" for part in ("train", "test"))
 
     def is_present(self, root: Path) -> bool:
-        """Whether there is a file of the training images."""
         return bool(find_shards(root / self.folder, "train"))
 
     def packed_files(self, root: Path) -> list[Path]:
@@ -53,79 +53,65 @@ class ParquetLayout:
         return find_shards(root / self.folder, "")
 
     def fingerprints(self, root: Path) -> Fingerprints:
-        """Of each file."""
         return fingerprints_of(self.packed_files(root))
 
-    def read(
-        self,
-        root: Path,
-        part: str,
-        *,
-        size: int,
-        classes: Collection[int] | None = None,
-        count: int | None = None,
-    ) -> ImageSet:
-        """Decode the images of `classes` (default: all), leaving the others undecoded.
-
-        Raises DataError for missing or damaged files, an undecodable image (named, with its row),
-        and where the rows are not `count` in number.
-        """
-        shards, names, image_column = self._open(root, part)
-        rows_seen, images, labels = 0, [], []
-        for shard in shards:
-            _check_columns(shard, image_column, self.label_column)
-            table = _table(shard, [image_column, self.label_column])
-            shard_labels = _labels(table, self.label_column, shard)
-            rows_seen += len(shard_labels)
-            wanted = _wanted(shard_labels, classes)
-            encoded = _contents(table[image_column].combine_chunks())
-            images += [
-                decode_square(encoded[int(row)].as_py(), size, f"{shard}, row {row}") for row in np.flatnonzero(wanted)
-            ]
-            labels.append(shard_labels[wanted])
-        _check_count(rows_seen, count, part, shards)
-        stacked = np.stack(images) if images else np.zeros((0, size, size, 3), np.uint8)
-        return ImageSet(stacked, np.concatenate(labels).astype(np.int64), names)
+    def read(self, root: Path, part: Part, *, size: int, classes: Classes = None, count: int | None = None) -> ImageSet:
+        shards, names = self._open(root, part)
+        column = _image_column(shards[0])
+        rows, labels = self._rows(shards, part, classes, count)
+        images = []
+        for shard, wanted in zip(shards, rows, strict=True):
+            encoded = _contents(_column(shard, column).combine_chunks())
+            images += [decode_square(encoded[int(row)].as_py(), size, f"{shard}, row {row}") for row in wanted]
+        return ImageSet(np.stack(images) if images else np.zeros((0, size, size, 3), np.uint8), labels, names)
 
     def index(
         self,
         root: Path,
-        part: str,
+        part: Part,
         *,
         size: int,
-        classes: Collection[int] | None = None,
+        classes: Classes = None,
         count: int | None = None,
         unpacked: Path | None = None,
     ) -> ImageSet:
         """As `read`, with the images left encoded where `unpack` has put them, in the folder `unpacked`."""
         assert unpacked is not None, "images in Parquet files are unpacked before they are indexed"
-        shards, names, _ = self._open(root, part)
-        rows_seen, places, labels = 0, [], []
-        for number, shard in enumerate(shards):
-            _check_columns(shard, self.label_column)
-            shard_labels = _labels(_table(shard, [self.label_column]), self.label_column, shard)
+        shards, names = self._open(root, part)
+        rows, labels = self._rows(shards, part, classes, count)
+        places = []
+        for number, (shard, wanted) in enumerate(zip(shards, rows, strict=True)):
             offsets = np.load(_offsets(shard, unpacked))
-            rows_seen += len(shard_labels)
-            rows = np.flatnonzero(_wanted(shard_labels, classes))
-            found = np.empty(len(rows), PLACE)
-            found["file"], found["row"] = number, rows
-            found["offset"], found["length"] = offsets[rows], offsets[rows + 1] - offsets[rows]
+            found = np.empty(len(wanted), PLACE)
+            found["file"], found["row"] = number, wanted
+            found["offset"], found["length"] = offsets[wanted], offsets[wanted + 1] - offsets[wanted]
             places.append(found)
-            labels.append(shard_labels[rows])
-        _check_count(rows_seen, count, part, shards)
         files = np.array([os.fsencode(_unpacked(shard, unpacked)) for shard in shards], np.bytes_)
-        stored = StoredImages(files, np.concatenate(places), size)
-        return ImageSet(stored, np.concatenate(labels).astype(np.int64), names)
+        return ImageSet(StoredImages(files, np.concatenate(places), size), labels, names)
 
-    def _open(self, root: Path, part: str) -> tuple[list[Path], tuple[str, ...], str]:
-        """Shards of a part, names of its classes, and its image column."""
-        shards = find_shards(root / self.folder, self._hub_part(part))
+    def _open(self, root: Path, part: Part) -> tuple[list[Path], tuple[str, ...]]:
+        """Shards of a part and names of its classes."""
+        folder, wanted = root / self.folder, self._hub_part(part)
+        shards = find_shards(folder, wanted)
         if not shards:
-            folder, wanted = root / self.folder, self._hub_part(part)
             raise DataError(f"{folder} holds no {wanted}*.parquet; give the directory above it as the data directory")
-        schema = _schema(shards[0])
-        names = _class_names(schema, self.label_column, shards[0])
-        return shards, names, _image_column(schema, shards[0])
+        return shards, _class_names(shards[0], self.label_column)
+
+    def _rows(
+        self, shards: list[Path], part: Part, classes: Classes, count: int | None
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """The rows of `classes` in each shard, and their labels int64[N]. Raises DataError where the shards do not have
+        `count` rows."""
+        labels = [_labels(shard, self.label_column) for shard in shards]
+        found = sum(map(len, labels))
+        if count is not None and found != count:
+            raise DataError(
+                f"{shards[0].parent} has {found} {part} images in {len(shards)} files; the data set has {count}. "
+                "A file is missing or doubled: fetch the folder again"
+            )
+        rows = [np.flatnonzero(of_classes(each, classes)) for each in labels]
+        wanted = [each[own] for each, own in zip(labels, rows, strict=True)]
+        return rows, np.concatenate(wanted).astype(np.int64)
 
     def _hub_part(self, part: str) -> str:
         return self.hub_parts.get(part, part)
@@ -157,41 +143,25 @@ def _offsets(shard: Path, folder: Path) -> Path:
 
 def encoded_rows(shard: Path) -> Iterator[bytes | None]:
     """The encoded image of each row; memory does not grow with the file. Raises DataError for a damaged file."""
-    pa = _arrow()
-    column = _image_column(_schema(shard), shard)
-    try:
-        with pa.parquet.ParquetFile(shard, pre_buffer=False, buffer_size=1 << 20) as file:
-            for batch in file.iter_batches(UNPACKED_AT_ONCE, columns=[column]):
-                yield from _contents(batch.column(0)).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(shard, error) from error
+    column = _image_column(shard)
+    with _parquet(shard) as parquet, parquet.ParquetFile(shard, pre_buffer=False, buffer_size=1 << 20) as file:
+        for batch in file.iter_batches(UNPACKED_AT_ONCE, columns=[column]):
+            yield from _contents(batch.column(0)).to_pylist()
 
 
 def has_images(shard: Path) -> bool:
     """Whether a Parquet file has a column of images, or is damaged and may have had one."""
     try:
-        schema = _schema(shard)
+        return _find_image_column(shard) is not None
     except DamagedFileError:
         return True
-    return _find_image_column(schema) is not None
 
 
 def count_rows(shard: Path) -> int:
     """Rows of a file. Raises DamagedFileError for a damaged file, DataError for one without images."""
-    _image_column(_schema(shard), shard)
-    return int(_arrow().parquet.read_metadata(shard).num_rows)
-
-
-def _wanted(labels: np.ndarray, classes: Collection[int] | None) -> np.ndarray:
-    return np.ones(len(labels), bool) if classes is None else np.isin(labels, list(classes))
-
-
-def _check_count(rows: int, count: int | None, part: str, shards: list[Path]) -> None:
-    if count is not None and rows != count:
-        raise DataError(
-            f"{shards[0].parent} has {rows} {part} images in {len(shards)} files; the data set has {count}. "
-            "A file is missing or doubled: fetch the folder again"
-        )
+    _image_column(shard)
+    with _parquet(shard) as parquet:
+        return int(parquet.read_metadata(shard).num_rows)
 
 
 def _arrow() -> Any:
@@ -207,9 +177,32 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def _labels(table: Any, label_column: str, shard: Path) -> np.ndarray:
-    """`table` is a pyarrow.Table."""
-    column = table[label_column]
+@contextmanager
+def _parquet(shard: Path) -> Iterator[Any]:
+    """pyarrow.parquet; its errors become a DamagedFileError that names the file."""
+    pa = _arrow()
+    try:
+        yield pa.parquet
+    except (pa.ArrowException, OSError) as error:
+        raise DamagedFileError(f"{shard} is not a whole Parquet file ({first_line(error)}); fetch it again") from error
+
+
+def _schema(shard: Path) -> Any:
+    with _parquet(shard) as parquet:
+        return parquet.read_schema(shard)
+
+
+def _column(shard: Path, name: str) -> Any:
+    """A column of a file, as pyarrow.ChunkedArray."""
+    columns = _schema(shard).names
+    if name not in columns:
+        raise DataError(f"{shard} has no column {name!r}, which the first file has; it has {', '.join(columns)}")
+    with _parquet(shard) as parquet:
+        return parquet.read_table(shard, columns=[name])[name]
+
+
+def _labels(shard: Path, label_column: str) -> np.ndarray:
+    column = _column(shard, label_column)
     if not _arrow().types.is_integer(column.type) or column.null_count:
         raise DataError(
             f"{shard} has {label_column!r} of type {column.type}, {column.null_count} missing; "
@@ -218,34 +211,8 @@ def _labels(table: Any, label_column: str, shard: Path) -> np.ndarray:
     return column.to_numpy()
 
 
-def _schema(shard: Path) -> Any:
-    pa = _arrow()
-    try:
-        return pa.parquet.read_schema(shard)
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(shard, error) from error
-
-
-def _table(shard: Path, columns: list[str]) -> Any:
-    pa = _arrow()
-    try:
-        return pa.parquet.read_table(shard, columns=columns)
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(shard, error) from error
-
-
-def _damaged(shard: Path, error: Exception) -> DamagedFileError:
-    return DamagedFileError(f"{shard} is not a whole Parquet file ({first_line(error)}); fetch it again")
-
-
-def _check_columns(shard: Path, *names: str) -> None:
-    columns = _schema(shard).names
-    missing = [name for name in names if name not in columns]
-    if missing:
-        raise DataError(f"{shard} has no column {missing[0]!r}, which the first file has; it has {', '.join(columns)}")
-
-
-def _class_names(schema: Any, label_column: str, shard: Path) -> tuple[str, ...]:
+def _class_names(shard: Path, label_column: str) -> tuple[str, ...]:
+    schema = _schema(shard)
     if label_column not in schema.names:
         raise DataError(f"{shard} has no column {label_column!r}; it has {', '.join(schema.names)}")
     try:
@@ -261,19 +228,19 @@ def _class_names(schema: Any, label_column: str, shard: Path) -> tuple[str, ...]
     return tuple(names)
 
 
-def _image_column(schema: Any, shard: Path) -> str:
-    column = _find_image_column(schema)
+def _image_column(shard: Path) -> str:
+    column = _find_image_column(shard)
     if column is None:
         raise DataError(
             f"{shard} has no image column; need a struct with a field 'bytes', or encoded images as binary, "
-            f"got {', '.join(schema.names)}"
+            f"got {', '.join(_schema(shard).names)}"
         )
     return column
 
 
-def _find_image_column(schema: Any) -> str | None:
+def _find_image_column(shard: Path) -> str | None:
     """Structs as the Hub has them, else the first column of bytes."""
-    types = _arrow().types
+    types, schema = _arrow().types, _schema(shard)
     for column in schema:
         if types.is_struct(column.type) and column.type.get_field_index("bytes") >= 0:
             return column.name

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.decoding import decode_square
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints, files_fingerprint, folders_fingerprint, status_of
-from proser_core.data.readers.places import decoded, file_content, image_paths
+from proser_core.data.readers.image_folders import image_paths
+from proser_core.data.readers.layout import Classes, Part
+from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
 
 FOLDER = "tiny-imagenet-200"
@@ -32,7 +33,6 @@ class TinyImageNetLayout:
     needs = f"{FOLDER}/ with wnids.txt, words.txt, train/WNID/images/ and {ANNOTATIONS}"
 
     def is_present(self, root: Path) -> bool:
-        """Whether the root holds the unpacked data set."""
         return (root / FOLDER / "train").is_dir()
 
     def fingerprints(self, root: Path) -> Fingerprints:
@@ -42,20 +42,8 @@ class TinyImageNetLayout:
         labels = files_fingerprint("labels", map(status_of, texts), folder)
         return [labels, *(folders_fingerprint(folder / part) for part in PARTS)]
 
-    def read(
-        self,
-        root: Path,
-        part: str,
-        *,
-        size: int,
-        classes: Collection[int] | None = None,
-        count: int | None = None,
-    ) -> ImageSet:
-        """Decode the images of `classes` (default: all) with all cores, leaving the others undecoded.
-
-        Raises DataError for a missing file, an undecodable image, a label that is none, and where a class does not
-        have its share of `count` images.
-        """
+    def read(self, root: Path, part: Part, *, size: int, classes: Classes = None, count: int | None = None) -> ImageSet:
+        """As `Layout.read`; each class must have its share of `count` images."""
         folder = root / FOLDER
         wnids = _wnids(folder)
         wanted = range(len(wnids)) if classes is None else sorted(classes)
@@ -68,11 +56,7 @@ class TinyImageNetLayout:
                 )
         files = [path for number in wanted for path in paths[number]]
         labels = np.repeat(np.array(wanted, np.int64), [len(paths[number]) for number in wanted])
-        return ImageSet(_decoded_files(files, size), labels, _names(folder, wnids))
-
-
-def _decoded_files(paths: list[str], size: int) -> np.ndarray:
-    return decoded(lambda row: decode_square(file_content(paths[row]), size, paths[row]), len(paths), size)
+        return ImageSet(StoredImages.of_files(files, size).decoded(), labels, _names(folder, wnids))
 
 
 def _wnids(folder: Path) -> list[str]:

@@ -1,7 +1,6 @@
 """Reader of torchvision's own data folders (MNIST, CIFAR10 and CIFAR100), and of SVHN's files, which it has no folder
 for."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,22 @@ from PIL import Image
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints, fingerprints_of
+from proser_core.data.readers.layout import Classes, Part, of_classes
 from proser_core.errors import DataError
 
-FOLDERS = {"MNIST": "MNIST/raw", "CIFAR10": "cifar-10-batches-py", "CIFAR100": "cifar-100-python"}
-FILES = {"SVHN": ("train_32x32.mat", "test_32x32.mat")}
+CONTENTS = {
+    "MNIST": ("MNIST/raw/",),
+    "CIFAR10": ("cifar-10-batches-py/",),
+    "CIFAR100": ("cifar-100-python/",),
+    "SVHN": ("train_32x32.mat", "test_32x32.mat"),
+}
+"""The folder, or the files, that a data set of torchvision has in its root."""
 DOWNLOAD = "--data.download, or --download of proser reproduce"  # how torchvision is asked to fetch what is missing
 
 
 @dataclass(frozen=True)
 class TorchvisionLayout:
-    """What a torchvision data set keeps in its root: a folder, or files. With `download`, torchvision fetches them."""
+    """What a torchvision data set keeps in its root. With `download`, torchvision fetches it."""
 
     class_name: str
     download: bool = False
@@ -29,41 +34,23 @@ class TorchvisionLayout:
 
     @property
     def needs(self) -> str:
-        """For people."""
-        return f"torchvision's {self._contents}"
-
-    @property
-    def _contents(self) -> str:
-        is_folder = self.class_name in FOLDERS
-        return f"{FOLDERS[self.class_name]}/" if is_folder else " and ".join(FILES[self.class_name])
+        return f"torchvision's {' and '.join(CONTENTS[self.class_name])}"
 
     def is_present(self, root: Path) -> bool:
-        """Whether the root holds the unpacked data set."""
-        if self.class_name in FILES:
-            return all((root / name).is_file() for name in FILES[self.class_name])
-        return (root / FOLDERS[self.class_name]).is_dir()
+        return all((root / name).exists() for name in CONTENTS[self.class_name])
 
     def fingerprints(self, root: Path) -> Fingerprints:
-        """Of each file of the unpacked data set."""
-        if self.class_name in FILES:
-            return fingerprints_of([root / name for name in FILES[self.class_name]])
-        return fingerprints_of(sorted(path for path in (root / FOLDERS[self.class_name]).iterdir() if path.is_file()))
+        paths = [root / name for name in CONTENTS[self.class_name]]
+        if paths[0].is_dir():
+            paths = sorted(path for path in paths[0].iterdir() if path.is_file())
+        return fingerprints_of(paths)
 
-    def read(
-        self,
-        root: Path,
-        part: str,
-        *,
-        size: int,
-        classes: Collection[int] | None = None,
-        count: int | None = None,
-    ) -> ImageSet:
-        """Images of `classes` (default: all). Raises DataError for missing or damaged files."""
+    def read(self, root: Path, part: Part, *, size: int, classes: Classes = None, count: int | None = None) -> ImageSet:
         import torchvision  # torch, which preparing other layouts does not need
 
         cls: Any = getattr(torchvision.datasets, self.class_name)
-        is_svhn = self.class_name in FILES
-        where = f"{root / self._contents}".rstrip("/")
+        is_svhn = self.class_name == "SVHN"
+        where = f"{root / ' and '.join(CONTENTS[self.class_name])}"
         chosen: dict[str, Any] = {"split": part} if is_svhn else {"train": part == "train"}
         try:
             dataset = cls(root, download=self.download, **chosen)
@@ -75,7 +62,7 @@ class TorchvisionLayout:
         if count is not None and len(dataset) != count:
             raise DataError(f"{where} has {len(dataset)} {part} images; the data set has {count}")
         labels = np.asarray(dataset.labels if is_svhn else dataset.targets, dtype=np.int64)
-        wanted = np.ones(len(labels), bool) if classes is None else np.isin(labels, list(classes))
+        wanted = of_classes(labels, classes)
         pixels = np.asarray(dataset.data)[wanted]
         if is_svhn:  # channels first, and digits without names
             pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))

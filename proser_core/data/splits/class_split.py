@@ -130,29 +130,20 @@ def _permuted(config: DataConfig, count: int) -> list[int]:
 
 def _published_split(config: DataConfig, num_classes: int, num_foreign: int) -> ClassSplit:
     """Unknown are all other classes, in order, so that none is left for development; or those of another data set."""
-    known, foreign = published_lists(
-        config.split_family,
-        config.name,
-        config.unknown,
-        config.split_index,
-        num_classes=num_classes,
-        num_foreign=num_foreign,
-    )
+    known, foreign = published_lists(config, num_classes, num_foreign)
     others = tuple(number for number in range(num_classes) if number not in known)
-    unknown = tuple(num_classes + number for number in foreign) if config.unknown else others
-    fits = (
-        max(config.unknown_settings, default=0) <= len(unknown)
-        if config.unknown
-        else (config.unknown_settings == (len(unknown),))
-    )
+    if config.unknown:
+        unknown, left = tuple(num_classes + number for number in foreign), len(others)
+        fits, sizes = max(config.unknown_settings, default=0) <= len(unknown), f"at most {len(unknown)}"
+    else:
+        unknown, left = others, 0
+        fits, sizes = config.unknown_settings == (len(unknown),), f"{len(unknown)}"
     if config.num_known != len(known) or not fits:
-        sizes = f"at most {len(unknown)}" if config.unknown else f"{len(unknown)}"
         raise ConfigError(
             f"data.split_family {config.split_family} knows {len(known)} classes of {config.name}; data.num_known is "
             f"{config.num_known} and data.unknown_settings {config.unknown_settings}. Set them to {len(known)} and "
             f"{sizes}"
         )
-    left = len(others) if config.unknown else 0
     if config.num_development > left:
         raise ConfigError(
             f"data.development is {config.development}, and data.split_family {config.split_family} leaves {left} "

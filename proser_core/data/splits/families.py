@@ -6,11 +6,13 @@ Labels are those of torchvision and of the Hugging Face Hub. The order of a list
 
 from dataclasses import dataclass, field
 
+from proser_core.config import DataConfig
 from proser_core.data.splits import lists as split_lists
 from proser_core.data.splits.lists import Splits
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
 
+CIFAR_PAIR = ("cifar10", "cifar100")
 PLUS = {10: "CIFAR+10", 50: "CIFAR+50"}
 
 
@@ -35,8 +37,8 @@ class Against:
 class Family:
     """Known classes by data set, one list a trial; all other classes of the data set are unknown.
 
-    `against` has the lists for unknown classes of another data set, by both names. `defects` are told to whoever uses
-    the family, by data set, or by both names.
+    `against` has the lists for unknown classes of another data set, by both names. `defects`, which the reports
+    state, are by data set, or by both names.
     """
 
     name: str
@@ -44,6 +46,13 @@ class Family:
     known: dict[str, Splits]
     against: dict[tuple[str, str], Against] = field(default_factory=dict)
     defects: dict[str | tuple[str, str], str] = field(default_factory=dict)
+
+    def lists(self, data_set: str, unknown: str) -> Against | None:
+        """Those for a data set, or for its classes against those of the data set `unknown`."""
+        if unknown or data_set not in self.known:
+            return self.against.get((data_set, unknown))
+        known = self.known[data_set]
+        return Against(known, ((),) * len(known))
 
     @property
     def has(self) -> list[str]:
@@ -72,9 +81,9 @@ FAMILIES = {
                 "cifar10": split_lists.NEAL,
                 "tiny-imagenet": split_lists.NEAL_TINY,
             },
-            {("cifar10", "cifar100"): Against(split_lists.NO_ANIMALS, split_lists.NEAL_PLUS, PLUS)},
+            {CIFAR_PAIR: Against(split_lists.NO_ANIMALS, split_lists.NEAL_PLUS, PLUS)},
             {
-                ("cifar10", "cifar100"): "the known classes, and the 50 unknown ones, are the same in all trials; only "
+                CIFAR_PAIR: "the known classes, and the 50 unknown ones, are the same in all trials; only "
                 "the 10 differ, drawn by CAC, CVAECap and DIAS, where Neal et al. have one set of 10",
                 "tiny-imagenet": "drawn by CVAECap and DIAS, since the draw of Neal et al. cannot be made again",
             },
@@ -83,15 +92,15 @@ FAMILIES = {
             "osrci",
             "Neal et al. 2018 (OSRCI), where their own code differs from what others quote as theirs: one trial",
             {},
-            {("cifar10", "cifar100"): Against(split_lists.NO_ANIMALS[:1], (split_lists.ANIMALS,), PLUS)},
+            {CIFAR_PAIR: Against(split_lists.NO_ANIMALS[:1], (split_lists.ANIMALS,), PLUS)},
         ),
         Family(
             "cvaecap",
             "Guo et al. 2021 (CVAECapOSR) and Moon et al. 2022 (DIAS), where they differ from family neal",
             {},
-            {("cifar10", "cifar100"): Against(split_lists.NO_ANIMALS, split_lists.CVAECAP_PLUS, {50: PLUS[50]})},
+            {CIFAR_PAIR: Against(split_lists.NO_ANIMALS, split_lists.CVAECAP_PLUS, {50: PLUS[50]})},
             {
-                ("cifar10", "cifar100"): "22 to 25 of the 50 unknown classes are no animals, against what the field's "
+                CIFAR_PAIR: "22 to 25 of the 50 unknown classes are no animals, against what the field's "
                 "protocol says; for CIFAR+10 these authors have the ten of neal, which the 50 do not contain"
             },
         ),
@@ -104,12 +113,9 @@ FAMILIES = {
                 "cifar10": split_lists.ARPL_CIFAR10,
                 "tiny-imagenet": split_lists.ARPL_TINY,
             },
-            {("cifar10", "cifar100"): Against(split_lists.ARPL_PLUS_KNOWN, split_lists.ARPL_PLUS, PLUS)},
+            {CIFAR_PAIR: Against(split_lists.ARPL_PLUS_KNOWN, split_lists.ARPL_PLUS, PLUS)},
             {
-                (
-                    "cifar10",
-                    "cifar100",
-                ): "trials 1 and 2 know the same four classes; animals are among the known ones of "
+                CIFAR_PAIR: "trials 1 and 2 know the same four classes; animals are among the known ones of "
                 "trials 0 to 3, and most unknown ones are none, against what the field's protocol says",
                 "svhn": "trials 0 and 1 know the same six classes, so that they count twice in a mean",
                 "cifar10": "trials 0 and 1 know the same six classes, so that they count twice in a mean",
@@ -125,9 +131,9 @@ FAMILIES = {
             "gcm",
             "Yue et al. 2021 (GCM-CF); Moon et al. 2022 (DIAS) for macro-F1",
             {"mnist": split_lists.GCM, "svhn": split_lists.GCM, "cifar10": split_lists.GCM},
-            {("cifar10", "cifar100"): Against(split_lists.NO_ANIMALS, split_lists.GCM_PLUS, PLUS)},
+            {CIFAR_PAIR: Against(split_lists.NO_ANIMALS, split_lists.GCM_PLUS, PLUS)},
             {
-                ("cifar10", "cifar100"): "the known classes are the same in all trials; a house is among the 50 "
+                CIFAR_PAIR: "the known classes are the same in all trials; a house is among the 50 "
                 "animals in trials 0, 1, 3 and 4"
             },
         ),
@@ -148,40 +154,37 @@ FAMILIES = {
 
 
 def published_lists(
-    family: str, data_set: str, unknown: str, trial: int, *, num_classes: int, num_foreign: int = 0
+    config: DataConfig, num_classes: int, num_foreign: int = 0
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Class ids that are known in a trial, and those of the data set `unknown` that are not; without that, none.
+    """Class ids that are known in a family's trial, and those of the data set `data.unknown` that are not; without
+    that, none.
 
-    Raises ConfigError for a family, a data set or a trial that is not there, DataError where a list of any trial has
-    a class twice, in two roles, or one that is none of the data set's `num_classes` (of the other's `num_foreign`).
+    Raises ConfigError for a family, a data set or a trial that does not exist, DataError where a list of any trial has
+    a class twice, or one that is none of the data set's `num_classes` (of the other's `num_foreign`).
     """
-    found = look_up("split family", family, FAMILIES)
-    against = found.against.get((data_set, unknown))
-    known = found.known.get(data_set) if not unknown else None if against is None else against.known
-    if known is None:
-        asked = f"{data_set} against {unknown}" if unknown else data_set
-        raise ConfigError(f"data.split_family {family} has no lists for {asked}; it has {', '.join(found.has)}")
-    if trial >= len(known):
-        trials = f"trials 0 to {len(known) - 1}" if len(known) > 1 else "only trial 0"
+    family = look_up("split family", config.split_family, FAMILIES)
+    lists = family.lists(config.name, config.unknown)
+    if lists is None:
+        asked = f"{config.name} against {config.unknown}" if config.unknown else config.name
+        raise ConfigError(f"data.split_family {family.name} has no lists for {asked}; it has {', '.join(family.has)}")
+    if config.split_index >= len(lists.known):
+        trials = f"trials 0 to {len(lists.known) - 1}" if len(lists.known) > 1 else "only trial 0"
         raise ConfigError(
-            f"split family {family} has {trials} of {data_set}, and no class split {trial}; choose another "
-            "(--data.split-index, or --split-indices of proser sweep and proser reproduce)"
+            f"split family {family.name} has {trials} of {config.name}, and no class split {config.split_index}; "
+            "choose another (--data.split-index, or --split-indices of proser sweep and proser reproduce)"
         )
-    foreign = against.unknown if against is not None else ((),) * len(known)
-    if len(foreign) != len(known):
+    if len(lists.unknown) != len(lists.known):
         raise DataError(
-            f"split family {family} has {len(known)} trials of known classes for {data_set} against {unknown}, and "
-            f"{len(foreign)} of unknown ones; mend {split_lists.__file__}"
+            f"split family {family.name} has {len(lists.known)} trials of known classes for {config.name} against "
+            f"{config.unknown}, and {len(lists.unknown)} of unknown ones; correct {split_lists.__file__}"
         )
-    for number, (own, others) in enumerate(zip(known, foreign, strict=True)):
-        found_wrong = (
-            _fault(own, "known", data_set, num_classes)
-            or _fault(others, "unknown", unknown, num_foreign)
-            or _shared(own, others if unknown == data_set else (), data_set)
+    for number, (known, unknown) in enumerate(zip(lists.known, lists.unknown, strict=True)):
+        fault = _fault(known, "known", config.name, num_classes) or _fault(
+            unknown, "unknown", config.unknown, num_foreign
         )
-        if found_wrong:
-            raise DataError(f"split family {family}, trial {number}: {found_wrong}; mend {split_lists.__file__}")
-    return known[trial], foreign[trial]
+        if fault:
+            raise DataError(f"split family {family.name}, trial {number}: {fault}; correct {split_lists.__file__}")
+    return lists.known[config.split_index], lists.unknown[config.split_index]
 
 
 def _fault(classes: tuple[int, ...], role: str, data_set: str, count: int) -> str:
@@ -192,11 +195,6 @@ def _fault(classes: tuple[int, ...], role: str, data_set: str, count: int) -> st
         if classes.count(class_id) > 1:
             return f"class {class_id} of {data_set} is {role} twice"
     return ""
-
-
-def _shared(known: tuple[int, ...], unknown: tuple[int, ...], data_set: str) -> str:
-    both = sorted(set(known) & set(unknown))
-    return f"class {both[0]} of {data_set} is known and unknown" if both else ""
 
 
 def defect_of(family: str, data_set: str, unknown: str = "") -> str:

@@ -1,9 +1,13 @@
 """From logits to a score: every way to score a network, by its name."""
 
-from proser_core.recognition.scores.max_logit import MaxLogit
-from proser_core.recognition.scores.msp import MaxSoftmaxProbability
+from proser_core.recognition.scores.closed_set import MaxLogit, MaxSoftmaxProbability
 from proser_core.recognition.scores.openmax import OpenMax
-from proser_core.recognition.scores.placeholders import PlaceholderGap, UnknownProbability, placeholder_score
+from proser_core.recognition.scores.placeholders import (
+    PlaceholderGap,
+    UnknownProbability,
+    own_score,
+    placeholder_score,
+)
 from proser_core.recognition.scores.score_function import ScoreFunction
 
 SCORES: dict[str, type[ScoreFunction]] = {
@@ -19,5 +23,6 @@ __all__ = [
     "PlaceholderGap",
     "ScoreFunction",
     "UnknownProbability",
+    "own_score",
     "placeholder_score",
 ]

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from proser_core import titles
+from proser_core.config import Recipe
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scores.max_logit import MaxLogit
+from proser_core.recognition.scores.closed_set import MaxLogit
 from proser_core.recognition.scores.score_function import ScoreFunction
 
 
@@ -59,3 +60,10 @@ class UnknownProbability(ScoreFunction):
 def placeholder_score(dummy_weight: float) -> ScoreFunction:
     """The score of a recipe's network with placeholders: the gap, or MaxLogit where its dummies have weight 0."""
     return PlaceholderGap(dummy_weight) if dummy_weight else MaxLogit()
+
+
+def own_score(recipe: Recipe) -> ScoreFunction:
+    """The score of the network that a recipe's own fine-tune makes."""
+    if recipe.finetune.objective == "cross_entropy":
+        return MaxLogit()
+    return placeholder_score(recipe.calibration.dummy_weight)

@@ -14,7 +14,7 @@ from pipelines.commands.clean import MAX_LISTED, CleanRequest, clean
 from pipelines.reports.page import template_digests
 from pipelines.workflow import stage as stage_module
 from pipelines.workflow.stage import STAGES, stage_code
-from pipelines.workflow.stale_artefacts import FOLDERS, leftovers
+from pipelines.workflow.stale_artefacts import FOLDERS, stale_artefacts
 from proser_core.baselines import METHODS
 from proser_core.errors import ConfigError
 from proser_core.jobs import preparing, spec
@@ -67,7 +67,7 @@ def storage(tmp_path: Path, ours: str, theirs: str) -> Path:
 
 def found(storage: Path, **options: object) -> dict[str, str]:
     values = {"older_than": 7.0, "outdated": False, **options}
-    return {f"{each.stage}/{each.path.name}": each.reason for each in leftovers(storage, **values)}  # type: ignore[arg-type]
+    return {f"{each.stage}/{each.path.name}": each.reason for each in stale_artefacts(storage, **values)}  # type: ignore[arg-type]
 
 
 def carry_out(storage: Path, *, outdated: bool = False, yes: bool = False, list_all: bool = False) -> str:

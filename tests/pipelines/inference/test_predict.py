@@ -115,7 +115,7 @@ def test_the_pieces_that_are_read_change_nothing(
     images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = [part.predictions.unknown_scores for part in predict_paths(classifier, [str(images)], Found())]
-    monkeypatch.setattr(image_files.pieces, "__defaults__", (None, 7))
+    monkeypatch.setattr(image_files, "PIECE", 7)
     cut = [part.predictions.unknown_scores for part in predict_paths(classifier, [str(images)], Found())]
     assert len(cut) == 9
     np.testing.assert_allclose(np.concatenate(cut), np.concatenate(whole), atol=1e-4)
@@ -187,7 +187,7 @@ def test_a_registered_model_is_found_by_its_alias(
         ({"contact_sheet": Path("/proc/sheet.png")}, "--contact-sheet got /proc/sheet.png, which cannot be written"),
         ({"contact_sheet": Path("sheet.bmp")}, r"--contact-sheet got sheet\.bmp; need"),
         ({"paths": ()}, "no image was given"),
-        ({"paths": ("gone.png",)}, r"gone\.png is not there"),
+        ({"paths": ("gone.png",)}, r"gone\.png does not exist"),
         ({"paths": ("*.png",)}, r"\*\.png matches no image"),
     ],
 )

@@ -13,7 +13,7 @@ from proser_core.baselines import METHODS
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
-from proser_core.jobs.trials import pretrain_job
+from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Artefact, Store
@@ -31,7 +31,7 @@ DIVERGES = replace(NEAREST, name="Diverges", train=diverges)
 def split(task: Artefact, tmp_path: Path) -> TrainedSplit:
     recipe = tiny_recipe()
     recipe = replace(recipe, pretrain=replace(recipe.pretrain, epochs=1), finetune=replace(recipe.finetune, epochs=1))
-    run_job(pretrain_job(recipe, task, tmp_path / "pretrained", False), lambda _: None)
+    run_job(Job.of("pretrain", recipe, task, tmp_path / "pretrained", False), lambda _: None)
     return TrainedSplit(recipe, task, Artefact(tmp_path / "pretrained", "weights"))
 
 

@@ -3,7 +3,6 @@
 import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -11,7 +10,7 @@ from pipeline_runs import tiny_recipe
 from rich.console import Console
 
 from pipelines.output_files import RESULTS
-from pipelines.reproduction import checking, protocols, reporting, reproducing
+from pipelines.reproduction import protocols, reproducing, studies
 from pipelines.reproduction.protocols import Column, Protocol, Study
 from pipelines.reproduction.report import HTML
 from pipelines.reproduction.request import ReproduceRequest
@@ -35,16 +34,14 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     times = Protocol("Times", "here", (Column("Second", "second", "seconds"),))
     monkeypatch.setitem(protocols.PROTOCOLS, "times", times)
 
-    def compared(
-        request: ReproduceRequest, study: checking.PreparedStudy, inputs: object, run: Any, session: object
-    ) -> reporting.Study:
+    def compared(request: ReproduceRequest, study: studies.PreparedStudy, session: object) -> reproducing.ComparedStudy:
         if study.name == "second":
             raise error("class split 0 failed: the loss is nan")
         results = [SplitResult(study.name, 0, "MSP", {METRIC: 0.5}, 60.0, ("2 cores",))]
-        return reporting.Study(study, run, results, [])
+        return reproducing.ComparedStudy(study, Mock(), results, [])
 
     monkeypatch.setattr(reproducing, "_compared", compared)
-    for name in ("_print_plans", "_open_run", "connect"):
+    for name in ("_print_plans", "connect"):
         monkeypatch.setattr(reproducing, name, Mock())
     recipe = replace(tiny_recipe(), finetune=FinetuneConfig(epochs=2))
     names = ("first-accuracy", "second-accuracy", "times")

@@ -14,12 +14,12 @@ from rich.console import Console
 
 import pipelines.reproduction.paper_figures.stage as stage
 from pipelines.recipes import figures_mnist
+from pipelines.reproduction import dag
 from pipelines.reproduction.figures import reproduce_figures
-from pipelines.reproduction.paper_figures import dag
 from pipelines.reproduction.paper_figures.measured_planes import Trained, boundaries, shown
 from pipelines.reproduction.paper_figures.page import write_figures_page
-from pipelines.reproduction.paper_figures.training_times import seconds_of
-from pipelines.workflow import training_dag
+from pipelines.reproduction.paper_figures.running_time import seconds_of
+from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow.session import TrainingSession, driver_of
 from pipelines.workflow.training import TrainedSplit, points_of
 from proser_core.baselines import METHODS
@@ -29,7 +29,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.preparing import save_task
-from proser_core.jobs.trials import pretrain_job
+from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
@@ -80,7 +80,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     )
     save_task(recipe, None, root / "task")
     task = write_manifest(root / "task", {})
-    run_job(pretrain_job(recipe, task, root / "pretrained", False), lambda _: None)
+    run_job(Job.of("pretrain", recipe, task, root / "pretrained", False), lambda _: None)
     pretrained = Artefact(root / "pretrained", "weights")
     store, rows = Store(root / "storage"), []
     split = TrainedSplit(recipe, task, pretrained)
@@ -133,9 +133,9 @@ def test_the_region_at_a_test_image_is_the_decision_about_it(stored: Stored) -> 
 
 
 def closed_as_tuned(stored: Stored) -> Trained:
-    images, folders = OpenSetTask.load(stored.task.path), stored.store.root / spec.TRIALS
+    folders = stored.store.root / spec.TRIALS
     assert stored.trials[0]["params"]["mixup"] == "manifold"
-    return stage._fine_tuned(stored.recipe, images, stored.trials, folders, "manifold")
+    return stage._fine_tuned(stored.recipe, stored.trials, folders, "manifold")
 
 
 def test_what_is_shown_are_images_of_every_class(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_the_stage_is_found_again_and_says_what_it_could_not_draw(stored: Stored
         outliers = {"digits": ("noise",), "mnist": ("omniglot", "noise")}
         inputs = {"outliers": outliers, "session": session, "store": stored.store, "data_dir": None, "bf16": False}
         before = {"splits": [stored.split], "trials": stored.trials}
-        return driver_of(training_dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
+        return driver_of(workflow_dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
 
     first = drawn()
     assert (first.path / "outlier_examples_digits.png").is_file()

@@ -16,10 +16,14 @@ from scipy.stats import beta
 
 from pipelines.reports.figures.style import save
 from pipelines.reproduction.paper_figures.beta_densities import beta_densities, density
-from pipelines.reproduction.paper_figures.decision_boundaries import Decisions, decision_boundaries
-from pipelines.reproduction.paper_figures.novel_embeddings import Generated, novel_embeddings
 from pipelines.reproduction.paper_figures.outlier_examples import examples, outlier_examples
-from pipelines.reproduction.paper_figures.planes import Grid
+from pipelines.reproduction.paper_figures.planes import (
+    Decisions,
+    Generated,
+    Grid,
+    decision_boundaries,
+    novel_embeddings,
+)
 from pipelines.reproduction.paper_figures.running_time import running_time, shown
 from proser_core import baselines
 from proser_core.errors import ConfigError
@@ -47,12 +51,20 @@ NOVEL = {"class 4": cloud(7, 4), "class 5": cloud(9, 5)}
 GRID = Grid.over([cloud(30, 0), *NOVEL.values()], steps=20)
 REGIONS = np.tile(np.arange(20) // 5, (20, 1))  # 0, 1, 2 and unknown, from left to right
 NAMES = ("0", "1", "2")
+SHARES = {"kept": 0.95, "rejected": {"class 4": 0.5, "class 5": 0.25}}
 METHODS = [
-    Decisions(method, REGIONS, cloud(30, seed), TARGETS, NOVEL, 0.95, {"class 4": 0.5, "class 5": 0.25})
+    Decisions(known=cloud(30, seed), targets=TARGETS, novel=NOVEL, method=method, regions=REGIONS, **SHARES)
     for seed, method in enumerate(("threshold", "PROSER"))
 ]
 WAYS = [
-    Generated(mixup, cloud(30, seed), TARGETS, NOVEL, cloud(11, 8 + seed), 0.1)
+    Generated(
+        known=cloud(30, seed),
+        targets=TARGETS,
+        novel=NOVEL,
+        mixup=mixup,
+        generated=cloud(11, 8 + seed),
+        in_known_space=0.1,
+    )
     for seed, mixup in enumerate(("vanilla", "manifold"))
 ]
 FIGURES = {

@@ -19,8 +19,7 @@ from pipelines.reports.page import HTML
 from pipelines.reproduction import protocols
 from pipelines.reproduction.protocols import Column, Protocol, Study
 from pipelines.reproduction.report import NUMBERS
-from pipelines.reproduction.reporting import mean_metrics
-from pipelines.reproduction.reproducing import reproduce
+from pipelines.reproduction.reproducing import mean_metrics, reproduce
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
 from pipelines.reproduction.studies import facts, resolve
@@ -87,7 +86,13 @@ def numbers(text: str) -> list[dict[str, str]]:
 
 
 def test_a_plan_is_printed_before_anything_is_trained(planned: str) -> None:
-    for told in ("5 known; test settings 2, 3", "2 to make", "2 to train", "1 a split: those of the methods", "about"):
+    for told in (
+        "5 known; test settings 2, 3",
+        "2 to make",
+        "2 to train",
+        "1 per split: those of the methods",
+        "about",
+    ):
         assert told in planned
     assert "Report" not in planned
 
@@ -161,10 +166,12 @@ def test_job_files_leave_a_method_with_a_network_of_its_own_out_and_say_so(
     monkeypatch.setitem(METHODS, NEAREST.name, NEAREST)
     code, text = carry_out(request(folder, "few", methods=(), jobs=tmp_path / "jobs"))
     assert code == 0
-    assert "left out: --jobs and --import-from carry a pretraining and its fine-tunes, and Nearest mean trains" in text
+    assert (
+        "left out: --jobs and --import-from transfer a pretraining and its fine-tunes, and Nearest mean trains" in text
+    )
     assert len(list((tmp_path / "jobs").glob("*/JOB.json"))) == 2
     named = request(folder, "few", methods=("MaxLogit", NEAREST.name), jobs=tmp_path / "none")
-    with pytest.raises(ConfigError, match="Nearest mean trains a network of its own; leave it away"):
+    with pytest.raises(ConfigError, match="Nearest mean trains a network of its own; omit it"):
         reproduce(named, Console(file=io.StringIO()))
 
 
@@ -287,7 +294,9 @@ class TestAMachineWithoutRay:
         with pytest.raises(ConfigError, match=r"JOB\.json does not exist"):
             reproduce(replace(wanted, import_from=(tmp_path,)), Console(file=io.StringIO()))
         finer = replace(wanted, recipe=replace(wanted.recipe, precision="bf16"))
-        with pytest.raises(ConfigError, match="trained in fp32, and this command comes to bf16; give --precision fp32"):
+        with pytest.raises(
+            ConfigError, match="trained in fp32, and this command trains in bf16; give --precision fp32"
+        ):
             reproduce(finer, Console(file=io.StringIO()))
 
     def test_a_fine_tune_that_failed_there_is_a_failed_one_here(

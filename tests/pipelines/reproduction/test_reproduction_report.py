@@ -15,7 +15,7 @@ from pipelines.reports.page import HTML, Made
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES, Column
 from pipelines.reproduction.published import UNKNOWN, quoted
 from pipelines.reproduction.report import NUMBERS, RECIPES, terminal_table, write_report
-from pipelines.reproduction.results import CONTROLS, SplitResult, cells_of, table_column
+from pipelines.reproduction.results import BASELINES, SplitResult, cells_of, table_column
 from proser_core.baselines import METHODS
 from proser_core.config import Recipe, from_json, to_json
 from proser_core.data.splits.class_split import draw_split, where
@@ -165,7 +165,7 @@ def test_how_placeholders_stand_to_their_controls_is_said_either_way(proser: tup
 
 
 def test_placeholders_are_held_against_methods_that_exist() -> None:
-    assert {*CONTROLS, *(name for names in CONTROLS.values() for name in names)} <= METHODS.keys()
+    assert {*BASELINES, *(name for names in BASELINES.values() for name in names)} <= METHODS.keys()
 
 
 def test_a_method_that_was_not_measured_says_so_by_empty_cells() -> None:

@@ -8,9 +8,9 @@ import pytest
 from pipeline_runs import tiny_recipe
 from stored_sets import write_folder
 
-from pipelines.workflow.plan import plan_split
+from pipelines.workflow.plan import plan_splits
+from pipelines.workflow.training import TrainingInputs
 from proser_core.data.preparation import make_task
-from proser_core.jobs.preparing import prepare_inputs
 from proser_core.store.store import Store
 
 
@@ -28,8 +28,7 @@ def test_images_of_balanced_classes_are_counted_by_role(own_validation: bool, de
     recipe = tiny_recipe()
     data = replace(recipe.data, name="folder", num_known=6, unknown_settings=(2,), development=development)
     recipe = replace(recipe, data=data, space="")
-    inputs = prepare_inputs(recipe, folder)
-    plan = plan_split(recipe, folder, inputs, [], Store(tmp_path / "store"), bf16=False)
+    (plan,) = plan_splits(TrainingInputs.of([recipe], folder, []), Store(tmp_path / "store"))
     task = make_task(data, folder, recipe.seed)
     assert not plan.prepared
     assert (plan.images["train"], plan.images["val"]) == (len(task.train), len(task.val))

@@ -173,7 +173,7 @@ def test_rollbacks_lead_further_back_and_never_forth(
         assert rollback(registry.name, "champion", console) == 0
         assert registry.champion == version
     assert registry.decided()[-1].data.tags[decisions.KIND] == decisions.ROLLED_BACK
-    with pytest.raises(TrackingError, match=r"no decision tells which version of .* was champion before 1"):
+    with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 1"):
         rollback(registry.name, "champion", console)
 
 
@@ -188,7 +188,7 @@ def test_a_version_that_was_promoted_twice_is_passed_twice_on_the_way_back(
     for version in ("1", "2", "1"):
         assert rollback(registry.name, "champion", console) == 0
         assert registry.champion == version
-    with pytest.raises(TrackingError, match=r"no decision tells which version of .* was champion before 1"):
+    with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 1"):
         rollback(registry.name, "champion", console)
     promoted(registry, version="2")
     rollback(registry.name, "champion", console)
@@ -205,7 +205,7 @@ def test_a_rollback_passes_over_versions_that_were_deleted(
     registry.client.delete_model_version(registry.name, "2")
     assert rollback(registry.name, "champion", Console(file=io.StringIO())) == 0
     assert registry.champion == "1"
-    with pytest.raises(TrackingError, match=r"no decision tells which version of .* was champion before 1"):
+    with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 1"):
         rollback(registry.name, "champion", Console(file=io.StringIO()))
 
 
@@ -216,7 +216,7 @@ def test_what_was_before_an_alias_that_was_moved_by_another_hand_is_not_guessed(
         registry.add(classifier)
     promoted(registry, version="2")
     registry.client.set_registered_model_alias(registry.name, "champion", "3")
-    with pytest.raises(TrackingError, match=r"no decision tells which version of .* was champion before 3"):
+    with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 3"):
         rollback(registry.name, "champion", Console(file=io.StringIO()))
     promoted(registry, version="2", force=True)
     rollback(registry.name, "champion", Console(file=io.StringIO()))
@@ -230,7 +230,7 @@ def test_a_rollback_without_a_decision_or_to_a_version_that_is_gone_is_refused(
     with pytest.raises(TrackingError, match="has no version of a model"):
         rollback(registry.name, "champion", console)
     registry.add(bad)
-    with pytest.raises(TrackingError, match=r"no decision tells which version of .* was champion before 1"):
+    with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 1"):
         rollback(registry.name, "champion", console)
     registry.add(good)
     promoted(registry)

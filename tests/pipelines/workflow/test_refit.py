@@ -176,10 +176,10 @@ class TestProxy:
     def test_of_two_classes_none_is_held_out_and_one_is_refused(self) -> None:
         assert proxy_of(folder(), 2) is None
         with pytest.raises(DataError, match="has 1 class"):
-            refit_of(folder(), 1, folder().finetune)
+            refit_of(folder(), 1)
 
     def test_the_refit_knows_all_and_tries_one_point(self) -> None:
-        made = refit_of(folder(), 7, folder().finetune)
+        made = refit_of(folder(), 7)
         assert (made.data.num_known, made.space, made.data.has_development) == (7, "", False)
 
     @pytest.mark.slow

@@ -11,14 +11,13 @@ from pipeline_runs import tiny_recipe
 from pipelines.workflow.best_of import best_row
 from pipelines.workflow.stage import STAGES, decisive
 from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
-from pipelines.workflow.stages.report import report
-from pipelines.workflow.stages.tabulate import tabulate
+from pipelines.workflow.stages.report import report, tabulate
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
 from pipelines.workflow.training import TrainedSplit, finetunes_of
 from proser_core.config import to_json
 from proser_core.jobs import spec
 from proser_core.jobs.selection import select
-from proser_core.jobs.trials import pretrain_job
+from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.code_version import imported_modules, source_digests
@@ -38,7 +37,7 @@ class Trained:
 def trained(task: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     root, tiny = tmp_path_factory.mktemp("stages"), tiny_recipe()
     recipe = replace(tiny, pretrain=replace(tiny.pretrain, epochs=1), finetune=replace(tiny.finetune, epochs=1))
-    run_job(pretrain_job(recipe, task, root / "pretrained", False), lambda _: None)
+    run_job(Job.of("pretrain", recipe, task, root / "pretrained", False), lambda _: None)
     split = TrainedSplit(recipe, task, Artefact(root / "pretrained", "weights"))
     points = [replace(recipe.finetune, beta=beta) for beta in (2.0, 3.0)]
     trials = split.trials(finetunes_of(recipe, points), Store(root / "storage"), bf16=False)
@@ -87,7 +86,7 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
     for each in (evaluated, folder):
         each.mkdir()
     evaluate_run(split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated)
-    report(split.recipe, split.task, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
+    report(split, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
     names = {path.name for path in folder.iterdir()}
     assert {"results.md", "evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
     assert "CE control" in (folder / "results.md").read_text()

@@ -117,10 +117,10 @@ class TestThePlan:
     def test_it_says_what_is_to_do_on_what_and_for_how_long(self, planned: tuple[Done, Path]) -> None:
         (code, text), _ = planned
         assert code == 0
-        for part in ("betas (2 points), pairs (2 points)", "2 to make", "2 to train", "8 to train", "4 a split"):
+        for part in ("betas (2 points), pairs (2 points)", "2 to make", "2 to train", "8 to train", "4 per split"):
             assert part in text
         assert "1 worker(s) of 1 CPU" in text
-        assert "ms a step, measured now" in text
+        assert "ms per step, measured now" in text
         assert re.search(r"time +about \d+:\d\d", text)
 
     def test_a_dry_run_makes_nothing(self, planned: tuple[Done, Path]) -> None:

@@ -7,7 +7,7 @@ from pipeline_runs import tiny_recipe
 from sweep_tables import SPLIT, metrics, trial
 
 from pipelines.reports.spaces import methods_of, spaces_of
-from pipelines.workflow.stages.tabulate import tabulate, tabulate_run
+from pipelines.workflow.stages.report import tabulate, tabulate_run
 from pipelines.workflow.training import TrainedSplit
 from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import OpenSetTask

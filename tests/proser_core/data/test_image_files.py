@@ -17,6 +17,7 @@ from pyarrow import parquet
 from small_tasks import random_images
 
 from proser_core.data.decoding import MAX_PIXELS, decode_square
+from proser_core.data.readers import image_files
 from proser_core.data.readers.image_files import PIECE, Decoded, Found, check_paths, count_images, decoded, pieces
 from proser_core.errors import DataError
 
@@ -38,12 +39,9 @@ def write(path: Path, seed: int = 0) -> np.ndarray:
 
 
 def read(*paths: Path | str, length: int = 3) -> list[Decoded]:
-    with ThreadPoolExecutor(2) as pool:
-        return [
-            part
-            for piece in pieces([str(path) for path in paths], length=length)
-            for part in decoded(piece, SIZE, pool, length)
-        ]
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(image_files, "PIECE", length)
+        return [part for piece in pieces(map(str, paths)) for part in decoded(piece, SIZE, pool)]
 
 
 def names(parts: list[Decoded]) -> list[str]:
@@ -218,7 +216,7 @@ class TestPaths:
         for path, reason in (
             (str(tmp_path), "holds no image"),
             (f"{tmp_path}/*.png", "matches no image"),
-            (str(tmp_path / "gone"), "is not there"),
+            (str(tmp_path / "gone"), "does not exist"),
         ):
             with pytest.raises(DataError, match=reason):
                 check_paths([path])

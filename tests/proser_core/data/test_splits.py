@@ -129,15 +129,15 @@ class TestPublishedFamilies:
     def test_no_list_has_a_class_that_its_data_set_lacks_or_has_in_another_role(self, family: Family) -> None:
         classes = {name: source.num_classes for name, source in SOURCES.items()}
         for data_set, unknown in (*((name, "") for name in family.known), *family.against):
-            counts = {"num_classes": classes[data_set], "num_foreign": classes.get(unknown, 0)}
-            known, foreign = published_lists(family.name, data_set, unknown, 0, **counts)
+            config = DataConfig(name=data_set, unknown=unknown, split_family=family.name, development="none")
+            known, foreign = published_lists(config, classes[data_set], classes.get(unknown, 0))
             assert known
             assert bool(foreign) == bool(unknown)
 
     @pytest.mark.parametrize(
         ("lists", "trial", "reason"),
         [
-            (((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 3, 5)), 1, r"made, trial 1: class 3 of cifar10 is known twice; mend"),
+            (((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 3, 5)), 1, r"made, trial 1: class 3 of cifar10 is known twice; correct"),
             (((0, 1, 2, 3, 4, 10),), 0, r"made, trial 0: class 10 is known, and cifar10 has the classes 0 to 9"),
             (((0, 1, 2, 3, 4, -1),), 0, r"made, trial 0: class -1 is known, and cifar10 has the classes 0 to 9"),
             (((0, 1, 2, 3, 4, 5), (0, 1, 2, 2)), 0, r"made, trial 1: class 2 of cifar10 is known twice"),
@@ -167,16 +167,11 @@ class TestPublishedFamilies:
         with pytest.raises(DataError, match=reason):
             draw_split(plus(split_family="made"), 10, 100)
 
-    def test_a_class_with_two_roles_and_a_trial_without_unknown_ones_are_refused(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        two = (((0, 1), (2, 3)), ((4, 5), (6, 2)))
-        lists = {("cifar10", "cifar10"): Against(*two), ("cifar10", "cifar100"): Against(two[0], two[1][:1])}
+    def test_a_trial_without_unknown_classes_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        lists = {("cifar10", "cifar100"): Against(((0, 1), (2, 3)), ((4, 5),))}
         monkeypatch.setitem(FAMILIES, "made", Family("made", "a test", {}, lists))
-        with pytest.raises(DataError, match=r"made, trial 1: class 2 of cifar10 is known and unknown"):
-            published_lists("made", "cifar10", "cifar10", 0, num_classes=10, num_foreign=10)
         with pytest.raises(DataError, match=r"made has 2 trials of known classes .* and 1 of unknown ones"):
-            published_lists("made", "cifar10", "cifar100", 0, num_classes=10, num_foreign=100)
+            published_lists(plus(split_family="made"), 10, 100)
 
     def test_gcms_lists_are_the_draws_that_its_authors_publish(self) -> None:
         """random.seed(s), random.sample(range(0, 10), 6) of gcm-cf's dataloader."""

@@ -1,9 +1,10 @@
-"""The figures of the paper as nodes behind those of `workflow.training_dag`."""
+"""What a reproduction makes of trained splits, as nodes behind those of `workflow.dag`: tables and figures."""
 
 from pathlib import Path
 from typing import Any
 
 from pipelines.reports.page import template_digests
+from pipelines.reproduction.comparing import compare
 from pipelines.reproduction.paper_figures.page import write_figures_page
 from pipelines.reproduction.paper_figures.stage import draw_figures
 from pipelines.workflow.session import TrainingSession
@@ -12,10 +13,18 @@ from pipelines.workflow.training import TrainedSplit
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.jobs.spec import TRIALS
-from proser_core.store.store import Artefact, Store
+from proser_core.store.store import Artefact, BuildResult, Store
 
 OutlierNames = dict[str, tuple[str, ...]]
 """Names of outlier sets by that of their known data set."""
+
+
+@stage("compare")
+def compared(
+    splits: list[TrainedSplit], methods: list[str], bf16: bool, swept: Artefact, store: Store, folder: Path
+) -> BuildResult:
+    """Every method on every class split, calibrated and evaluated alike."""
+    return compare(splits, methods, bf16, store, folder)
 
 
 def found_outliers(outliers: OutlierNames, data_dir: Path | None, session: TrainingSession) -> OutlierNames:

@@ -1,4 +1,4 @@
-"""Maximum softmax probability (Hendrycks and Gimpel 2017), the threshold of eq:threshold."""
+"""Scores of the known logits alone: maximum softmax probability, the threshold of eq:threshold, and maximum logit."""
 
 from dataclasses import dataclass
 
@@ -30,3 +30,21 @@ class MaxSoftmaxProbability(ScoreFunction):
         known = known.double()
         others = (known - known.amax(1, keepdim=True)).sort(1).values[:, :-1]
         return others.exp().sum(1).log1p()
+
+
+@dataclass(frozen=True)
+class MaxLogit(ScoreFunction):
+    """`-max_k w_k^T phi(x)`, float32[N] (also Hendrycks et al. 2022).
+
+    Of a network with placeholders too: they have then shaped the embedding, and take no part in the decision.
+    """
+
+    name = titles.MAX_LOGIT
+    source = "Vaze et al. 2022"
+    formula = "- best known logit"
+
+    def __call__(self, logits: LogitTable) -> np.ndarray:
+        return -logits.known.max(axis=1)
+
+    def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
+        return -known.amax(1)

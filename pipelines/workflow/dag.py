@@ -1,0 +1,140 @@
+"""The stages of a run or a sweep as a Hamilton DAG: each public function is a node, its arguments are its inputs.
+
+A node serves all class splits, so that their trainings share the cluster. A run is a sweep of one class split, whose
+trials are then evaluated, reported and registered. `reproduction.dag` has further nodes behind `splits` and `trials`.
+"""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from pipelines.tracking.registry import Registered, register
+from pipelines.workflow.session import TrainingSession
+from pipelines.workflow.stage import stage
+from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
+from pipelines.workflow.stages.finetune import sweep, track_rows
+from pipelines.workflow.stages.pretrain import pretrain
+from pipelines.workflow.stages.report import report, report_sweep
+from pipelines.workflow.stages.trial_rows import read_rows
+from pipelines.workflow.training import Search, TrainedSplit
+from proser_core.config import FinetuneConfig, Recipe
+from proser_core.digests import sha256_of
+from proser_core.jobs.preparing import check_batches, prepare_task
+from proser_core.jobs.spec import TRIALS
+from proser_core.recognition.classifier_files import CARD
+from proser_core.recognition.validation_scores import Proxy
+from proser_core.store.store import Artefact, BuildResult, Store
+from tune_spaces import SpaceInfo, space_info
+
+
+def prepared(
+    recipes: list[Recipe],
+    data_inputs: list[dict[str, Any]],
+    data_dir: Path | None,
+    finetunes: list[FinetuneConfig],
+    store: Store,
+) -> list[Artefact]:
+    """Images by role: train, val, development, test."""
+    tasks = []
+    for recipe, inputs in zip(recipes, data_inputs, strict=True):
+        tasks.append(prepare_task(recipe, inputs, data_dir, store))
+        check_batches(recipe, finetunes, tasks[-1].path)
+    return tasks
+
+
+def pretrained(
+    recipes: list[Recipe], prepared: list[Artefact], bf16: bool, pretrained_file: Path | None, session: TrainingSession
+) -> list[Artefact]:
+    """Closed-set weights, and their logits on every image."""
+    return pretrain(recipes, prepared, bf16, pretrained_file, session)
+
+
+def splits(recipes: list[Recipe], prepared: list[Artefact], pretrained: list[Artefact]) -> list[TrainedSplit]:
+    """What fine-tunes start from."""
+    return [TrainedSplit(*parts) for parts in zip(recipes, prepared, pretrained, strict=True)]
+
+
+@stage("sweep")
+def swept(
+    splits: list[TrainedSplit],
+    finetunes: list[FinetuneConfig],
+    spaces: dict[str, list[FinetuneConfig]],
+    bf16: bool,
+    search: Search,
+    session: TrainingSession,
+    folder: Path,
+) -> BuildResult:
+    """Every fine-tune on every class split, trained and evaluated."""
+    return sweep(splits, finetunes, spaces, bf16, search, session, folder)
+
+
+def trials(swept: Artefact, session: TrainingSession) -> list[dict[str, Any]]:
+    """A row per trial, in tracking too."""
+    rows = read_rows(swept)
+    track_rows(rows, session)
+    return rows
+
+
+@stage("evaluate")
+def evaluated(
+    splits: list[TrainedSplit], trials: list[dict[str, Any]], proxy: Proxy | None, store: Store, folder: Path
+) -> None:
+    """The selected trial as a classifier, beside its baselines."""
+    (split,) = splits
+    evaluate_run(split.recipe, split.task, split.pretrained, trials, store.root / TRIALS, proxy, folder)
+
+
+@stage("report")
+def reported(
+    splits: list[TrainedSplit], trials: list[dict[str, Any]], evaluated: Artefact, store: Store, folder: Path
+) -> None:
+    """Tables and figures."""
+    (split,) = splits
+    report(split, trials, evaluated, store.root / TRIALS, folder)
+
+
+def logged(evaluated: Artefact, reported: Artefact, session: TrainingSession) -> Artefact:
+    """The report, in tracking too."""
+    evaluation = read_evaluation(evaluated)
+    session.tracking.track(lambda: session.run.results(reported, evaluation))
+    return reported
+
+
+def registered(
+    splits: list[TrainedSplit], evaluated: Artefact, logged: Artefact, session: TrainingSession
+) -> Registered | None:
+    """The classifier as a version in the model registry; None where the tracking server went away."""
+    (split,) = splits
+    tags = {"proser.recipe": split.recipe.name, "proser.report": logged.digest}
+    folder, run, made = evaluated.path / CLASSIFIER, session.run, list[Registered]()
+    digest = sha256_of(folder / CARD)
+
+    def make() -> None:
+        made.append(register(run.client, nullcontext(run.run_id), split.recipe.model_name, folder, digest, tags))
+
+    session.tracking.track(make)
+    session.tracking.settle()
+    return made[0] if made else None
+
+
+def space_infos(spaces: dict[str, list[FinetuneConfig]]) -> dict[str, SpaceInfo]:
+    """What each search space says of itself."""
+    return {name: space_info(name) for name in spaces}
+
+
+@stage("sweep_report")
+def sweep_reported(
+    splits: list[TrainedSplit],
+    trials: list[dict[str, Any]],
+    space_infos: dict[str, SpaceInfo],
+    store: Store,
+    folder: Path,
+) -> None:
+    """Tables and figures over all splits."""
+    report_sweep(splits, trials, list(space_infos), store.root / TRIALS, folder)
+
+
+def sweep_logged(sweep_reported: Artefact, session: TrainingSession) -> Artefact:
+    """The report, in tracking too."""
+    session.tracking.track(lambda: session.run.report(sweep_reported))
+    return sweep_reported

@@ -1,0 +1,78 @@
+"""A task from arrays, for images that are in memory already."""
+
+import numpy as np
+
+from proser_core.data.image_sets import ImageSet
+from proser_core.data.preparation import channel_statistics, stratified_rows
+from proser_core.data.splits.class_split import ClassSplit
+from proser_core.data.tasks import Labelled, OpenSetTask
+from proser_core.errors import DataError
+from proser_core.naming import check_class_names
+
+
+def task_from_arrays(
+    images: np.ndarray,
+    labels: np.ndarray,
+    *,
+    test_images: np.ndarray | None = None,
+    test_labels: np.ndarray | None = None,
+    development: np.ndarray | None = None,
+    val_fraction: float = 0.1,
+    seed: int = 0,
+) -> OpenSetTask:
+    """Training images with labels [N], numbers or names, each class of which is known; `seed` draws `val_fraction` of
+    each for validation.
+
+    Images are uint8[N, H, H, 3], or grey as uint8[N, H, H], all of one size. Test images whose label is none of the
+    known ones are unknown; `development` are unknown images that may choose between fine-tunes, of other classes than
+    the test's. Without test images nothing is reported but the validation. Raises DataError for arrays of another type
+    or size, for fewer than two classes, and for a class with fewer than two images.
+    """
+    if (test_images is None) != (test_labels is None):
+        raise DataError("test_images and test_labels are given together, or neither of them")
+    classes = np.unique(labels)
+    if len(classes) < 2:
+        raise DataError(f"the labels name {len(classes)} class(es); need at least 2 known classes")
+    names = tuple(map(str, classes.tolist()))
+    check_class_names(names)
+    pixels = _rgb(images)
+    known = ImageSet(pixels, np.searchsorted(classes, labels), names)
+    size = pixels.shape[1]
+    nothing = np.zeros((0, size, size, 3), np.uint8)
+    tested = nothing if test_images is None else _rgb(test_images)
+    test_labels = classes[:0] if test_labels is None else np.asarray(test_labels)
+    unknown = np.setdiff1d(test_labels, classes)
+    everything = np.concatenate([classes, unknown])
+    order = np.argsort(everything)
+    ids = order[np.searchsorted(everything, test_labels, sorter=order)] if len(test_labels) else np.zeros(0, np.int64)
+    test = ImageSet(tested, ids, tuple(map(str, everything.tolist())))
+    others = nothing if development is None else _rgb(development)
+    for name, array in (("images", pixels), ("test_images", tested), ("development", others)):
+        if array.shape[1:3] != (size, size):
+            raise DataError(
+                f"{name} are {array.shape[2]} x {array.shape[1]} pixels; need squares of one size: resize all of them "
+                "to one height and width"
+            )
+    val_rows = stratified_rows(known.labels, names, val_fraction, seed)
+    mean, std = channel_statistics(pixels[~val_rows])
+    count = len(classes)
+    return OpenSetTask(
+        split=ClassSplit(
+            known=tuple(range(count)),
+            unknown=tuple(range(count, len(everything))),
+            settings=(len(unknown),) if len(unknown) else (),
+        ),
+        class_names=names,
+        train=Labelled(pixels[~val_rows], known.labels[~val_rows]),
+        val=Labelled(pixels[val_rows], known.labels[val_rows]),
+        development=Labelled(others, np.full(len(others), count)),
+        test=Labelled(tested, np.minimum(test.labels, count)),
+        test_classes=test.labels,
+        mean=mean,
+        std=std,
+    )
+
+
+def _rgb(images: np.ndarray) -> np.ndarray:
+    """uint8[N, H, W, 3]; grey images three times over. `ImageSet` refuses what is neither."""
+    return np.stack([images] * 3, axis=-1) if np.ndim(images) == 3 else np.asarray(images)

@@ -1,0 +1,88 @@
+"""From a task to a classifier in this process, without files: the trainings of a job, for those who call them."""
+
+from dataclasses import replace
+
+from proser_core.baselines.method import Method
+from proser_core.baselines.tables import fit_score
+from proser_core.config import Recipe
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError
+from proser_core.jobs.preparing import check_machine
+from proser_core.jobs.progress import EpochProgress
+from proser_core.learning.fit import Metrics, State
+from proser_core.learning.training import train_network, training_device
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
+from proser_core.processor import resolve_precision
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logits import task_logits
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scores import own_score
+
+
+def train(
+    task: OpenSetTask, recipe: Recipe, method: Method | None = None, *, progress: EpochProgress | None = None
+) -> OpenSetClassifier:
+    """Train a classifier as the recipe states, calibrate it on the task's validation images, and evaluate it.
+
+    Trains the recipe's own fine-tune with placeholders, or what `method` (of `METHODS`) scores: the pretrained network,
+    a control, an ablation. `progress` prints epochs and the time that is left. The weights equal those of a
+    job with the same recipe and number of threads, bit for bit. Raises ConfigError for a recipe that does not fit the
+    task or this machine, TrainingError where the loss is not finite.
+    """
+    if method is not None and method.train is not None:
+        raise ConfigError(f"{method.name} trains a network of its own, into files; `proser reproduce` does so")
+    if method is not None and method.finetune is not None:
+        recipe = replace(recipe, finetune=method.finetune(recipe.finetune))
+    check_machine(recipe)
+    _check_task(task, recipe)
+    kinds = _kinds(recipe, method)
+    net = _trained(task, recipe, kinds, progress)
+    logits = task_logits(net, task, training_device(recipe), with_training=kinds == ("pretrain",))
+    score = own_score(recipe) if method is None else fit_score(method, logits, task.train.targets)
+    report = evaluate(logits, score, task, recipe.calibration.target_rate)
+    return OpenSetClassifier.of(net, score, logits, report, task, recipe)
+
+
+def _check_task(task: OpenSetTask, recipe: Recipe) -> None:
+    for name, have in (("num_known", task.num_known), ("image_size", task.image_size)):
+        got = getattr(recipe.data, name)
+        if got != have:
+            raise ConfigError(f"data.{name} of the recipe is {got}, and the task has {have}; set it to {have}")
+
+
+def _kinds(recipe: Recipe, method: Method | None) -> tuple[str, ...]:
+    """Trainings that the network goes through, in order."""
+    if method is not None and method.scores_pretrained:
+        return ("pretrain",)
+    return ("finetune",) if recipe.finetune.start == "scratch" else ("pretrain", "finetune")
+
+
+def _trained(
+    task: OpenSetTask, recipe: Recipe, kinds: tuple[str, ...], progress: EpochProgress | None
+) -> ClosedSetNet | PlaceholderNet:
+    closed_set = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed)
+    net: ClosedSetNet | PlaceholderNet = closed_set
+    epochs = {kind: (recipe.pretrain if kind == "pretrain" else recipe.finetune).epochs for kind in kinds}
+
+    def report(epoch: int, metrics: Metrics, state: State) -> None:
+        if progress is not None:
+            progress.epoch(metrics)
+
+    for kind in kinds:
+        if progress is not None:
+            progress.expect(kind, epochs[kind])
+    for kind in kinds:
+        if progress is not None:
+            progress.begin(kind, kind, epochs[kind], done=0)
+        net = train_network(
+            kind,
+            closed_set,
+            task.train,
+            (task.mean, task.std),
+            recipe,
+            bf16=resolve_precision(recipe),
+            report=report,
+        )
+        if progress is not None:
+            progress.close()
+    return net

@@ -1,0 +1,72 @@
+"""Tasks from arrays."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proser_core.data.arrays import task_from_arrays
+from proser_core.errors import DataError, ProserError
+
+
+def pixels(count: int, size: int = 4) -> np.ndarray:
+    """Grey images that differ: image i is i everywhere."""
+    return np.broadcast_to(np.arange(count, dtype=np.uint8)[:, None, None], (count, size, size))
+
+
+@given(
+    labels=st.lists(st.sampled_from("cab"), min_size=0, max_size=20),
+    tested=st.lists(st.sampled_from("azbyc"), max_size=20),
+    seed=st.integers(0, 5),
+)
+def test_every_image_keeps_its_class_and_has_one_role(labels: list[str], tested: list[str], seed: int) -> None:
+    labels = [*labels, *"aabbcc"]
+    task = task_from_arrays(
+        pixels(len(labels)), np.array(labels), test_images=pixels(len(tested)), test_labels=np.array(tested), seed=seed
+    )
+    assert task.class_names == ("a", "b", "c")
+    rows = [*task.train.images[:, 0, 0, 0], *task.val.images[:, 0, 0, 0]]
+    targets = [*task.train.targets, *task.val.targets]
+    assert sorted(rows) == list(range(len(labels)))
+    assert [task.class_names[target] for target in targets] == [labels[row] for row in rows]
+    assert {*task.val.targets} == {0, 1, 2}
+    assert [(*task.class_names, "unknown")[target] for target in task.test.targets] == [
+        name if name in "abc" else "unknown" for name in tested
+    ]
+    unknown = sorted({*tested} - {*"abc"})
+    assert task.split.settings == ((len(unknown),) if unknown else ())
+    named = [*task.class_names, *unknown]
+    assert [named[number] for number in task.test_classes] == tested
+
+
+def test_without_test_and_development_images_these_parts_are_empty() -> None:
+    task = task_from_arrays(pixels(8), np.arange(8) % 2, val_fraction=0.5)
+    assert (len(task.train), len(task.val), len(task.development), len(task.test)) == (4, 4, 0, 0)
+    assert task.mean == pytest.approx((task.train.images.mean() / 255,) * 3)
+
+
+def test_development_images_are_unknown() -> None:
+    task = task_from_arrays(pixels(8), np.arange(8) % 2, development=pixels(3))
+    assert task.development.targets.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("given_", "words"),
+    [
+        ({"labels": np.zeros(8, int)}, "1 class.*at least 2"),
+        ({"labels": np.arange(7) % 2}, "8 images have labels"),
+        ({"images": pixels(8).astype(np.float32)}, "images are float32.*need uint8"),
+        ({"images": np.zeros((8, 4, 5, 3), np.uint8)}, "images are 5 x 4 pixels"),
+        ({"development": pixels(2, size=5)}, "development are 5 x 5 pixels.*resize"),
+        ({"test_images": pixels(2, size=5), "test_labels": np.zeros(2, int)}, "test_images are 5 x 5"),
+        ({"test_images": pixels(2)}, "given together"),
+        ({"labels": np.array([0] * 7 + [1])}, "has 1 training image"),
+    ],
+)
+def test_arrays_that_are_no_task_are_refused_with_what_is_needed(given_: dict[str, Any], words: str) -> None:
+    arguments = {"images": pixels(8), "labels": np.arange(8) % 2, **given_}
+    with pytest.raises(DataError, match=words) as refused:
+        task_from_arrays(**arguments)
+    assert isinstance(refused.value, ProserError)

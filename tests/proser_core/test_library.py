@@ -1,0 +1,117 @@
+"""The public names, and a training from arrays to a classifier, in memory."""
+
+import ast
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sklearn.datasets import load_digits
+
+import proser_core
+from proser_core import (
+    METHODS,
+    ClusterConfig,
+    DataConfig,
+    EpochProgress,
+    FinetuneConfig,
+    OpenSetClassifier,
+    OpenSetTask,
+    PretrainConfig,
+    Recipe,
+    task_from_arrays,
+    train,
+)
+from proser_core.config import to_json
+from proser_core.errors import ConfigError
+from proser_core.jobs.spec import WEIGHTS, Job
+from proser_core.jobs.worker import run_job
+
+RECIPE = Recipe(
+    precision="fp32",
+    data=DataConfig(name="digits", image_size=8, num_known=3, flip=False, padding=1),
+    pretrain=PretrainConfig(epochs=2, batch_size=32, lr=0.05),
+    finetune=FinetuneConfig(epochs=1, batch_size=16, num_dummies=2),
+)
+
+
+@pytest.fixture(scope="module")
+def task() -> OpenSetTask:
+    """Digits 0 to 2 known, 3 and 4 unknown."""
+    digits = load_digits(n_class=5)
+    images = (digits.images * 255 / 16).astype(np.uint8)
+    first = np.arange(len(images)) < 500
+    known = first & (digits.target < 3)
+    return task_from_arrays(
+        images[known], digits.target[known], test_images=images[~first], test_labels=digits.target[~first]
+    )
+
+
+def test_every_public_name_can_be_imported_and_the_type_checker_sees_the_same():
+    tree = ast.parse(Path(proser_core.__file__).read_text())
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {alias.name: node.module for node in imported for alias in node.names}
+    assert {name for name, module in seen.items() if module.startswith("proser_core")} == set(proser_core.__all__)
+    assert all(getattr(proser_core, name) is not None for name in proser_core.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = proser_core.Nothing
+
+
+def test_a_network_trained_in_memory_equals_that_of_the_jobs(task: OpenSetTask, tmp_path: Path) -> None:
+    task.save(tmp_path / "task")
+    recipe, weights = to_json(RECIPE), ""
+    for kind in ("pretrain", "finetune"):
+        run_job(Job(kind, recipe, str(tmp_path / "task"), str(tmp_path / kind), weights), lambda metrics: None)
+        weights = str(tmp_path / kind / WEIGHTS)
+    classifier = train(task, RECIPE)
+    of_job = load_file(weights)
+    assert {
+        name for name, value in classifier.net.state_dict().items() if not torch.equal(value, of_job[name])
+    } == set()
+
+
+def test_a_classifier_from_arrays_is_evaluated_saved_and_loaded(task: OpenSetTask, tmp_path: Path) -> None:
+    lines = io.StringIO()
+    classifier = train(task, RECIPE, progress=EpochProgress(lines))
+    assert classifier.class_names == ("0", "1", "2")
+    assert classifier.results["test/closed_set_accuracy"] > 0.9
+    assert classifier.results["test/unknown_2/auroc"] > 0.6
+    assert "pretrain: epoch 2/2" in lines.getvalue()
+    assert "finetune: epoch 1/1" in lines.getvalue()
+    classifier.save(tmp_path)
+    images = np.asarray(task.test.images)
+    assert OpenSetClassifier.load(tmp_path).predict(images).labels == classifier.predict(images).labels
+
+
+@pytest.mark.parametrize(
+    ("name", "dummies"), [("OpenMax", 0), ("CE control, MaxLogit", 0), ("PROSER, tuned", 5), ("PROSER", 5)]
+)
+def test_any_method_is_trained_and_scored_by_its_own_score(task: OpenSetTask, name: str, dummies: int) -> None:
+    classifier = train(task, RECIPE, METHODS[name])
+    assert classifier.num_dummies == dummies
+    assert classifier.score_function.name == METHODS[name].score.name
+    assert classifier.calibration.known_rate >= 0.95
+
+
+def test_from_scratch_there_is_no_pretraining(task: OpenSetTask) -> None:
+    lines = io.StringIO()
+    train(task, replace(RECIPE, finetune=replace(RECIPE.finetune, start="scratch")), progress=EpochProgress(lines))
+    assert "pretrain" not in lines.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        (replace(RECIPE, data=replace(RECIPE.data, image_size=16)), "data.image_size of the recipe is 16.*set it to 8"),
+        (replace(RECIPE, data=replace(RECIPE.data, num_known=4)), "data.num_known of the recipe is 4.*set it to 3"),
+        (replace(RECIPE, cluster=ClusterConfig(num_workers=2)), "one process trains all"),
+    ],
+)
+def test_a_recipe_that_does_not_fit_is_refused_before_any_training(
+    task: OpenSetTask, recipe: Recipe, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        train(task, recipe)
