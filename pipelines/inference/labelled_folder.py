@@ -42,10 +42,8 @@ def class_folders(folder: Path) -> list[str]:
 
 
 def folder_logits(classifier: OpenSetClassifier, folder: Path, device: str) -> FolderLogits:
-    """Logits of all images below a folder. Its first level names their classes; "" for images directly in it.
-
-    Memory holds the logits, not the images. Raises DataError where no image can be decoded.
-    """
+    """Logits of all images below a folder. Its first level names their classes; "" for images directly in it. Memory
+    holds the logits, not the images. Raises DataError where no image can be decoded."""
     check_paths([str(folder)])
     known, dummies, folders, failures = [], [], [], []
     with ThreadPoolExecutor() as pool:

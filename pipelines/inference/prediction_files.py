@@ -26,9 +26,7 @@ ROW_GROUP = 16_384  # rows of Parquet that are written together
 @contextmanager
 def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write]:
     """A function that writes a part. The file appears once all parts are written; without a path nothing is written.
-
-    Raises StorageError where its disk is full.
-    """
+    Raises StorageError where its disk is full."""
     if path is None:
         yield lambda part: None
         return

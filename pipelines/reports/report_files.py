@@ -38,11 +38,8 @@ def write_report(
 
 
 def figures_of(space: Space) -> dict[str, Figure]:
-    """The figures of a space by name.
-
-    `macro_f1` and `auroc` show development data and the smallest setting, `*_settings` every setting. Where nothing was
-    measured there is no figure.
-    """
+    """The figures of a space by name. `macro_f1` and `auroc` show development data and the smallest setting,
+    `*_settings` every setting. Where nothing was measured there is no figure."""
     table, figures = space.table, dict[str, Figure]()
     for metric in ("macro_f1", "auroc"):
         settings = [f"{where(setting)}/{metric}" for setting in table.settings]

@@ -174,10 +174,8 @@ _PRINTED = {metric: titles.METRICS[metric] for metric in ("auroc", "macro_f1")}
 
 
 def _published(space: Space) -> tuple[str, dict[str, tuple[str, str]]]:
-    """What the paper prints: its metric, and by point its number and what was measured minus it, in points.
-
-    Of the first metric and setting of which it prints any.
-    """
+    """What the paper prints: its metric, and by point its number and what was measured minus it, in points. Of the
+    first metric and setting of which it prints any."""
     for setting, (metric, title) in itertools.product(space.table.settings, _PRINTED.items()):
         cells = {}
         for point in space.points:

@@ -36,10 +36,8 @@ class ReplicaOptions:
 @serve.deployment(name="recogniser")
 @serve.ingress(api)
 class Recogniser:
-    """Decodes the images of a request and classifies them in one batch with those of others.
-
-    One version answers a request from beginning to end: the one that was served when it arrived.
-    """
+    """Decodes the images of a request and classifies them in one batch with those of others. One version answers a
+    request from beginning to end: the one that was served when it arrived."""
 
     def __init__(self, options: ReplicaOptions) -> None:
         self._stop = threading.Event()

@@ -22,10 +22,8 @@ State = dict[str, str]
 
 @dataclass
 class ReplicaMonitor:
-    """Says when another version is served, and why a newer one is not.
-
-    `handle` returns the state of any one of the replicas, `status` that of the application, `clock` seconds.
-    """
+    """Says when another version is served, and why a newer one is not. `handle` returns the state of any one of the
+    replicas, `status` that of the application, `clock` seconds."""
 
     handle: Any
     title: str

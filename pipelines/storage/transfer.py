@@ -38,10 +38,8 @@ def push(objects: Objects, folder: Path, name: str) -> None:
 
 
 def pull(objects: Objects, name: str, folder: Path) -> bool:
-    """Download the finished folder `name`; False where there is none.
-
-    Where a file is missing there, or is not the one that the manifest lists, the manifest is deleted there.
-    """
+    """Download the finished folder `name`; False where there is none. Where a file is missing there, or is not the one
+    that the manifest lists, the manifest is deleted there."""
     content = objects.read(f"{name}/{MANIFEST}")
     manifest = read_manifest(content)
     if content is None or manifest is None:

@@ -36,10 +36,8 @@ SEEDED = ("alembic_version", "workspaces")  # tables that the migrations fill
 
 @cache  # MLflow too opens one once
 def open_database(uri: str, shown: str, file: Path | None) -> None:
-    """Create or upgrade a database in a file, and reach one in a server; `shown` is the URI without a password.
-
-    Raises TrackingError where that cannot be done.
-    """
+    """Create or upgrade a database in a file, and reach one in a server; `shown` is the URI without a password. Raises
+    TrackingError where that cannot be done."""
     if not DATABASES.match(uri):
         return
     try:

@@ -44,10 +44,8 @@ def holder(client: MlflowClient, model: str, alias: str) -> str:
 def carry_out(
     client: MlflowClient, decision: Decision, metrics: Mapping[str, float], note: str, figure: Figure | None = None
 ) -> str:
-    """Write down what was decided and on what grounds, and move the alias unless it is refused; the run's id.
-
-    Raises TrackingError where the alias is not where the decision found it; the run then says that it had no effect.
-    """
+    """Write down what was decided and on what grounds, and move the alias unless it is refused; the run's id. Raises
+    TrackingError where the alias is not where the decision found it; the run then says that it had no effect."""
     tags = {
         KIND: decision.kind,
         MODEL: decision.model,

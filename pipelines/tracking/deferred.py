@@ -35,10 +35,8 @@ class DeferredTracking:
         self._warned = False
 
     def track(self, log: Callable[[], None]) -> None:
-        """Log something that is safe on disk: now, or in `settle` where the tracking server is away.
-
-        `log` must change nothing where it is called again.
-        """
+        """Log something that is safe on disk: now, or in `settle` where the tracking server is away. `log` must change
+        nothing where it is called again."""
         self._waiting.append(log)
         if len(self._waiting) > 1:  # calls keep their order, and no work waits for a server that is away
             return

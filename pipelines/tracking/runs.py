@@ -260,11 +260,8 @@ def _missing(metrics: Mapping[str, float], logged: Mapping[str, float]) -> dict[
 
 
 def _batches(groups: Iterable[list[Metric]], *, always: bool = False) -> Iterator[list[Metric]]:
-    """Metrics of several groups in as few requests as hold them; with `always`, one at least.
-
-    What a request holds arrives whole, so that an epoch is in one request: from its metric `epoch` follows that the
-    others are there.
-    """
+    """Metrics of several groups in as few requests as hold them; with `always`, one at least. What a request holds
+    arrives whole, so that an epoch is in one request: from its metric `epoch` follows that the others are there."""
     batch: list[Metric] = []
     for group in groups:
         for start in range(0, len(group), BATCH):

@@ -24,10 +24,8 @@ LOST: dict[str, Any] = {"color": "#888888", "lw": 1.0, "ls": ":"}
 
 
 def parallel_coordinates(space: Space) -> Figure:
-    """Varied fields, then development macro-F1, test macro-F1 and AUROC at the smallest setting; means over splits.
-
-    A point that finished on no split ends in a cross: after its fields, or at what it had reached when stopped.
-    """
+    """Varied fields, then development macro-F1, test macro-F1 and AUROC at the smallest setting; means over splits. A
+    point that finished on no split ends in a cross: after its fields, or at what it had reached when stopped."""
     metrics = {SELECTION_METRIC: "development\nmacro-F1, %"}
     for setting in space.table.settings[:1]:
         metrics |= {
