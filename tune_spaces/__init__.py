@@ -68,8 +68,7 @@ def space_names() -> list[str]:
 def describe(name: str) -> str:
     """First line of a space's docstring, without importing Ray."""
     path = Path(name) if name.endswith(".py") else FOLDER / f"{name}.py"
-    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-    return docstring.splitlines()[0] if docstring else ""
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
 
 
 def check_name(name: str) -> None:

@@ -54,13 +54,9 @@ def folder_logits(classifier: OpenSetClassifier, folder: Path, device: str) -> F
                     logits = classifier.logits(part.images, device)
                     known.append(logits.known)
                     dummies.append(logits.dummies)
-                    folders += [_class_of(Path(name), folder) for name in part.names]
+                    inside = [Path(name).relative_to(folder).parts for name in part.names]
+                    folders += [parts[0] if len(parts) > 1 else "" for parts in inside]
     if not known:
         reason = failures[0].reason if failures else "its Parquet files have no row"
         raise DataError(f"none of the {len(failures)} images below {folder} can be decoded; {reason}")
     return FolderLogits(LogitTable(np.concatenate(known), np.concatenate(dummies)), folders, failures)
-
-
-def _class_of(path: Path, folder: Path) -> str:
-    inside = path.relative_to(folder).parts
-    return inside[0] if len(inside) > 1 else ""

@@ -86,8 +86,11 @@ def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> li
     Decisions are replayed in the order of time: a promotion adds a version, a rollback goes back to one. Moves of the
     alias that `proser` did not make are unknown.
     """
+    query = f"tags.`{MODEL}` = '{model}' and tags.`{ALIAS}` = '{alias}'"
+    query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, OVERTAKEN))
     held: list[str] = []
-    for tags in _decisions_that_moved(client, model, alias):
+    for run in all_pages(client.search_runs, [experiment_id(client)], query, order_by=["start_time ASC"]):
+        tags = run.data.tags
         held = _way_to(tags[BEFORE], held)
         held = _way_to(tags[VERSION], held[:-1]) if tags[KIND] == ROLLED_BACK else [*held, tags[VERSION]]
     return _way_to(now, held)[:-1]
@@ -100,11 +103,3 @@ def _way_to(version: str, held: list[str]) -> list[str]:
     if version not in held:
         return [version]
     return held[: len(held) - held[::-1].index(version)]
-
-
-def _decisions_that_moved(client: MlflowClient, model: str, alias: str) -> list[dict[str, str]]:
-    """Tags of the decisions that moved the alias, oldest first."""
-    query = f"tags.`{MODEL}` = '{model}' and tags.`{ALIAS}` = '{alias}'"
-    query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, OVERTAKEN))
-    runs = all_pages(client.search_runs, [experiment_id(client)], query, order_by=["start_time ASC"])
-    return [run.data.tags for run in runs]

@@ -176,7 +176,7 @@ class ParentRun:
         """End as FINISHED, FAILED or KILLED; trials that were cut off are marked as killed until they resume."""
         if status != "FINISHED":
             for child in self._children.values():
-                if child.was_cut_off:
+                if not (child.ended or child.has_reason):
                     self.client.set_terminated(child.run_id, "KILLED")
         self.client.set_terminated(self.run_id, status)
 
@@ -189,17 +189,12 @@ class ChildRun:
         self._logged = run.data.metrics
         self._logged_epochs = int(self._logged.get("epoch", -1)) + 1
         self._is_described = any(name.startswith(views.POINT) for name in self._logged)
-        self._has_reason = NOTE in run.data.tags
+        self.has_reason = NOTE in run.data.tags
 
     @property
     def ended(self) -> bool:
         """Whether the trial has finished, with all that there is to log."""
         return self._status == "FINISHED"
-
-    @property
-    def was_cut_off(self) -> bool:
-        """Whether the trial has neither finished nor ended for a reason."""
-        return not (self.ended or self._has_reason)
 
     def log(
         self,
@@ -234,10 +229,10 @@ class ChildRun:
         """Mark the trial as ended; the reason of one that has not finished stands where the UI shows it."""
         if reason:
             self._client.set_tag(self.run_id, NOTE, reason)
-        elif self._has_reason:
+        elif self.has_reason:
             self._client.delete_tag(self.run_id, NOTE)
         self._client.set_terminated(self.run_id, status)
-        self._status, self._has_reason = status, bool(reason)
+        self._status, self.has_reason = status, bool(reason)
 
 
 def _slug(name: str) -> str:
