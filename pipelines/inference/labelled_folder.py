@@ -21,7 +21,7 @@ class FolderLogits:
     failures: list[Failure]
 
     def in_folders(self) -> "FolderLogits":
-        """Without the images that lie in no folder of a class; one failure counts them."""
+        """Without the images outside the folders of classes; one failure counts them."""
         rows = np.flatnonzero([bool(name) for name in self.folders])
         logits = LogitTable(self.logits.known[rows], self.logits.dummies[rows])
         stray = [Failure("", f"{len(self.folders) - len(rows)} images that lie in no folder of a class")]

@@ -81,8 +81,8 @@ def _start(host: str, port: int, address: str) -> bool:
         applications = serve.status().applications
     if APPLICATION in applications:
         raise ClusterError(
-            f"the cluster at {address} serves a model already; stop its `proser serve`, or, if it is gone, give "
-            "`serve shutdown`"
+            f"the cluster at {address} serves a model already; stop its `proser serve`, or, if that has "
+            "ended, run `serve shutdown`"
         )
     if listens != (host, port):
         raise ClusterError(

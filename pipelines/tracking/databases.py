@@ -26,7 +26,7 @@ from proser_core.errors import TrackingError, first_line
 
 DATABASES = re.compile(r"(sqlite|postgresql|mysql|mssql)(\+\w+)?:")
 USUAL_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
-IN_FILE = "give the command in a folder that can be written, or name another file or a server in MLFLOW_TRACKING_URI"
+IN_FILE = "run the command in a writable folder, or name another file or a server in MLFLOW_TRACKING_URI"
 IN_SERVER = "start it, correct MLFLOW_TRACKING_URI, or unset it to track in ./mlflow.db"
 LOCK_TIMEOUT_S, RETRY_S = 120.0, 0.1
 PRIVATE = ("_get_latest_schema_revision", "_initialize_tables", "_upgrade_db")
@@ -127,7 +127,7 @@ def _upgrade(database: sqlite3.Connection, file: Path) -> None:
         if _has_rows(database):
             raise TrackingError(
                 f"{file} holds runs, and MLflow {__version__} cannot upgrade it ({first_line(error)}); it is "
-                f"unchanged. Restore a backup, or rename it (mv {file} {file}.old) and give the same commands again: "
+                f"unchanged. Restore a backup, or rename it (mv {file} {file}.old) and run the same commands again: "
                 "they log what the storage holds to a new one"
             ) from error
         _create_again(database, file)

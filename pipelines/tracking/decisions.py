@@ -75,7 +75,7 @@ def _move(client: MlflowClient, decision: Decision) -> None:
     if now != decision.before:
         raise TrackingError(
             f"{decision.alias} of {decision.model!r} went from version {decision.before or 'none'} to "
-            f"{now or 'none'} while this was decided; give the command again to compare with that one"
+            f"{now or 'none'} while this was decided; run the command again to compare with that one"
         )
     client.set_registered_model_alias(decision.model, decision.alias, decision.version)
 
