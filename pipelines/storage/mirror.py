@@ -1,4 +1,4 @@
-"""The driver's side: a store in a folder of this machine, in step with a storage behind a URI."""
+"""The driver's side: opening a storage, a folder or a URI, and the mirror on this machine of what is behind a URI."""
 
 import functools
 import hashlib
