@@ -26,7 +26,7 @@ def make_task(
 ) -> OpenSetTask:
     """Read the images and give each its role.
 
-    Validation is stratified and drawn with `seed`, unless the data set brings its own; there are as many
+    Validation is stratified and drawn with `seed`, unless the data set has its own; there are as many
     development unknowns as validation images. With `unpacked`, which has folders of `DataSet.index` by data set, the
     images stay encoded on disk; each is decoded here once, so that none fails later. Raises DataError where images or
     classes are missing.
@@ -149,7 +149,7 @@ def stratified_rows(targets: np.ndarray, names: tuple[str, ...], fraction: float
         if len(rows) < 2:
             raise DataError(
                 f"known class {name!r} has {len(rows)} training image(s); it needs at least 2, one to train on "
-                "and one to calibrate with. Add images or leave the class out"
+                "and one to calibrate with. Add images or omit the class"
             )
         chosen[rows[: min(max(1, round(fraction * len(rows))), len(rows) - 1)]] = True
     return chosen
