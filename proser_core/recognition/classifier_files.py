@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,8 @@ from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.scores import SCORES, PlaceholderGap, ScoreFunction, placeholder_score
+from proser_core.recognition.trained_classifier import TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
-
-if TYPE_CHECKING:
-    from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 FORMAT, FORMAT_OF_MARGINS = 4, 3
 """The format that is written, and the one before, which is read: its scores have the other sign."""
@@ -44,7 +42,7 @@ NEEDED = {
 }
 
 
-def write_classifier(classifier: "OpenSetClassifier", folder: Path) -> None:
+def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
     """Weights (safetensors), arrays (.npz), the model card (Markdown) and everything else (JSON)."""
     folder.mkdir(parents=True, exist_ok=True)
     net, score, proxy = classifier.net, classifier.score_function, classifier.proxy

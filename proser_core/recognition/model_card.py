@@ -2,19 +2,17 @@
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from proser_core.data.splits.class_split import in_words, setting_at, where
 from proser_core.recognition.comparison import intervals
+from proser_core.recognition.trained_classifier import TrainedClassifier
 from proser_core.titles import METRICS, percent
-
-if TYPE_CHECKING:
-    from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 Results = Mapping[str, float]
 
 
-def model_card(classifier: "OpenSetClassifier") -> str:
+def model_card(classifier: TrainedClassifier) -> str:
     """Markdown. Results are those of the calibration that the classifier was trained with, and say so where it has
     another one since."""
     measured = {"this model": classifier.results, **classifier.controls}
@@ -26,7 +24,7 @@ def model_card(classifier: "OpenSetClassifier") -> str:
     return "\n".join([*_knows(classifier), "", *_decides(classifier), "", *results, "", *_limits(classifier)])
 
 
-def _knows(classifier: "OpenSetClassifier") -> list[str]:
+def _knows(classifier: TrainedClassifier) -> list[str]:
     size, network, recipe = classifier.image_size, classifier.network, classifier.recipe
     names = classifier.class_names
     return [
@@ -48,7 +46,7 @@ def _split(data: Mapping[str, Any]) -> str:
     return f"{data.get('split_family', '')} {data['split_index']}".strip()  # older classifiers have no family
 
 
-def _decides(classifier: "OpenSetClassifier") -> list[str]:
+def _decides(classifier: TrainedClassifier) -> list[str]:
     calibration = classifier.calibration
     low, high = calibration.interval
     return [
@@ -61,7 +59,7 @@ def _decides(classifier: "OpenSetClassifier") -> list[str]:
     ]
 
 
-def _recalibrated(classifier: "OpenSetClassifier") -> list[str]:
+def _recalibrated(classifier: TrainedClassifier) -> list[str]:
     measured = classifier.results.get("calibration/bias", classifier.calibration.bias)
     if measured == classifier.calibration.bias:
         return []
@@ -91,7 +89,7 @@ def _scores(rows: Mapping[str, Results]) -> list[str]:
     return lines
 
 
-def _proxy(classifier: "OpenSetClassifier") -> list[str]:
+def _proxy(classifier: TrainedClassifier) -> list[str]:
     """How well unknown images are found, of a model that knows every class that there was to measure with."""
     proxy = classifier.proxy
     if proxy is None:
@@ -121,7 +119,7 @@ def _proxy(classifier: "OpenSetClassifier") -> list[str]:
     return lines
 
 
-def _limits(classifier: "OpenSetClassifier") -> list[str]:
+def _limits(classifier: TrainedClassifier) -> list[str]:
     unknown, score = percent(1 - classifier.calibration.target_rate), classifier.score_function
     limits = [
         "## Limits",

@@ -1,7 +1,7 @@
-"""`OpenSetClassifier`: a trained network with a fitted, calibrated score."""
+"""`OpenSetClassifier`: a trained network with a fitted, calibrated score, in use."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +9,18 @@ import numpy as np
 import torch
 from PIL import Image
 
-from proser_core.config import NetworkConfig, Recipe, to_json
-from proser_core.data.augmentation.batches import Normalisation
+from proser_core.config import Recipe, to_json
 from proser_core.data.decoding import to_rgb_square
-from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError, DataError
-from proser_core.naming import UNKNOWN, check_class_names
+from proser_core.errors import DataError
+from proser_core.naming import UNKNOWN
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
-from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.classifier_files import read_classifier, write_classifier
 from proser_core.recognition.evaluation import EvaluationReport
 from proser_core.recognition.logits import LogitTable, compute_logits
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import score, unknown_probabilities
+from proser_core.recognition.trained_classifier import TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
 
@@ -56,39 +54,11 @@ class Predictions:
         }
 
 
-@dataclass(frozen=True)
-class OpenSetClassifier:
+class OpenSetClassifier(TrainedClassifier):
     """Names the known class of an image, or says that it is unknown.
 
-    Any network with any fitted score. `results` are its metrics by name, as tracking has them, measured with the
-    calibration that it was trained with, and `controls` those of the methods that it was compared with;
-    `validation_scores` are its scores of validation images and development unknowns, `proxy` is the same training
-    with classes held out, `notes` are on outlier sets. All of these may be missing. Raises ConfigError where the score
-    needs dummy classifiers and the network has none, DataError for class names that mean two things.
+    `class_names`, `calibration`, `results` (metrics by name) and the other fields are those of `TrainedClassifier`.
     """
-
-    net: ClosedSetNet | PlaceholderNet
-    network: NetworkConfig
-    image_size: int
-    split: ClassSplit
-    class_names: tuple[str, ...]
-    normalisation: Normalisation
-    score_function: ScoreFunction
-    calibration: Calibration
-    recipe: dict[str, Any]
-    results: dict[str, float] = field(default_factory=dict)
-    validation_scores: ValidationScores | None = None
-    proxy: Proxy | None = None
-    controls: dict[str, dict[str, float]] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_class_names(self.class_names)
-        if self.score_function.needs_dummies and not self.num_dummies:
-            raise ConfigError(
-                f"the score {self.score_function.name} needs a network with dummy classifiers, and this one has none; "
-                "give another score, or a PlaceholderNet"
-            )
 
     @classmethod
     def of(
@@ -120,11 +90,6 @@ class OpenSetClassifier:
             controls={name: dict(metrics) for name, metrics in (controls or {}).items()},
             notes=task.notes,
         )
-
-    @property
-    def num_dummies(self) -> int:
-        """Dummy classifiers C; 0 of a closed-set network."""
-        return self.net.dummies.out_features if isinstance(self.net, PlaceholderNet) else 0
 
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:
         """Classify uint8 images [N, H, W, 3] or [N, H, W]; another size is resampled.

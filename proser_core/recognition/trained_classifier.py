@@ -1,0 +1,54 @@
+"""`TrainedClassifier`: what an `OpenSetClassifier` is made of, as its files and its model card need it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from proser_core.config import NetworkConfig
+from proser_core.data.augmentation.batches import Normalisation
+from proser_core.data.splits.class_split import ClassSplit
+from proser_core.errors import ConfigError
+from proser_core.naming import check_class_names
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
+from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.scores import ScoreFunction
+from proser_core.recognition.validation_scores import Proxy, ValidationScores
+
+
+@dataclass(frozen=True)
+class TrainedClassifier:
+    """Any network with any fitted score, its calibration, and what was measured of them.
+
+    `results` are its metrics by name, as tracking has them, measured with the
+    calibration that it was trained with, and `controls` those of the methods that it was compared with;
+    `validation_scores` are its scores of validation images and development unknowns, `proxy` is the same training
+    with classes held out, `notes` are on outlier sets. All of these may be missing. Raises ConfigError where the score
+    needs dummy classifiers and the network has none, DataError for class names that mean two things.
+    """
+
+    net: ClosedSetNet | PlaceholderNet
+    network: NetworkConfig
+    image_size: int
+    split: ClassSplit
+    class_names: tuple[str, ...]
+    normalisation: Normalisation
+    score_function: ScoreFunction
+    calibration: Calibration
+    recipe: dict[str, Any]
+    results: dict[str, float] = field(default_factory=dict)
+    validation_scores: ValidationScores | None = None
+    proxy: Proxy | None = None
+    controls: dict[str, dict[str, float]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_class_names(self.class_names)
+        if self.score_function.needs_dummies and not self.num_dummies:
+            raise ConfigError(
+                f"the score {self.score_function.name} needs a network with dummy classifiers, and this one has none; "
+                "give another score, or a PlaceholderNet"
+            )
+
+    @property
+    def num_dummies(self) -> int:
+        """Dummy classifiers C; 0 of a closed-set network."""
+        return self.net.dummies.out_features if isinstance(self.net, PlaceholderNet) else 0
