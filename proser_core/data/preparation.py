@@ -18,8 +18,6 @@ from proser_core.errors import DataError
 from proser_core.naming import check_class_names
 from proser_core.rng import keyed_generator
 
-DECODED_AT_ONCE = 256  # images
-
 
 def make_task(
     config: DataConfig, data_dir: Path | None = None, seed: int = 0, unpacked: Mapping[str, Path] | None = None
@@ -50,7 +48,7 @@ def make_task(
     mean, std = channel_statistics(train.images)
     for each in (val.images, development, tested.images):
         if not isinstance(each, np.ndarray):
-            for _ in chunks(each, DECODED_AT_ONCE):
+            for _ in chunks(each):
                 pass
     return OpenSetTask(
         split=split,
@@ -165,7 +163,7 @@ def _targets(class_ids: np.ndarray, split: ClassSplit) -> np.ndarray:
 def channel_statistics(images: np.ndarray | ImageSource) -> tuple[Channels, Channels]:
     """Mean and standard deviation of each channel, of images in 0..1."""
     counts, levels = np.zeros((3, 256), np.int64), np.arange(256) / 255.0
-    for chunk in chunks(images, DECODED_AT_ONCE):
+    for chunk in chunks(images):
         for channel in range(3):
             counts[channel] += np.bincount(chunk[..., channel].ravel(), minlength=256)
     total = int(counts[0].sum())
