@@ -152,11 +152,6 @@ def test_an_unknown_field_in_json_is_refused_by_name():
         from_json(Recipe, {"finetune": {"betta": 1.0}})
 
 
-def test_values_from_json_are_checked_too():
-    with pytest.raises(ConfigError, match=r"finetune.num_dummies is 0"):
-        from_json(Recipe, {"finetune": {"num_dummies": 0}})
-
-
 @pytest.mark.parametrize(
     ("cls", "values", "message"),
     [

@@ -116,13 +116,6 @@ def test_an_epoch_visits_every_image_once_save_the_rest_of_a_division():
     assert len(seen) == len(set(seen)) == 24
 
 
-def test_the_same_epoch_has_the_same_batches():
-    first, again = list(make(numbered(24), 8).epoch(2)), list(make(numbered(24), 8).epoch(2))
-    for a, b in zip(first, again, strict=True):
-        assert torch.equal(a.images, b.images)
-        assert torch.equal(a.targets, b.targets)
-
-
 @pytest.mark.parametrize("other", [{"epoch": 1}, {"seed": 1}, {"purpose": "pretrain"}])
 def test_another_epoch_seed_or_purpose_has_other_batches(other):
     epoch = other.pop("epoch", 0)
