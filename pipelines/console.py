@@ -16,7 +16,7 @@ def utf8_text(text: str) -> str:
 
 
 def warn(text: str) -> None:
-    """Print one line on stderr, where no console is at hand."""
+    """Print one line on stderr, where there is no console."""
     print(f"proser: {utf8_text(text)}", file=sys.stderr, flush=True)
 
 

@@ -55,4 +55,4 @@ def full_disk_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
-        raise StorageError(f"the disk of {path} is full; free some space, and give the command again") from error
+        raise StorageError(f"the disk of {path} is full; free some space, and run the command again") from error

@@ -28,7 +28,7 @@ class ImageTooLargeError(DataError):
 
 
 class DamagedFileError(DataError):
-    """A Parquet file is not whole, so that nobody knows what it holds."""
+    """A Parquet file is incomplete or damaged, so that its content is unknown."""
 
 
 class CheckpointError(ProserError):
@@ -100,7 +100,7 @@ def _report_errors(command: Callable[[], int], interrupted: str) -> int:
 
 
 def _reader_has_gone() -> bool:
-    """Whether stdout is a pipe that nobody reads any more."""
+    """Whether the reader of stdout has closed the pipe."""
     poll = select.poll()
     poll.register(sys.stdout, 0)  # errors are reported without being asked for
     return bool(poll.poll(0))

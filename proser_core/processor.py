@@ -20,7 +20,7 @@ def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def hardware(uses_gpu: bool) -> str:
-    """The processor and cores of this machine in words, its GPU where that is what trains, and torch's version."""
+    """The processor and cores of this machine for people, its GPU where that one trains, and torch's version."""
     import torch
 
     host = f"{os.cpu_count()} cores of {processor_name()}, torch {torch.__version__}"

@@ -40,10 +40,8 @@ class Published:
 
 @dataclass(frozen=True)
 class Claim:
-    """An order that a paper states: the first of each pair is above the second in macro-F1.
-
-    A point is given by its fields, or by its name in `POINTS` or among the controls of a run.
-    """
+    """An order that a paper states: the first of each pair is above the second in macro-F1. A point is given by its
+    fields, or by its name in `POINTS` or among the controls of a run."""
 
     says: str
     pairs: tuple[tuple[Fields | str, Fields | str], ...]
@@ -70,8 +68,7 @@ def space_names() -> list[str]:
 def describe(name: str) -> str:
     """First line of a space's docstring, without importing Ray."""
     path = Path(name) if name.endswith(".py") else FOLDER / f"{name}.py"
-    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-    return docstring.splitlines()[0] if docstring else ""
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
 
 
 def check_name(name: str) -> None:
@@ -96,10 +93,8 @@ def space_info(name: str) -> SpaceInfo:
 
 
 def expand(name: str) -> list[dict[str, Any]]:
-    """The points of a grid, as nested recipe fields, resolved by Tune's own generator.
-
-    Raises ConfigError for a name that is none, an empty space, or one with random draws.
-    """
+    """The points of a grid, as nested recipe fields, resolved by Tune's own generator. Raises ConfigError for a name
+    that is none, an empty space, or one with random draws."""
     space = _param_space(name)
     if _draws(space):
         raise ConfigError(
@@ -115,11 +110,8 @@ def draws_values(name: str) -> bool:
 
 
 def sample(name: str, count: int, seed: int) -> list[dict[str, Any]]:
-    """`count` points drawn from a space with random draws, numbers to four significant digits.
-
-    Equal seeds give equal points; a larger count gives the same ones first. Raises ConfigError for a name
-    that is none, or an empty space.
-    """
+    """`count` points drawn from a space with random draws, numbers to four significant digits. Equal seeds give equal
+    points; a larger count gives the same ones first. Raises ConfigError for a name that is none, or an empty space."""
     space = _param_space(name)
     points: list[dict[str, Any]] = []
     while len(points) < count:

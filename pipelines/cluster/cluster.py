@@ -66,7 +66,7 @@ class Cluster:
         return self._resources
 
     def check(self) -> None:
-        """Raises ClusterError, before any work, where a job could never start; Ray would wait for ever."""
+        """Raises ClusterError, before any work, where a job could never start; Ray would wait forever."""
         check_job(self.config.address, self.storage)
         if self.config.address:
             self.connect()
@@ -98,10 +98,8 @@ class Cluster:
         return max(1, min(fits, self.config.max_concurrent or fits))
 
     def shortage(self, workers: int) -> str:
-        """What a training of so many workers waits for on the live nodes; empty where it fits.
-
-        Resources that lost processes of such trainings still hold are released.
-        """
+        """What a training of so many workers waits for on the live nodes; empty where it fits. Resources that lost
+        processes of such trainings still hold are released."""
         if not self._resources:
             return ""  # it is not joined yet
         if workers > 1:
@@ -114,10 +112,8 @@ class Cluster:
         return ""
 
     def call_on_workers(self, function: Callable[..., Any], arguments: tuple[Any, ...], copies: int) -> list[Any]:
-        """Results of a function on `copies` workers at once, each with a worker's resources.
-
-        Raises ClusterError where a worker runs out of device memory or is lost.
-        """
+        """Results of a function on `copies` workers at once, each with a worker's resources. Raises ClusterError where
+        a worker runs out of device memory or is lost."""
         self.connect()
         resources = self._worker_resources()
         remote = ray.remote(num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0.0))(function)

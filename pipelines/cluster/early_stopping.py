@@ -21,7 +21,7 @@ from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.metrics import open_set_macro_f1
-from proser_core.recognition.scores import placeholder_score
+from proser_core.recognition.scores import own_score
 from proser_core.recognition.scoring import score
 from proser_core.store.files import write_atomically
 
@@ -46,7 +46,7 @@ class EpochScorer:
         closed_set = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
         net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed)
         self._objective = ProserObjective(net, recipe.finetune, recipe.seed)
-        self._score_function = placeholder_score(recipe.calibration.dummy_weight)
+        self._score_function = own_score(recipe)
         self._target_rate = recipe.calibration.target_rate
         self._device = torch.device("cuda" if recipe.cluster.uses_gpu else "cpu")
 

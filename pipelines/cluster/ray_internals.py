@@ -60,13 +60,13 @@ def enable_token() -> None:
 
         _enable_token_auth()
     except ABSENT as error:
-        raise _absent("_enable_token_auth", f"set {AUTH_MODE}=token, and give the command again") from error
+        raise _absent("_enable_token_auth", f"set {AUTH_MODE}=token, and run the command again") from error
 
 
 def release_lost_groups() -> None:
     """Remove this run's placement groups whose creator, a Train controller, has died.
 
-    Ray's own cleaner asks the dashboard whether the creator lives; without a dashboard it asks for ever, and the next
+    Ray's own cleaner asks the dashboard whether the creator lives; without a dashboard it asks forever, and the next
     attempt waits for the workers' resources as long.
     """
     from ray.util.placement_group import remove_placement_group
@@ -74,7 +74,7 @@ def release_lost_groups() -> None:
     try:
         lost = _lost_groups()
     except ABSENT:
-        advice = "where a training of several workers waits after one was lost, give the same command again"
+        advice = "where a training of several workers waits after one was lost, run the same command again"
         warnings.warn(str(_absent("table of placement groups", advice)), RuntimeWarning, stacklevel=2)
         return
     for group in lost:

@@ -9,7 +9,7 @@ import yaml
 from proser_core.errors import ConfigError
 
 BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
-"""Where `ray up` leaves its file on the head node."""
+"""Where `ray up` writes its file on the head node."""
 MALFORMED = (OSError, ValueError, TypeError, AttributeError, LookupError, yaml.YAMLError)
 Node = dict[str, float]
 

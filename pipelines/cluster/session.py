@@ -21,11 +21,8 @@ DRIVER_RESOURCE = "trial_driver"  # of the light process that waits for the DDP 
 
 
 def join(address: str, *, dashboard: bool = False, option: str = "cluster.address") -> None:
-    """Connect to the cluster at `address`, or start Ray on this machine where that is empty.
-
-    Raises ClusterError where no cluster answers, or it does not admit this process; `option` names the address in the
-    message.
-    """
+    """Connect to the cluster at `address`, or start Ray on this machine where that is empty. Raises ClusterError where
+    no cluster answers, or it does not admit this process; `option` names the address in the message."""
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     import ray
 

@@ -65,7 +65,7 @@ class RayImages:
                 batch_size=None,
                 fn_kwargs={"folder": folder, "name": name, "size": self.size},
                 concurrency=min(self._tasks, len(chunks)),
-                num_cpus=0,  # the worker has reserved its cores; asking for more could wait for ever
+                num_cpus=0,  # the worker has reserved its cores; asking for more could wait forever
                 label_selector={"ray.io/node-id": ray.get_runtime_context().get_node_id()},
             )
 

@@ -157,10 +157,8 @@ def _restored_interrupt() -> Iterator[None]:
 
 
 def _train_loop(config: dict[str, Any]) -> str:
-    """One rank of a DDP training; the message of a full disk, or the empty string.
-
-    After each epoch rank 0, which alone writes, tells all ranks whether it goes on: they would wait for it.
-    """
+    """One rank of a DDP training; the message of a full disk, or the empty string. After each epoch rank 0, which alone
+    writes, tells all ranks whether it goes on: they would wait for it."""
     folder, writes = training_folder(config), ray.train.get_context().get_world_rank() == 0
     if config["job"]["recipe"]["cluster"]["gpus_per_worker"]:
         torch.cuda.set_device(ray.train.torch.get_device())
@@ -205,7 +203,7 @@ def failure_reason(error: BaseException) -> str:
 
 
 def unreported_exit(pid: str = "", address: str = "") -> str:
-    """Reason of a worker that left none, with the files of its log on its machine, or of all logs on all machines."""
+    """The reason where a worker reported none: its log files on its machine, or all logs on all machines."""
     reason = "the worker exited without reporting an error"
     if not ray.is_initialized():
         return reason

@@ -1,4 +1,4 @@
-"""Drift: whether new, unlabelled images still look to a model like the validation images of its training."""
+"""Drift: whether a model still scores new, unlabelled images as it scored the validation images of its training."""
 
 from dataclasses import dataclass
 

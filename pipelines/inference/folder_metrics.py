@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipelines.inference.labelled_folder import FolderLogits
-from proser_core.recognition.metrics import KnownRanks, aupr, fpr_at_positive_rate, open_set_macro_f1
+from proser_core.data.splits.class_split import ClassSplit
+from proser_core.recognition.metrics import evaluate_settings
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import score
 from proser_core.titles import METRICS
@@ -27,28 +28,15 @@ def folder_metrics(classifier: OpenSetClassifier, scored: FolderLogits) -> Folde
     names = classifier.class_names
     targets, scores = scored.targets(names), score(scored.logits, classifier.score_function, classifier.calibration)
     is_known = targets < len(names)
-    predictions = scores.predictions
     metrics: dict[str, float | None] = dict.fromkeys(METRICS)
     if is_known.any():
-        correct = scores.known_predictions[is_known] == targets[is_known]
-        metrics |= {
-            "closed_set_accuracy": float(correct.mean()),
-            "known_rate": float(scores.accepted[is_known].mean()),
-            "known_accuracy": float((predictions[is_known] == targets[is_known]).mean()),
-        }
+        settings = () if is_known.all() else (1,)  # all unknown classes count as one
+        split = ClassSplit(tuple(range(len(names))), (len(names),), settings)
+        flat = evaluate_settings(scores, targets, targets, split).flat()
+        metrics |= {name: flat[key] for key in flat if (name := key.rpartition("/")[2]) in metrics}
     if not is_known.all():
         metrics["unknown_found"] = float((~scores.accepted[~is_known]).mean())
-    if is_known.any() and not is_known.all():
-        known, unknown = scores.scores[is_known], scores.scores[~is_known]
-        ranks = KnownRanks.of(known, correct)
-        metrics |= {
-            "auroc": ranks.auroc(unknown),
-            "aupr": aupr(known, unknown),
-            "fpr95": fpr_at_positive_rate(known, unknown),
-            "oscr": ranks.oscr(unknown),
-            "macro_f1": open_set_macro_f1(predictions, targets, len(names)),
-        }
-    classes = _by_folder(scored, targets, predictions, len(names))
+    classes = _by_folder(scored, targets, scores.predictions, len(names))
     return FolderMetrics(int(is_known.sum()), int((~is_known).sum()), metrics, classes)
 
 

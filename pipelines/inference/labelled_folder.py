@@ -21,7 +21,7 @@ class FolderLogits:
     failures: list[Failure]
 
     def in_folders(self) -> "FolderLogits":
-        """Without the images that lie in no folder of a class; one failure counts them."""
+        """Without the images outside the folders of classes; one failure counts them."""
         rows = np.flatnonzero([bool(name) for name in self.folders])
         logits = LogitTable(self.logits.known[rows], self.logits.dummies[rows])
         stray = [Failure("", f"{len(self.folders) - len(rows)} images that lie in no folder of a class")]
@@ -42,10 +42,8 @@ def class_folders(folder: Path) -> list[str]:
 
 
 def folder_logits(classifier: OpenSetClassifier, folder: Path, device: str) -> FolderLogits:
-    """Logits of all images below a folder. Its first level names their classes; "" for images directly in it.
-
-    Memory holds the logits, not the images. Raises DataError where no image can be decoded.
-    """
+    """Logits of all images below a folder. Its first level names their classes; "" for images directly in it. Memory
+    holds the logits, not the images. Raises DataError where no image can be decoded."""
     check_paths([str(folder)])
     known, dummies, folders, failures = [], [], [], []
     with ThreadPoolExecutor() as pool:
@@ -56,13 +54,9 @@ def folder_logits(classifier: OpenSetClassifier, folder: Path, device: str) -> F
                     logits = classifier.logits(part.images, device)
                     known.append(logits.known)
                     dummies.append(logits.dummies)
-                    folders += [_class_of(Path(name), folder) for name in part.names]
+                    inside = [Path(name).relative_to(folder).parts for name in part.names]
+                    folders += [parts[0] if len(parts) > 1 else "" for parts in inside]
     if not known:
         reason = failures[0].reason if failures else "its Parquet files have no row"
         raise DataError(f"none of the {len(failures)} images below {folder} can be decoded; {reason}")
     return FolderLogits(LogitTable(np.concatenate(known), np.concatenate(dummies)), folders, failures)
-
-
-def _class_of(path: Path, folder: Path) -> str:
-    inside = path.relative_to(folder).parts
-    return inside[0] if len(inside) > 1 else ""

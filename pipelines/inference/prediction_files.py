@@ -17,7 +17,7 @@ from pipelines.console import utf8_text
 from pipelines.inference.predictions import PredictedPart
 from pipelines.output_files import full_disk_errors
 from proser_core.naming import UNKNOWN
-from proser_core.store.files import temporary_path
+from proser_core.store.files import atomic_path
 
 Write = Callable[[PredictedPart], None]
 ROW_GROUP = 16_384  # rows of Parquet that are written together
@@ -26,19 +26,13 @@ ROW_GROUP = 16_384  # rows of Parquet that are written together
 @contextmanager
 def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write]:
     """A function that writes a part. The file appears once all parts are written; without a path nothing is written.
-
-    Raises StorageError where its disk is full.
-    """
+    Raises StorageError where its disk is full."""
     if path is None:
         yield lambda part: None
         return
-    beside = temporary_path(path)
-    try:
-        with full_disk_errors(path), FORMATS[path.suffix](beside, list(class_names)) as write:
-            yield write
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_rows = FORMATS[path.suffix]
+    with full_disk_errors(path), atomic_path(path) as temporary, write_rows(temporary, list(class_names)) as write:
+        yield write
 
 
 def _rows(part: PredictedPart, class_names: list[str]) -> Iterator[dict[str, Any]]:

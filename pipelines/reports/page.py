@@ -45,13 +45,13 @@ def embedded(svg: Path, alt: str, folder: Path) -> dict[str, str]:
     found = re.search(r'width="([\d.]+)pt"', svg.read_text())
     assert found is not None
     inches = float(found[1]) / 72
-    about = {
+    return {
+        "svg": base64.b64encode(svg.read_bytes()).decode(),
         "alt": alt,
         "file": svg.relative_to(folder).as_posix(),
         "width": f"{1.3 * inches:.1f}",
         "least_width": f"{0.7 * inches:.1f}",
     }
-    return {"svg": base64.b64encode(svg.read_bytes()).decode(), **about}
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

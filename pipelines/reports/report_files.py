@@ -24,11 +24,7 @@ TRIALS = "trials.parquet"
 
 
 def write_report(
-    table: SweepTable,
-    recipe: Recipe,
-    folder: Path,
-    facts: Sequence[str] = (),
-    notes: Mapping[str, str] | None = None,
+    table: SweepTable, recipe: Recipe, folder: Path, facts: Sequence[str] = (), notes: Mapping[str, str] | None = None
 ) -> None:
     """Write results.md (with `facts` and `notes` as of `results_page`), trials, table, recipe and figures."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -42,11 +38,8 @@ def write_report(
 
 
 def figures_of(space: Space) -> dict[str, Figure]:
-    """The figures of a space by name.
-
-    `macro_f1` and `auroc` show development data and the smallest setting, `*_settings` every setting. Where nothing was
-    measured there is no figure.
-    """
+    """The figures of a space by name. `macro_f1` and `auroc` show development data and the smallest setting,
+    `*_settings` every setting. Where nothing was measured there is no figure."""
     table, figures = space.table, dict[str, Figure]()
     for metric in ("macro_f1", "auroc"):
         settings = [f"{where(setting)}/{metric}" for setting in table.settings]

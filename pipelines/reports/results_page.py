@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from pipelines.reports.page import markdown_table
@@ -53,11 +54,9 @@ def _legend(table: SweepTable, notes: Mapping[str, str]) -> list[str]:
 def overview(table: SweepTable, facts: Sequence[str] = ()) -> str:
     """What was selected in each space and how it compares with the controls, in a few lines of Markdown."""
     splits, spaces = ", ".join(map(str, table.splits)), spaces_of(table)
-    lost = unfinished(table)
-    counts = [f"{len(table.rows)} trials", f"{len(table.rows) - len(lost)} finished"]
-    counts += [
-        f"{n} {status}" for status in ("failed", "stopped") if (n := sum(row["status"] == status for row in lost))
-    ]
+    found = Counter(row["status"] for row in table.rows)
+    counts = [f"{len(table.rows)} trials", f"{found['finished']} finished"]
+    counts += [f"{found[status]} {status}" for status in ("failed", "stopped") if found[status]]
     deviation = " Means ± standard deviation of the sample over splits." if len(table.splits) > 1 else ""
     lines = [
         f"# {table.recipe}: {', '.join(space.title for space in spaces)}",
@@ -170,15 +169,10 @@ def _cells(point: Point, places: Sequence[str]) -> list[str]:
     return [outcome, *[""] * (len(places) + len(KNOWN_COLUMNS) - 1)]
 
 
-_PRINTED = {metric: titles.METRICS[metric] for metric in ("auroc", "macro_f1")}
-
-
 def _published(space: Space) -> tuple[str, dict[str, tuple[str, str]]]:
-    """What the paper prints: its metric, and by point its number and what was measured minus it, in points.
-
-    Of the first metric and setting of which it prints any.
-    """
-    for setting, (metric, title) in itertools.product(space.table.settings, _PRINTED.items()):
+    """What the paper prints: its metric, and by point its number and what was measured minus it, in points. Of the
+    first metric and setting of which it prints any."""
+    for setting, metric in itertools.product(space.table.settings, ("auroc", "macro_f1")):
         cells = {}
         for point in space.points:
             value = published_at(space, point, f"{where(setting)}/{metric}")
@@ -186,7 +180,7 @@ def _published(space: Space) -> tuple[str, dict[str, tuple[str, str]]]:
                 own = point.mean(f"{where(setting)}/{metric}")
                 cells[point.label] = (percent(value), "" if math.isnan(own) else _signed(own - value))
         if cells:
-            return f"{title} at {in_words(setting)}", cells
+            return f"{titles.METRICS[metric]} at {in_words(setting)}", cells
     return "", {}
 
 
@@ -214,11 +208,10 @@ def _cell(space: Space, point: Point | None, metric: str) -> str:
 def _lost(table: SweepTable) -> str:
     """One line for each failed and stopped trial, in that order."""
     lost = unfinished(table)
-    lines = [
-        f"- {row['status']}: {row['name']}, split {row['split_index']}"
-        + (f": {row['reason']}" if row["reason"] else "")
-        for row in lost[:LISTED]
-    ]
+    lines = []
+    for row in lost[:LISTED]:
+        reason = f": {row['reason']}" if row["reason"] else ""
+        lines.append(f"- {row['status']}: {row['name']}, split {row['split_index']}{reason}")
     if len(lost) > LISTED:
         lines.append(f"- and {len(lost) - LISTED} more, in `trials.parquet`")
     return "\n".join(lines) + "\n"

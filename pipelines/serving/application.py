@@ -16,8 +16,6 @@ from pipelines.serving.batching import Batcher, RequestImages
 from pipelines.serving.http import decoded_images, read_body, rows_of
 from pipelines.serving.limits import Limits
 from pipelines.serving.served_model import ServedModel
-from pipelines.tracking.models import Model
-from proser_core.recognition.open_set_classifier import Predictions
 
 api = FastAPI(title="proser", docs_url=None, redoc_url=None)  # these pages load scripts from other servers
 
@@ -36,17 +34,17 @@ class ReplicaOptions:
 @serve.deployment(name="recogniser")
 @serve.ingress(api)
 class Recogniser:
-    """Decodes the images of a request and classifies them in one batch with those of others.
-
-    One version answers a request from beginning to end: the one that was served when it arrived.
-    """
+    """Decodes the images of a request and classifies them in one batch with those of others. One version answers a
+    request from beginning to end: the one that was served when it arrived."""
 
     def __init__(self, options: ReplicaOptions) -> None:
         self._stop = threading.Event()
         os.environ["MLFLOW_TRACKING_URI"] = options.tracking_uri  # workers of a cluster have their own environment
         self._options, self._decoders = options, ThreadPoolExecutor(2)
         self._model = ServedModel(options.model, options.device)
-        self._batcher = Batcher(self._classify, options.limits.max_images)
+        self._batcher = Batcher(
+            lambda served, pixels: served.classifier.predict(pixels, options.device), options.limits.max_images
+        )
         if self._model.has_alias:
             follow = threading.Thread(
                 target=self._model.follow, args=(options.reload_pause, self._stop), name="follow", daemon=True
@@ -95,9 +93,6 @@ class Recogniser:
         return await asyncio.get_running_loop().run_in_executor(
             self._decoders, decoded_images, kind, body, size, limits
         )
-
-    def _classify(self, served: Model, pixels: np.ndarray) -> Predictions:
-        return served.classifier.predict(pixels, self._options.device)
 
     def __del__(self) -> None:
         self._stop.set()

@@ -31,10 +31,8 @@ Classify = Callable[[Model, np.ndarray], Predictions]
 
 @dataclass
 class Batcher:
-    """One batch at a time, of up to `max_images` images of one model, in the order in which they came.
-
-    `started` is when the current batch started, by time.monotonic, or None.
-    """
+    """One batch at a time, of up to `max_images` images of one model, in the order in which they came. `started` is
+    when the current batch started, by time.monotonic, or None."""
 
     classify: Classify
     max_images: int

@@ -1,5 +1,5 @@
-"""Bodies of requests and answers: one encoded image, or several in JSON, `{"images": ["<base64>", ...]}`; the answer
-has a prediction for each.
+"""Bodies of requests and responses: one encoded image, or several in JSON, `{"images": ["<base64>", ...]}`; the
+response has a prediction for each.
 
 Errors are HTTPExceptions: 400 malformed JSON, 413 too large, 415 another kind of body, 422 an image that cannot be
 decoded.
@@ -79,10 +79,12 @@ def decoded_images(content_type: str, body: bytes, size: int, limits: Limits) ->
         raise HTTPException(422, str(error)) from error
 
 
-def rows_of(answer: Predictions, class_names: tuple[str, ...]) -> list[dict[str, Any]]:
+def rows_of(predictions: Predictions, class_names: tuple[str, ...]) -> list[dict[str, Any]]:
     """The predictions as rows for JSON."""
     names = (*class_names, UNKNOWN)
-    numbers = (values.tolist() for values in (answer.indices, answer.unknown_scores, answer.probabilities))
+    numbers = (
+        values.tolist() for values in (predictions.indices, predictions.unknown_scores, predictions.probabilities)
+    )
     return [
         {
             "label": label,
@@ -90,7 +92,7 @@ def rows_of(answer: Predictions, class_names: tuple[str, ...]) -> list[dict[str,
             "unknown_score": score,
             "probabilities": dict(zip(names, row, strict=True)),
         }
-        for label, index, score, row in zip(answer.labels, *numbers, strict=True)
+        for label, index, score, row in zip(predictions.labels, *numbers, strict=True)
     ]
 
 

@@ -22,10 +22,8 @@ State = dict[str, str]
 
 @dataclass
 class ReplicaMonitor:
-    """Says when another version is served, and why a newer one is not.
-
-    `handle` returns the state of any one of the replicas, `status` that of the application, `clock` seconds.
-    """
+    """Says when another version is served, and why a newer one is not. `handle` returns the state of any one of the
+    replicas, `status` that of the application, `clock` seconds."""
 
     handle: Any
     title: str
@@ -52,7 +50,7 @@ class ReplicaMonitor:
         return 1 if self.ended else 0
 
     def poll(self) -> None:
-        """Ask one replica. The server is well while any one answers, whatever Ray Serve says of the others."""
+        """Ask one replica. The server is healthy while any one answers, whatever Ray Serve reports of the others."""
         began = self.clock()
         try:
             self._report(self.handle.state.remote().result(timeout_s=POLL_INTERVAL_S))

@@ -12,11 +12,8 @@ BACKOFF_FACTOR = 10  # by which the pause grows after a poll that failed
 
 
 class ServedModel:
-    """`current` answers requests; it changes as a whole, between two requests.
-
-    Raises as `load` does where there is no model at the start. After that, whatever fails is `problem`, and the current
-    version stays.
-    """
+    """`current` answers requests; it changes as a whole, between two requests. Raises as `load` does where there is no
+    model at the start. After that, whatever fails is `problem`, and the current version stays."""
 
     def __init__(self, uri: str, device: str) -> None:
         self._uri, self._device = uri, device

@@ -36,7 +36,7 @@ def ray_serve(host: str, port: int, address: str) -> Iterator[None]:
 
 
 def check_room(replicas: int, device: str, address: str) -> None:
-    """Raises ClusterError where replicas would wait for a CPU or GPU for ever."""
+    """Raises ClusterError where replicas would wait for a CPU or GPU forever."""
     for kind in ("CPU", "GPU") if device == "cuda" else ("CPU",):
         has, free = (found.get(kind, 0.0) for found in (ray.cluster_resources(), ray.available_resources()))
         if free < replicas:
@@ -81,8 +81,8 @@ def _start(host: str, port: int, address: str) -> bool:
         applications = serve.status().applications
     if APPLICATION in applications:
         raise ClusterError(
-            f"the cluster at {address} serves a model already; stop its `proser serve`, or, if it is gone, give "
-            "`serve shutdown`"
+            f"the cluster at {address} serves a model already; stop its `proser serve`, or, if that has "
+            "ended, run `serve shutdown`"
         )
     if listens != (host, port):
         raise ClusterError(

@@ -57,7 +57,7 @@ def _acquire(objects: Objects, mine: dict[str, str]) -> None:
         age_s = (objects.server_time_ns() - stamp[1]) / 1e9
         if age_s < EXPIRES_AFTER_S:
             raise _held_error(objects, held)
-    _write(objects, mine)
+    objects.write(LOCK, json.dumps(mine).encode())
     time.sleep(SETTLE_S)
     held = _read(objects)
     if held.get("token") != mine["token"]:
@@ -69,7 +69,7 @@ def _renew(objects: Objects, mine: dict[str, str], ended: threading.Event, say: 
         try:
             held = _read(objects)
             if held.get("token", mine["token"]) == mine["token"]:
-                _write(objects, mine)
+                objects.write(LOCK, json.dumps(mine).encode())
                 continue
         except OSError:  # the next heartbeat may come through
             continue
@@ -89,10 +89,6 @@ def _read(objects: Objects) -> dict[str, Any]:
     except ValueError:
         return {}
     return held if isinstance(held, dict) else {}
-
-
-def _write(objects: Objects, mine: dict[str, str]) -> None:
-    objects.write(LOCK, json.dumps(mine).encode())
 
 
 def _held_error(objects: Objects, held: dict[str, Any]) -> ConfigError:

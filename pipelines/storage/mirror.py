@@ -1,4 +1,4 @@
-"""The driver's side: a store in a folder of this machine, in step with a storage behind a URI."""
+"""The driver's side: opening a storage, a folder or a URI, and the mirror on this machine of what is behind a URI."""
 
 import functools
 import hashlib
@@ -47,10 +47,8 @@ def with_files(job: Job, place: Callable[[str], str]) -> Job:
 
 @dataclass
 class Mirror(Store):
-    """A store in a folder of this machine whose folders are on a storage too, compared by their manifests.
-
-    Methods raise StorageError where the storage does not answer any more.
-    """
+    """A store in a folder of this machine whose folders are on a storage too, compared by their manifests. Methods
+    raise StorageError where the storage does not answer any more."""
 
     objects: Objects = field(kw_only=True)
     _in_step: set[str] = field(default_factory=set)
@@ -78,10 +76,8 @@ class Mirror(Store):
         return artefact
 
     def sync(self, folders: Iterable[Path]) -> None:
-        """Download folders that are finished only there, and upload those that are finished only here.
-
-        Folders that a finished one links to come with it.
-        """
+        """Download folders that are finished only there, and upload those that are finished only here. Folders that a
+        finished one links to come with it."""
         waiting = list(folders)
         with storage_errors(self.objects), ThreadPoolExecutor(TRANSFERS) as pool:
             while waiting:
@@ -111,10 +107,8 @@ class Mirror(Store):
         self._in_step.add(self.name(folder))
 
     def begin(self, jobs: Sequence[Job]) -> list[Job]:
-        """The jobs with a user's own files uploaded, so that workers of any machine can take them.
-
-        The outcome of earlier attempts is deleted on the storage; their checkpoints stay.
-        """
+        """The jobs with a user's own files uploaded, so that workers of any machine can take them. The outcome of
+        earlier attempts is deleted on the storage; their checkpoints stay."""
         with storage_errors(self.objects):
             there = self._listing([Path(job.folder) for job in jobs])
             for job in jobs:

@@ -38,9 +38,7 @@ class Objects:
     @classmethod
     def from_uri(cls, uri: str) -> "Objects":
         """Files at a URI; pyarrow finds credentials, region and endpoint in the environment and in the URI's query.
-
-        Raises what pyarrow does: OSError or ValueError.
-        """
+        Raises what pyarrow does: OSError or ValueError."""
         parts, own = urlsplit(uri), DEFAULTS.get(urlsplit(uri).scheme, "")
         query = parts.query if own.partition("=")[0] in parts.query else "&".join(filter(None, (parts.query, own)))
         files, root = fs.FileSystem.from_uri(urlunsplit(parts._replace(query=query)))
@@ -133,11 +131,7 @@ class Objects:
 def _copy(source_files: Any, source: Path | str, target_files: Any, target: Path | str) -> None:
     # as Ray's own copies do it: https://github.com/apache/arrow/issues/32372
     fs.copy_files(
-        str(source),
-        str(target),
-        source_filesystem=source_files,
-        destination_filesystem=target_files,
-        use_threads=False,
+        str(source), str(target), source_filesystem=source_files, destination_filesystem=target_files, use_threads=False
     )
 
 
@@ -156,10 +150,8 @@ def storage_errors(objects: Objects) -> Iterator[None]:
 
 
 def open_objects(uri: str) -> Objects:
-    """Files at a URI, after one was written, read and deleted there.
-
-    Raises ConfigError for a malformed URI, a missing bucket, or credentials that do not suffice.
-    """
+    """Files at a URI, after one was written, read and deleted there. Raises ConfigError for a malformed URI, a missing
+    bucket, or credentials that do not suffice."""
     try:
         if urlsplit(uri).password:
             raise ConfigError(

@@ -4,13 +4,14 @@ Files are uploaded before the manifest that lists them, and downloaded before it
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from pipelines.storage.objects import Objects
 from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.spec import FAILURE, STATE
-from proser_core.store.files import temporary_path, write_atomically
+from proser_core.store.files import atomic_path, write_atomically
 from proser_core.store.store import MANIFEST, Manifest
 
 DOWNLOADS = 2  # of a file before it counts as changed
@@ -38,10 +39,8 @@ def push(objects: Objects, folder: Path, name: str) -> None:
 
 
 def pull(objects: Objects, name: str, folder: Path) -> bool:
-    """Download the finished folder `name`; False where there is none.
-
-    Where a file is missing there, or is not the one that the manifest lists, the manifest is deleted there.
-    """
+    """Download the finished folder `name`; False where there is none. Where a file is missing there, or is not the one
+    that the manifest lists, the manifest is deleted there."""
     content = objects.read(f"{name}/{MANIFEST}")
     manifest = read_manifest(content)
     if content is None or manifest is None:
@@ -60,30 +59,22 @@ def fetch(objects: Objects, name: str, path: Path, digest: str) -> bool:
     """Download a file, unless it is here; False where none has a SHA-256 that begins with `digest`."""
     if path.is_file() and sha256_of(path).startswith(digest):
         return True
-    temporary = temporary_path(path)
-    try:
+    with suppress(FileNotFoundError), atomic_path(path) as temporary:
         for _ in range(DOWNLOADS):
             objects.download(name, temporary)
             if sha256_of(temporary).startswith(digest):
-                temporary.replace(path)
                 return True
-    except FileNotFoundError:
-        pass
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise FileNotFoundError(f"{name} has other content")
     return False
 
 
 def download(objects: Objects, name: str, path: Path) -> None:
     """Replace a file by the one on the storage, which no manifest lists yet; delete it where there is none."""
-    temporary = temporary_path(path)
     try:
-        objects.download(name, temporary)
-        temporary.replace(path)
+        with atomic_path(path) as temporary:
+            objects.download(name, temporary)
     except FileNotFoundError:
         path.unlink(missing_ok=True)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def read_manifest(content: bytes | None) -> Manifest | None:

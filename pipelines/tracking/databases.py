@@ -26,7 +26,7 @@ from proser_core.errors import TrackingError, first_line
 
 DATABASES = re.compile(r"(sqlite|postgresql|mysql|mssql)(\+\w+)?:")
 USUAL_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
-IN_FILE = "give the command in a folder that can be written, or name another file or a server in MLFLOW_TRACKING_URI"
+IN_FILE = "run the command in a writable folder, or name another file or a server in MLFLOW_TRACKING_URI"
 IN_SERVER = "start it, correct MLFLOW_TRACKING_URI, or unset it to track in ./mlflow.db"
 LOCK_TIMEOUT_S, RETRY_S = 120.0, 0.1
 PRIVATE = ("_get_latest_schema_revision", "_initialize_tables", "_upgrade_db")
@@ -36,10 +36,8 @@ SEEDED = ("alembic_version", "workspaces")  # tables that the migrations fill
 
 @cache  # MLflow too opens one once
 def open_database(uri: str, shown: str, file: Path | None) -> None:
-    """Create or upgrade a database in a file, and reach one in a server; `shown` is the URI without a password.
-
-    Raises TrackingError where that cannot be done.
-    """
+    """Create or upgrade a database in a file, and reach one in a server; `shown` is the URI without a password. Raises
+    TrackingError where that cannot be done."""
     if not DATABASES.match(uri):
         return
     try:
@@ -54,7 +52,7 @@ def open_database(uri: str, shown: str, file: Path | None) -> None:
 
 
 def _open_once(uri: str) -> None:
-    """Raises OSError where nobody listens, SQLAlchemyError where nobody is let in, ImportError without a driver."""
+    """Raises OSError where nothing listens, SQLAlchemyError where access is refused, ImportError without a driver."""
     url = make_url(uri)
     if url.host:
         check_listens(url.host, url.port or USUAL_PORTS[url.get_backend_name()])
@@ -129,7 +127,7 @@ def _upgrade(database: sqlite3.Connection, file: Path) -> None:
         if _has_rows(database):
             raise TrackingError(
                 f"{file} holds runs, and MLflow {__version__} cannot upgrade it ({first_line(error)}); it is "
-                f"unchanged. Restore a backup, or rename it (mv {file} {file}.old) and give the same commands again: "
+                f"unchanged. Restore a backup, or rename it (mv {file} {file}.old) and run the same commands again: "
                 "they log what the storage holds to a new one"
             ) from error
         _create_again(database, file)

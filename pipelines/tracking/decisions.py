@@ -44,10 +44,8 @@ def holder(client: MlflowClient, model: str, alias: str) -> str:
 def carry_out(
     client: MlflowClient, decision: Decision, metrics: Mapping[str, float], note: str, figure: Figure | None = None
 ) -> str:
-    """Write down what was decided and on what grounds, and move the alias unless it is refused; the run's id.
-
-    Raises TrackingError where the alias is not where the decision found it; the run then says that it had no effect.
-    """
+    """Write down what was decided and on what grounds, and move the alias unless it is refused; the run's id. Raises
+    TrackingError where the alias is not where the decision found it; the run then says that it had no effect."""
     tags = {
         KIND: decision.kind,
         MODEL: decision.model,
@@ -66,7 +64,7 @@ def carry_out(
             if decision.kind != REFUSED:
                 _move(client, decision)
         except BaseException:
-            with suppress(Exception):  # what went wrong matters more than its mark
+            with suppress(Exception):  # the error itself matters more than the tag
                 client.set_tag(run_id, KIND, OVERTAKEN)
             raise
     return run_id
@@ -77,7 +75,7 @@ def _move(client: MlflowClient, decision: Decision) -> None:
     if now != decision.before:
         raise TrackingError(
             f"{decision.alias} of {decision.model!r} went from version {decision.before or 'none'} to "
-            f"{now or 'none'} while this was decided; give the command again to compare with that one"
+            f"{now or 'none'} while this was decided; run the command again to compare with that one"
         )
     client.set_registered_model_alias(decision.model, decision.alias, decision.version)
 
@@ -85,11 +83,14 @@ def _move(client: MlflowClient, decision: Decision) -> None:
 def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> list[str]:
     """The versions that had the alias on the way to version `now`, oldest first, some of them perhaps deleted since.
 
-    Decisions are replayed in the order of time: a promotion adds a version, a rollback takes the way back to one. What
-    was there before the alias moved by another hand than `proser`'s is not told.
+    Decisions are replayed in the order of time: a promotion adds a version, a rollback goes back to one. Moves of the
+    alias that `proser` did not make are unknown.
     """
+    query = f"tags.`{MODEL}` = '{model}' and tags.`{ALIAS}` = '{alias}'"
+    query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, OVERTAKEN))
     held: list[str] = []
-    for tags in _decisions_that_moved(client, model, alias):
+    for run in all_pages(client.search_runs, [experiment_id(client)], query, order_by=["start_time ASC"]):
+        tags = run.data.tags
         held = _way_to(tags[BEFORE], held)
         held = _way_to(tags[VERSION], held[:-1]) if tags[KIND] == ROLLED_BACK else [*held, tags[VERSION]]
     return _way_to(now, held)[:-1]
@@ -102,11 +103,3 @@ def _way_to(version: str, held: list[str]) -> list[str]:
     if version not in held:
         return [version]
     return held[: len(held) - held[::-1].index(version)]
-
-
-def _decisions_that_moved(client: MlflowClient, model: str, alias: str) -> list[dict[str, str]]:
-    """Tags of the decisions that moved the alias, oldest first."""
-    query = f"tags.`{MODEL}` = '{model}' and tags.`{ALIAS}` = '{alias}'"
-    query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, OVERTAKEN))
-    runs = all_pages(client.search_runs, [experiment_id(client)], query, order_by=["start_time ASC"])
-    return [run.data.tags for run in runs]

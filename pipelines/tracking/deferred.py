@@ -35,10 +35,8 @@ class DeferredTracking:
         self._warned = False
 
     def track(self, log: Callable[[], None]) -> None:
-        """Log something that is safe on disk: now, or in `settle` where the tracking server is away.
-
-        `log` must change nothing where it is called again.
-        """
+        """Log something that is safe on disk: now, or in `settle` where the tracking server is away. `log` must change
+        nothing where it is called again."""
         self._waiting.append(log)
         if len(self._waiting) > 1:  # calls keep their order, and no work waits for a server that is away
             return
@@ -53,7 +51,7 @@ class DeferredTracking:
             self._say(f"  metrics cannot be logged now ({first_line(error)}); the work goes on, they are logged later")
 
     def settle(self) -> None:
-        """Log what is left; wait for a server that is away, but not longer than `tracking_timeout`."""
+        """Log what still waits; wait for a server that is away, but not longer than `tracking_timeout`."""
         timeout = tracking_timeout()
         end, error = time.monotonic() + timeout, None
         while self._waiting and not self.lost:

@@ -52,7 +52,7 @@ def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None
     try:
         yield run_id
     except BaseException:
-        with suppress(Exception):  # what went wrong matters more than its mark
+        with suppress(Exception):  # the error itself matters more than the status
             client.set_terminated(run_id, "FAILED")
         raise
     client.set_terminated(run_id)
@@ -132,7 +132,7 @@ class ParentRun:
             self._child(key, name).log(params, epochs)
 
     def track_trial(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> None:
-        """Bring a trial's run up to date with its row of the sweep; a finished one is left alone."""
+        """Update a trial's run from its row of the sweep, unless it has finished."""
         with self._certain():
             child = self._child(row["key"], row["name"])
             if child.ended:
@@ -173,10 +173,10 @@ class ParentRun:
         self.client.update_run(self.run_id, status="RUNNING")
 
     def end(self, status: str) -> None:
-        """FINISHED, FAILED or KILLED; trials that were cut off are marked as killed until they go on."""
+        """End as FINISHED, FAILED or KILLED; trials that were cut off are marked as killed until they resume."""
         if status != "FINISHED":
             for child in self._children.values():
-                if child.was_cut_off:
+                if not (child.ended or child.has_reason):
                     self.client.set_terminated(child.run_id, "KILLED")
         self.client.set_terminated(self.run_id, status)
 
@@ -189,17 +189,12 @@ class ChildRun:
         self._logged = run.data.metrics
         self._logged_epochs = int(self._logged.get("epoch", -1)) + 1
         self._is_described = any(name.startswith(views.POINT) for name in self._logged)
-        self._has_reason = NOTE in run.data.tags
+        self.has_reason = NOTE in run.data.tags
 
     @property
     def ended(self) -> bool:
         """Whether the trial has finished, with all that there is to log."""
         return self._status == "FINISHED"
-
-    @property
-    def was_cut_off(self) -> bool:
-        """Whether the trial has neither finished nor ended for a reason."""
-        return not (self.ended or self._has_reason)
 
     def log(
         self,
@@ -234,10 +229,10 @@ class ChildRun:
         """Mark the trial as ended; the reason of one that has not finished stands where the UI shows it."""
         if reason:
             self._client.set_tag(self.run_id, NOTE, reason)
-        elif self._has_reason:
+        elif self.has_reason:
             self._client.delete_tag(self.run_id, NOTE)
         self._client.set_terminated(self.run_id, status)
-        self._status, self._has_reason = status, bool(reason)
+        self._status, self.has_reason = status, bool(reason)
 
 
 def _slug(name: str) -> str:
@@ -260,11 +255,8 @@ def _missing(metrics: Mapping[str, float], logged: Mapping[str, float]) -> dict[
 
 
 def _batches(groups: Iterable[list[Metric]], *, always: bool = False) -> Iterator[list[Metric]]:
-    """Metrics of several groups in as few requests as hold them; with `always`, one at least.
-
-    What a request holds arrives whole, so that an epoch is in one request: from its metric `epoch` follows that the
-    others are there.
-    """
+    """Metrics of several groups in as few requests as hold them; with `always`, one at least. What a request holds
+    arrives whole, so that an epoch is in one request: from its metric `epoch` follows that the others are there."""
     batch: list[Metric] = []
     for group in groups:
         for start in range(0, len(group), BATCH):

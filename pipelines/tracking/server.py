@@ -21,7 +21,7 @@ Found = TypeVar("Found")
 DATABASE = "mlflow.db"
 SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?!:memory:|file:)(?P<file>[^?]+)")
 EXPERIMENT = "proser"
-LOCAL_UI = "http://127.0.0.1:5000"  # where `proser ui` serves by itself
+LOCAL_UI = "http://127.0.0.1:5000"  # where `proser ui` serves by default
 OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # training runs; undocumented, read in MLflow 3.17.2
 SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -37,10 +37,8 @@ MISSING_CODES = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
 def tracking_uri() -> str:
-    """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it.
-
-    The path of a SQLite database is absolute, because workers have another working directory.
-    """
+    """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it. The path of a
+    SQLite database is absolute, because workers have another working directory."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DATABASE}"
     file = sqlite_file(uri)
     return uri if file is None else re.sub(r":///[^?]+", lambda _: f":///{file}", uri, count=1)
@@ -101,10 +99,8 @@ def is_outage(error: Exception) -> bool:
 
 
 def get_or_none(request: Callable[[], Found]) -> Found | None:
-    """What the server returns; None only where it answers that there is no such thing.
-
-    Raises MlflowException where it does not answer or refuses to: nobody knows then whether there is one.
-    """
+    """What the server returns; None only where it answers that there is no such thing. Raises MlflowException where it
+    does not answer or refuses to: nobody knows then whether there is one."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -139,10 +135,8 @@ def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
 
 
 def experiment_id(client: "MlflowClient") -> str:
-    """The experiment of this project, created at first use.
-
-    With a local database the artefacts go beside it; a server decides on its own place.
-    """
+    """The experiment of this project, created at first use. With a local database the artefacts are stored beside it; a
+    server has its own place for them."""
     from mlflow.exceptions import MlflowException
 
     found = client.get_experiment_by_name(EXPERIMENT)

@@ -60,9 +60,8 @@ def save_sweep_view(
             raise
         warn(f"the view of this sweep is not saved ({first_line(error)}); the MLflow UI shows all runs instead")
         return
-    others = [tag for tag in tags if tag.startswith(TAG + OWN) and tag != key]
-    newest_first = sorted(others, key=lambda tag: -_created(tags[tag]))
-    for tag in newest_first[MAX_VIEWS - 1 :]:
+    others = (tag for tag in tags if tag.startswith(TAG + OWN) and tag != key)
+    for tag in sorted(others, key=lambda tag: -_created(tags[tag]))[MAX_VIEWS - 1 :]:
         client.delete_experiment_tag(experiment_id, tag)
 
 

@@ -21,7 +21,7 @@ from proser_core.jobs.selection import select
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scores import placeholder_score
+from proser_core.recognition.scores import own_score
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
@@ -62,8 +62,8 @@ def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage:
             "the same sweep again"
         )
     task = OpenSetTask.load(_task_of(trial, trial.path.parents[1]).path)
-    own_score, rate = placeholder_score(recipe.calibration.dummy_weight), recipe.calibration.target_rate
-    report = evaluate(load_logits(trial.path / spec.LOGITS), own_score, task, rate)
+    rate = recipe.calibration.target_rate
+    report = evaluate(load_logits(trial.path / spec.LOGITS), own_score(recipe), task, rate)
     baselines = [each for each in table.controls if each["split_index"] == row["split_index"]]
     others = {each["name"]: each["metrics"] for each in baselines}
     return save_classifier(recipe, task, trial.path, row, report, others, place)

@@ -32,8 +32,15 @@ from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import check_recipe
 from proser_core.store.files import disk_full_errors, read_json, write_atomically
-from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
-from proser_core.store.transfer import check_artefact, check_key, import_artefact
+from proser_core.store.store import (
+    MANIFEST,
+    Artefact,
+    Store,
+    check_artefact,
+    check_key,
+    import_artefact,
+    load_if_complete,
+)
 
 
 def write_job(

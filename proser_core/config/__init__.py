@@ -9,8 +9,7 @@ from proser_core.config.cluster import ClusterConfig
 from proser_core.config.data import DataConfig
 from proser_core.config.finetune import FinetuneConfig, MixupPlace
 from proser_core.config.network import NetworkConfig, SplitPoint
-from proser_core.config.optimizer import Flips, OptimizerConfig
-from proser_core.config.pretrain import PretrainConfig
+from proser_core.config.optimizer import Flips, OptimizerConfig, PretrainConfig
 from proser_core.config.recipe import Precision, Recipe, decisive_fields, decisive_network
 from proser_core.digests import digest_of
 from proser_core.serialization import from_json, to_json

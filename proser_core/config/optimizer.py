@@ -1,7 +1,7 @@
-"""Gradient descent, the part that pretraining and fine-tuning share."""
+"""Gradient descent, which pretraining and fine-tuning share; and the pretraining, which adds one field."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from proser_core.config.checks import Block, is_number
 
@@ -56,3 +56,17 @@ class OptimizerConfig(Block):
         self.require("weight_decay", is_number(self.weight_decay, 0), "finite and at least 0")
         self.require("averaging", 0 <= self.averaging < 1, "at least 0 and below 1")
         self.require("rand_augment", 0 <= self.rand_augment <= 30, "between 0 and 30")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainConfig(OptimizerConfig):
+    """Closed-set training by cross-entropy, from scratch."""
+
+    prefix: ClassVar[str] = "pretrain."
+
+    label_smoothing: float = 0.0
+    """Share of the target that is spread over all classes. Source: Vaze et al. 2022."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1")

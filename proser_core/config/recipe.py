@@ -10,7 +10,7 @@ from proser_core.config.cluster import ClusterConfig
 from proser_core.config.data import DataConfig
 from proser_core.config.finetune import FinetuneConfig
 from proser_core.config.network import NetworkConfig
-from proser_core.config.pretrain import PretrainConfig
+from proser_core.config.optimizer import OptimizerConfig, PretrainConfig
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.serialization import to_json
@@ -50,6 +50,12 @@ class Recipe(Block):
         self.require("space", can_choose or not self.space, nothing)
         self._check_division("finetune", self.finetune.batch_size, self.cluster.num_workers, halves=2)
         self._check_division("pretrain", self.pretrain.batch_size, self.cluster.pretrain_workers, halves=1)
+
+    def training(self, kind: str) -> tuple[OptimizerConfig, int]:
+        """The block of a training and its number of workers; `kind` is pretrain or finetune."""
+        if kind == "finetune":
+            return self.finetune, self.cluster.num_workers
+        return self.pretrain, self.cluster.pretrain_workers
 
     def _check_division(self, block: str, batch_size: int, workers: int, halves: int) -> None:
         parts = halves * workers

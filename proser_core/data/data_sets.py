@@ -99,17 +99,19 @@ class DataSet:
     ) -> ImageSet:
         """As `load`, with the images left encoded on disk; `unpacked` is where `packed_files` were unpacked."""
         layout, root = self._streamed()
+        if isinstance(layout, FolderLayout):
+            return layout.index(root, part, size=size, classes=classes)
+        assert unpacked is not None, "images in Parquet files are unpacked before they are indexed"
         count = self.source.counts.get(part)
-        return self._checked(layout.index(root, part, size=size, classes=classes, count=count, unpacked=unpacked))
-
-    def check_streamed(self) -> None:
-        """Raises ConfigError where images cannot be read one by one as they lie."""
-        self._streamed()
+        return self._checked(layout.index(root, part, unpacked, size=size, classes=classes, count=count))
 
     def packed_files(self) -> list[Path]:
-        """The files to unpack before single images can be read; none of an image folder."""
+        """The files to unpack before single images can be read; none of an image folder.
+
+        Raises ConfigError for a layout that is not streamed.
+        """
         layout, root = self._streamed()
-        return layout.packed_files(root)
+        return layout.packed_files(root) if isinstance(layout, ParquetLayout) else []
 
     def _opened(self) -> tuple[Layout, Path]:
         if self.layout is None:
@@ -125,7 +127,7 @@ class DataSet:
         layout, root = self._opened()
         if not isinstance(layout, Streamed):
             raise ConfigError(
-                f"data.streaming is on, and {self.name} is there in the layout {layout.name}; only Parquet files and "
+                f"data.streaming is on, and {self.name} has the layout {layout.name}; only Parquet files and "
                 "image folders are streamed. Turn it off: the images fit into memory"
             )
         return layout, root

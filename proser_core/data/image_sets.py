@@ -1,4 +1,4 @@
-"""`ImageSet`: labelled images of one size and in RGB, wherever they came from; and images that memory does not hold."""
+"""`ImageSet`: labelled RGB images of one size; and `ImageSource`: images that do not fit into memory."""
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from proser_core.errors import DataError
 
 
 class ImageSource(Protocol):
-    """N images that do not lie in memory: asked for by row, handed over batch by batch."""
+    """N images that do not fit into memory: requested by row, returned in batches."""
 
     @property
     def size(self) -> int:
@@ -22,7 +22,7 @@ class ImageSource(Protocol):
     def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
         """uint8[b, size, size, 3]: the images of `rows` int64[n] in this order, `batch_size` at a time, then the rest.
 
-        One who stops before the end closes the iterator. Raises DataError for an image that cannot be read.
+        A caller that stops before the end closes the iterator. Raises DataError for an image that cannot be read.
         """
 
 

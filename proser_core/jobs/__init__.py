@@ -1,1 +1,1 @@
-"""Trainings as data, the worker that runs them, and the folders of finished work that they leave."""
+"""Trainings as data, the worker that runs them, and the folders of finished work that they write."""

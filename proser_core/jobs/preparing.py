@@ -31,7 +31,7 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
     files = []
     for data in open_data_sets(recipe.data, data_dir).values():
         if recipe.data.streaming:
-            data.check_streamed()
+            data.packed_files()  # refuses what cannot be streamed
         files += data.fingerprints()
     for name in recipe.data.outliers:
         files += open_outlier_set(name, data_dir).fingerprints()
@@ -119,14 +119,13 @@ def check_split(recipe: Recipe, data_dir: Path | None) -> None:
 
 def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> None:
     """Raises ConfigError where a task with these `inputs` was prepared for another recipe."""
-    wanted = {**{f"data.{name}": value for name, value in data_fields(recipe).items()}, "seed": recipe.seed}
     data = inputs.get("data")
-    fields = data if isinstance(data, dict) else {}
-    recorded = {**{f"data.{name}": value for name, value in fields.items()}, "seed": inputs.get("seed")}
-    for name, value in wanted.items():
+    recorded = {**(data if isinstance(data, dict) else {}), "seed": inputs.get("seed")}
+    for name, value in {**data_fields(recipe), "seed": recipe.seed}.items():
         if recorded.get(name) != value:
+            field = name if name == "seed" else f"data.{name}"
             raise ConfigError(
-                f"{where} was prepared with {name} {recorded.get(name)!r}, and the recipe has {value!r}; "
+                f"{where} was prepared with {field} {recorded.get(name)!r}, and the recipe has {value!r}; "
                 "give the task of this recipe, or change the recipe"
             )
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from proser_core.config import OptimizerConfig, Recipe, from_json
+from proser_core.config import Recipe, from_json
 from proser_core.data.augmentation.batches import Normalisation
 from proser_core.data.tasks import Labelled
 from proser_core.learning.fit import Metrics, State
@@ -42,8 +42,7 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
     cluster = recipe.cluster
     torch.set_num_threads(cluster.cpus_per_worker)
     keep_freed_memory()
-    training: OptimizerConfig = recipe.finetune if kind == "finetune" else recipe.pretrain
-    workers = cluster.num_workers if kind == "finetune" else cluster.pretrain_workers
+    training, workers = recipe.training(kind)
     training = replace(training, epochs=EPOCHS, batch_size=training.batch_size // workers)
     alone: dict[str, Any] = {"cluster": replace(cluster, num_workers=1, pretrain_workers=1), kind: training}
     shape = (training.batch_size * STEPS, recipe.data.image_size, recipe.data.image_size, 3)

@@ -32,8 +32,7 @@ from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.store.files import write_atomically, write_json
 from proser_core.store.lock import exclusive_storage
-from proser_core.store.store import Artefact, Store, load_if_complete
-from proser_core.store.transfer import check_artefact, import_artefact
+from proser_core.store.store import Artefact, Store, check_artefact, import_artefact, load_if_complete
 from proser_core.titles import PRETRAINED
 
 JOB_FILE, RESULTS = "JOB.json", "results.json"
@@ -150,7 +149,7 @@ class _Runner:
     def _evaluate(self, name: str, folder: Path, scores: Mapping[str, ScoreFunction] | None) -> None:
         """Metrics of a trained net by method; one that cannot be calibrated makes the training a failed one.
 
-        Without `scores`, it is a net without placeholders, and every score of such a one.
+        Without `scores`, all scores of a net without placeholders.
         """
         logits = load_logits(folder / spec.LOGITS)
         if scores is None:

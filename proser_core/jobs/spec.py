@@ -1,4 +1,4 @@
-"""A training job as data: what a worker is handed, and the files that it leaves.
+"""A training job as data: what a worker receives, and the files that it writes.
 
 Light to import: nothing here loads torch.
 """
@@ -61,8 +61,7 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
 
     `weights` is the content digest of the weights to begin from, or an empty string.
     """
-    training = recipe.finetune if kind == "finetune" else recipe.pretrain
-    workers = recipe.cluster.num_workers if kind == "finetune" else recipe.cluster.pretrain_workers
+    training, workers = recipe.training(kind)
     return {
         "task": task.digest,
         "weights": weights,

@@ -61,7 +61,7 @@ class Trial:
 def check_recipe(recipe: Recipe) -> None:
     """Raises ConfigError for what no training could begin with, CheckpointError for weights that do not fit."""
     if recipe.finetune.objective != "proser":
-        raise ConfigError("finetune.objective is the control's own; it is trained in every run; do not set the field")
+        raise ConfigError("finetune.objective is the control's own, which every run trains; do not set the field")
     if recipe.data.knows_all:
         raise ConfigError(
             f"{recipe.name} has data.num_known 0, all classes, which takes one training after another; `proser run` "
@@ -83,7 +83,9 @@ def plan_trials(
     """The trials of these fine-tunes; equal ones once. `code` is the code version of the worker."""
     trials: dict[str, Trial] = {}
     for tuned in finetunes:
-        one = _with(recipe, tuned)
+        one = replace(recipe, finetune=tuned)
+        if tuned.objective == "cross_entropy":
+            one = control_of(one)
         weights = pretrained.digest if one.finetune.start == "pretrained" else ""
         inputs = spec.job_inputs("finetune", one, task, weights, bf16, code)
         trial = Trial(one, _name(one.finetune, recipe.finetune), inputs, store.folder(spec.TRIALS, inputs))
@@ -94,11 +96,6 @@ def plan_trials(
 def control_of(recipe: Recipe) -> Recipe:
     """The cross-entropy fine-tune beside PROSER; fields of the placeholders do not matter to it."""
     return replace(recipe, finetune=control(recipe.finetune))
-
-
-def _with(recipe: Recipe, tuned: FinetuneConfig) -> Recipe:
-    one = replace(recipe, finetune=tuned)
-    return control_of(one) if tuned.objective == "cross_entropy" else one
 
 
 def _name(tuned: FinetuneConfig, base: FinetuneConfig) -> str:

@@ -29,7 +29,7 @@ def train_network(
     The images are training images of known classes. `report` and `resume` are those of `fit`. Raises ConfigError where
     the images do not fill a batch, TrainingError where the loss is not finite.
     """
-    config = recipe.finetune if kind == "finetune" else recipe.pretrain
+    config, _ = recipe.training(kind)
     net, objective = _with_objective(kind, closed_set, recipe)
     device, (rank, world_size) = training_device(recipe), current_world()
     batches = TrainingBatches(

@@ -52,16 +52,14 @@ def classifier32_2d(config: NetworkConfig, image_size: int) -> Backbone:
 def _classifier32(config: NetworkConfig, head: nn.Module, embedding_size: int) -> Backbone:
     refuse_fields(config, "weights_file")
 
-    def dropout() -> list[tuple[str, nn.Module]]:
-        return [("dropout", nn.Dropout2d(config.dropout))] if config.dropout else []
-
     def stage(first: int, channels_in: int, channels: int) -> nn.Module:
-        blocks: list[tuple[str, nn.Module]] = [
-            (f"block{first}", ConvBlock(channels_in, channels)),
-            (f"block{first + 1}", ConvBlock(channels, channels)),
-            (f"block{first + 2}", ConvBlock(channels, WIDTH, stride=2)),
-        ]
-        return nn.Sequential(OrderedDict(dropout() + blocks))
+        stage = nn.Sequential()
+        if config.dropout:
+            stage.add_module("dropout", nn.Dropout2d(config.dropout))
+        stage.add_module(f"block{first}", ConvBlock(channels_in, channels))
+        stage.add_module(f"block{first + 1}", ConvBlock(channels, channels))
+        stage.add_module(f"block{first + 2}", ConvBlock(channels, WIDTH, stride=2))
+        return stage
 
     stages = {"stage1": stage(1, 3, 64), "stage2": stage(4, WIDTH, WIDTH), "stage3": stage(7, WIDTH, WIDTH)}
     return Backbone({**stages, "head": head}, embedding_size, SPLITS, config.split)

@@ -37,7 +37,7 @@ class Comparison:
     images are of these.
 
     `known_rate` is the candidate's on the validation images, `interval` where its rate on new images lies with 95 %
-    confidence, `target_rate` what it has to hold.
+    confidence, `target_rate` what it must reach.
     """
 
     differences: dict[str, Difference]
@@ -76,7 +76,6 @@ def compare(
     *,
     tolerance: float,
     proxies: tuple[Proxy, Proxy] | None = None,
-    seed: int = 0,
 ) -> Comparison:
     """Both on the same images, each at its own bias, which stays as it was fitted.
 
@@ -85,10 +84,10 @@ def compare(
     different images.
     """
     bias = calibration.bias
-    found = _differences(candidate, bias, champion, champion_bias, seed)
+    found = _differences(candidate, bias, champion, champion_bias)
     if proxies is not None:
         ours, theirs = proxies
-        of_proxies = _differences(ours.validation_scores, ours.bias, theirs.validation_scores, theirs.bias, seed)
+        of_proxies = _differences(ours.validation_scores, ours.bias, theirs.validation_scores, theirs.bias)
         found |= {name: of_proxies[name] for name in ours.metrics()}
     unknown = candidate if proxies is None else proxies[0].validation_scores
     known = int(candidate.is_known.sum())
@@ -106,10 +105,9 @@ def compare(
     )
 
 
-def intervals(scores: ValidationScores, bias: float, seed: int = 0) -> dict[str, tuple[float, float]]:
+def intervals(scores: ValidationScores, bias: float) -> dict[str, tuple[float, float]]:
     """Where each metric lies with 95 % confidence, by the bootstrap over known and over unknown images."""
-    resamples = _resamples(scores.is_known, np.random.default_rng(seed))
-    drawn = [scores.select(rows).metrics(bias) for rows in resamples]
+    drawn = [scores.select(rows).metrics(bias) for rows in _resamples(scores.is_known)]
     return {name: _ends([each[name] for each in drawn]) for name in drawn[0]}
 
 
@@ -120,22 +118,23 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _differences(
-    candidate: ValidationScores, bias: float, champion: ValidationScores, champion_bias: float, seed: int
+    candidate: ValidationScores, bias: float, champion: ValidationScores, champion_bias: float
 ) -> dict[str, Difference]:
     """Of each metric that the images allow."""
     if candidate.fingerprint != champion.fingerprint:
         raise ValueError("two classifiers are compared on the same images only")
     ours, theirs = candidate.metrics(bias), champion.metrics(champion_bias)
     drawn: dict[str, list[float]] = {name: [] for name in ours}
-    for rows in _resamples(candidate.is_known, np.random.default_rng(seed)):
+    for rows in _resamples(candidate.is_known):
         one, other = candidate.select(rows).metrics(bias), champion.select(rows).metrics(champion_bias)
         for name, differences in drawn.items():
             differences.append(one[name] - other[name])
     return {name: Difference(ours[name], theirs[name], ours[name] - theirs[name], *_ends(drawn[name])) for name in ours}
 
 
-def _resamples(is_known: np.ndarray, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    """As many known and unknown images as there are, drawn with replacement."""
+def _resamples(is_known: np.ndarray) -> Iterator[np.ndarray]:
+    """As many known and unknown images as there are, drawn with replacement; the same draws each time."""
+    generator = np.random.default_rng(0)
     groups = [group for group in (np.flatnonzero(is_known), np.flatnonzero(~is_known)) if len(group)]
     for _ in range(RESAMPLES):
         yield np.concatenate([group[generator.integers(len(group), size=len(group))] for group in groups])

@@ -94,8 +94,8 @@ def _bindings(module: str) -> dict[str, Binding]:
 
 
 @functools.cache
-def _handed_on(module: str) -> dict[str, Binding]:
-    """What a module imports at its top level, from where it says."""
+def _re_exported(module: str) -> dict[str, Binding]:
+    """What a module imports at its top level, by name."""
     return dict(_imported(_tree(module).body))
 
 
@@ -116,12 +116,12 @@ def _imported(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, 
 
 
 def _definition(module: str, name: str) -> Binding:
-    """Where a name is defined, through all modules that only hand it on."""
+    """Where a name is defined, through all modules that only re-export it."""
     passed: set[Binding] = set()
     while name and (module, name) not in passed:
         passed.add((module, name))
         inside = f"{module}.{name}"
-        module, name = (inside, "") if _find(inside) else _handed_on(module).get(name, (module, name))
+        module, name = (inside, "") if _find(inside) else _re_exported(module).get(name, (module, name))
     return module, name
 
 

@@ -21,7 +21,7 @@ WAIT = 120.0
 def exclusive_storage(storage: Path, work: str) -> Iterator[None]:
     """Hold the storage's lock: two runs would write over each other's checkpoints.
 
-    `work` says who holds it to whoever comes second. Raises ConfigError where another run works there, or where
+    `work` names the holder in the error of a second run. Raises ConfigError where another run works there, or where
     the file system has no locks over all machines that start runs, as NFS 4, EFS and Lustre have; StorageError
     where the disk is full, now or later.
     """
@@ -34,10 +34,8 @@ def exclusive_storage(storage: Path, work: str) -> Iterator[None]:
                 "each other; give a folder on one that can, such as a local disk or NFS 4"
             ) from error
         if not taken:
-            raise ConfigError(
-                f"another run works in {storage}: {_holder(lock)}; wait for it, or give another folder"
-            ) from None
-        _write(lock, f"{work}, {_myself()}\n")
+            raise ConfigError(f"another run works in {storage}: {_holder(lock)}; wait for it, or give another folder")
+        _sign(lock, f"{work}, ")
         yield
         lock.truncate(0)
 
@@ -59,7 +57,7 @@ def exclusive_training(folder: Path, wait: float = WAIT) -> Iterator[None]:
                 )
             time.sleep(0.1)
         with suppress(OSError):  # a full disk is for the training to find
-            _write(lock, f"{_myself()}\n")
+            _sign(lock)
         yield
         lock.truncate(0)
 
@@ -84,10 +82,7 @@ def _holder(lock: TextIO) -> str:
     return lock.read().strip() or "one that does not name itself"
 
 
-def _write(lock: TextIO, text: str) -> None:
+def _sign(lock: TextIO, work: str = "") -> None:
+    text = f"{work}process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%F %T')}\n"
     lock.truncate(0)
-    os.write(lock.fileno(), text.encode())  # nothing is left to write when the file is closed
-
-
-def _myself() -> str:
-    return f"process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%F %T')}"
+    os.write(lock.fileno(), text.encode())  # unbuffered: a full disk must not fail when the file is closed

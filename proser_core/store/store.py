@@ -7,6 +7,7 @@ the source code. A stage is skipped if the folder for its key is there, whole an
 
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -171,6 +172,52 @@ def load_if_complete(folder: Path) -> Artefact | None:
     if not manifest.complete or any(each is None for each in linked):
         return None
     return Artefact(folder, digest_of(manifest.files))
+
+
+def check_artefact(folder: Path) -> Manifest:
+    """The manifest of a finished folder.
+
+    Raises CheckpointError, with the name of the first file that is missing or was changed.
+    """
+    try:
+        manifest = Manifest.read(folder)
+    except FileNotFoundError:
+        raise CheckpointError(f"{folder} has no {MANIFEST}; need a finished folder, copied whole") from None
+    except (OSError, ConfigError) as error:
+        raise CheckpointError(f"{folder} has no readable {MANIFEST}: {error}; copy the folder again") from None
+    manifest.check_files(folder)
+    return manifest
+
+
+def check_key(folder: Path, manifest: Manifest) -> None:
+    """Raises CheckpointError where the recorded inputs are not those that the folder is named after."""
+    if digest_of(folder.parent.name, manifest.inputs)[:KEY_DIGITS] != folder.name:
+        raise CheckpointError(
+            f"{folder / MANIFEST} records inputs that do not give the folder's name; copy the folder again"
+        )
+
+
+def import_artefact(folder: Path, stage: str, store: Store) -> Artefact:
+    """Copy a checked artefact into `store`, where a run with its inputs finds it, unless it is there.
+
+    Raises CheckpointError as `check_artefact` does.
+    """
+    manifest = check_artefact(folder)
+    target = store.folder(stage, manifest.inputs)
+    found = load_if_complete(target)
+    if found is not None:
+        return found
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.rmtree(beside, ignore_errors=True)
+    for name in (*manifest.files, MANIFEST):
+        (beside / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / name, beside / name)
+    shutil.rmtree(target, ignore_errors=True)
+    beside.rename(target)
+    found = load_if_complete(target)
+    if found is None:
+        raise CheckpointError(f"{folder} could not be copied to {target}; is the disk full?")
+    return found
 
 
 def _file_names(folder: Path) -> list[str]:

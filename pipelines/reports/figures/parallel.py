@@ -24,10 +24,8 @@ LOST: dict[str, Any] = {"color": "#888888", "lw": 1.0, "ls": ":"}
 
 
 def parallel_coordinates(space: Space) -> Figure:
-    """Varied fields, then development macro-F1, test macro-F1 and AUROC at the smallest setting; means over splits.
-
-    A point that finished on no split ends in a cross: after its fields, or at what it had reached when stopped.
-    """
+    """Varied fields, then development macro-F1, test macro-F1 and AUROC at the smallest setting; means over splits. A
+    point that finished on no split ends in a cross: after its fields, or at what it had reached when stopped."""
     metrics = {SELECTION_METRIC: "development\nmacro-F1, %"}
     for setting in space.table.settings[:1]:
         metrics |= {
@@ -35,27 +33,25 @@ def parallel_coordinates(space: Space) -> Figure:
             for name in ("macro_f1", "auroc")
         }
     finished = [point for point in space.points if point.num_finished]
-    fields = [Scale.of([point.params[name] for point in space.points]) for name in space.varied]
-    seen = {metric: [100 * point.last(metric) for point in space.points] for metric in metrics}
-    reached = [Scale.measured([value for value in values if math.isfinite(value)]) for values in seen.values()]
-    heads = [SHORT.get(name, name).replace("_", "\n") for name in space.varied] or ["point"]
+    fields = {name: Scale.of([point.params[name] for point in space.points]) for name in space.varied}
+    reached = {metric: Scale.measured([100 * point.last(metric) for point in space.points]) for metric in metrics}
+    heads = [SHORT.get(name, name).replace("_", "\n") for name in fields] or ["point"]
     heads += metrics.values()
     figure = Figure(figsize=(min(1.6 + 1.5 * len(heads), 16), 4.4), layout="constrained")
     axes = figure.add_subplot()
     chosen = [percents(point, SELECTION_METRIC)[0] for point in finished]
     colours: Any = ScalarMappable(Normalize(min(chosen, default=0), max(chosen, default=1)), COLOURS)
     for point in sorted(space.points, key=lambda point: (point.num_finished > 0, _reached(point))):
-        places = [0.5] * (not space.varied)  # of a space with one point
-        places += [scale.place(point.params[name]) for name, scale in zip(space.varied, fields, strict=True)]
+        places = [scale.place(point.params[name]) for name, scale in fields.items()] or [0.5]
         if not point.num_finished:
-            _lost(axes, places, 100 * point.last(SELECTION_METRIC), reached[0])
+            _lost(axes, places, 100 * point.last(SELECTION_METRIC), reached[SELECTION_METRIC])
             continue
-        places += [scale.place(percents(point, metric)[0]) for metric, scale in zip(metrics, reached, strict=True)]
+        places += [scale.place(percents(point, metric)[0]) for metric, scale in reached.items()]
         is_selected = point is space.selected
         if is_selected:
             axes.plot(places, color=SELECTED, lw=5, zorder=3)
         axes.plot(places, color=colours.to_rgba(_reached(point)), lw=2.5 if is_selected else 1.4, zorder=3)
-    for position, scale in enumerate([*(fields or [Scale.of([space.title])]), *reached]):
+    for position, scale in enumerate([*(fields.values() or [Scale.of([space.title])]), *reached.values()]):
         _axis(axes, position, scale)
     axes.set_xticks(range(len(heads)), heads, fontsize=8)
     axes.set(xlim=(-0.4, len(heads) - 0.6), ylim=(-0.06, 1.06), yticks=[])

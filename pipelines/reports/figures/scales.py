@@ -35,13 +35,11 @@ class Scale:
 
     @classmethod
     def measured(cls, values: Sequence[float]) -> "Scale":
-        """A linear scale for a metric, with round ticks."""
-        low, high = min(values, default=0.0), max(values, default=0.0)
-        scale = _linear([low, high], [])
-        written = _round(low, high) if high > low else [low]
-        return cls(
-            scale.place, [(scale.place(value), f"{value:.{1 if high - low > 0.5 else 2}f}") for value in written]
-        )
+        """A linear scale for a metric, with round ticks; NaN has no place on it."""
+        finite = [value for value in values if math.isfinite(value)]
+        low, high = min(finite, default=0.0), max(finite, default=0.0)
+        digits, place = 1 if high - low > 0.5 else 2, _linear([low, high], []).place
+        return cls(place, [(place(value), f"{value:.{digits}f}") for value in _round(low, high) or [low]])
 
 
 def _round(low: float, high: float) -> list[float]:

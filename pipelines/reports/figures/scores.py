@@ -12,9 +12,7 @@ from proser_core.recognition.scoring import OpenSetScores
 
 def over_known_rate(scores: OpenSetScores, task: OpenSetTask) -> Figure:
     """Macro-F1 of every setting against the share of known test images that a bias would keep, with PROSER's bias.
-
-    Shows what the target rate costs and what another one would give; it chooses nothing.
-    """
+    Shows what the target rate costs and what another one would give; it chooses nothing."""
     targets = np.asarray(task.test.targets)
     known = np.sort(scores.scores[targets < task.num_known])
     rates = np.linspace(0.5, 1.0, 101)

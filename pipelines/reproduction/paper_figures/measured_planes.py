@@ -16,7 +16,7 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.embeddings import compute_embeddings, head_logits, mixed_embeddings
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, ScoreFunction, placeholder_score
+from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, ScoreFunction, own_score
 from proser_core.recognition.scoring import score
 from proser_core.titles import MAX_LOGIT, MSP, PROSER
 
@@ -67,7 +67,7 @@ def boundaries(recipe: Recipe, task: OpenSetTask, closed: Trained, tuned: Traine
     methods: list[tuple[str, Trained, Shown, ScoreFunction]] = [
         (MSP, closed, of_closed, MaxSoftmaxProbability()),
         (MAX_LOGIT, closed, of_closed, MaxLogit()),
-        (PROSER, tuned, of_tuned, placeholder_score(recipe.calibration.dummy_weight)),
+        (PROSER, tuned, of_tuned, own_score(recipe)),
     ]
     return [_decisions(*method, recipe, task, grid) for method in methods], grid
 
@@ -96,7 +96,7 @@ def _decisions(
 def generated(recipe: Recipe, task: OpenSetTask, tuned: Mapping[MixupPlace, Trained]) -> tuple[list[Generated], Grid]:
     """What each way of mixing generates, in the plane of the network trained with it, and a plane that holds all of
     it."""
-    score_function = placeholder_score(recipe.calibration.dummy_weight)
+    score_function = own_score(recipe)
     normalisation, ways = (task.mean, task.std), []
     drawn: dict[str, Any] = {"alpha": recipe.finetune.alpha, "seed": recipe.seed, "count": SHOWN_GENERATED}
     for place, trained in tuned.items():

@@ -15,7 +15,7 @@ from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scores import placeholder_score
+from proser_core.recognition.scores import own_score
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact
@@ -58,13 +58,13 @@ def _reports(
         return load_logits(trial_folders / row["key"] / spec.LOGITS)
 
     chosen, rate = logits_of(selected), recipe.calibration.target_rate
-    own_score = placeholder_score(recipe.calibration.dummy_weight)
-    reports = {PROSER: evaluate(chosen, own_score, task, rate)}
+    score = own_score(recipe)
+    reports = {PROSER: evaluate(chosen, score, task, rate)}
     finished = [row for row in rows if row["status"] == "finished"]
     own = next((row for row in finished if has_point(row, recipe.finetune)), selected)
     if own is not selected:
-        reports[OWN_POINT] = evaluate(logits_of(own), own_score, task, rate)
-    others = placeholder_scores(own_score).items()
+        reports[OWN_POINT] = evaluate(logits_of(own), score, task, rate)
+    others = placeholder_scores(score).items()
     reports |= {name: evaluate(chosen, each, task, rate) for name, each in others if name != PROSER}
     control = next((logits_of(row) for row in finished if row["objective"] == "cross_entropy"), None)
     return reports | controls(load_logits(pretrained / spec.LOGITS), control, task, rate)
@@ -85,7 +85,7 @@ def save_classifier(
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
     load_weights(net, trial / spec.WEIGHTS)
-    score, logits = placeholder_score(recipe.calibration.dummy_weight), load_logits(trial / spec.LOGITS)
+    score, logits = own_score(recipe), load_logits(trial / spec.LOGITS)
     classifier = OpenSetClassifier.of(net, score, logits, report, task, own, controls=others, proxy=proxy)
     classifier.save(folder / CLASSIFIER)
     return folder / CLASSIFIER

@@ -19,7 +19,7 @@ from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import CLASS_SPLIT, LOGITS
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scores import placeholder_score
+from proser_core.recognition.scores import own_score
 from proser_core.recognition.scoring import score
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact
@@ -43,7 +43,7 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     facts = [*_selection(evaluation, table), _calibration(calibration)]
     write_report(table, recipe, folder, facts, images.notes)
     logits = load_logits(trial_folders / evaluation["selected"]["key"] / LOGITS)
-    score_function = placeholder_score(recipe.calibration.dummy_weight)
+    score_function = own_score(recipe)
     scores = score(logits["test"], score_function, calibration)
     save(score_histogram(scores, score_function.formula, images), folder / "scores")
     if images.split.settings:

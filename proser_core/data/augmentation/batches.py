@@ -78,7 +78,10 @@ class TrainingBatches:
         self._config, self._seed, self._purpose = config, seed, purpose
         self._positions = half_slices(batch_size, rank, world_size)
         self._mine, self._magnitude = torch.from_numpy(self._positions).to(device), rand_augment
-        self._mirrored_first = self._mirrored_at_first(len(labelled)) if flips == "alternating" else None
+        self._mirrored_first: np.ndarray | None = None  # int64[N]: images that are mirrored in the even epochs
+        if flips == "alternating":
+            first = keyed_generator(seed, f"{purpose} mirrored first")
+            self._mirrored_first = first.integers(0, 2, size=len(labelled))
         self._crops = (
             _CropTable(labelled.images, config.padding, config.flip, device)
             if isinstance(labelled.images, np.ndarray)
@@ -110,10 +113,6 @@ class TrainingBatches:
             self._crops.begin(drawn.rows[:, self._positions].numpy())
         device = self._targets.device
         return drawn._replace(rows=drawn.rows.to(device), starts=drawn.starts.to(device))
-
-    def _mirrored_at_first(self, count: int) -> np.ndarray:
-        """int64[N]: which images are mirrored in the even epochs; the others are in the odd ones."""
-        return keyed_generator(self._seed, f"{self._purpose} mirrored first").integers(0, 2, size=count)
 
     def _draw(self, rows: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, ...]:
         draw = keyed_generator(self._seed, f"{self._purpose} augmentation", epoch, step)
@@ -235,7 +234,7 @@ class _StreamedCrops:
         return self._windows.first(np.arange(len(rows)), offsets, flips)
 
     def begin(self, rows: np.ndarray) -> None:
-        """Ask for the images of an epoch's batches, `rows` int64[steps, b]; those asked for before are let go."""
+        """Request the images of an epoch's batches, `rows` int64[steps, b]; earlier requests are dropped."""
         if self._arriving is not None:
             self._arriving.close()
         self._arriving = self._images.batches(rows.ravel(), self._windows.count)

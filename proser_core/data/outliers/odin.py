@@ -1,8 +1,7 @@
 """ODIN's outlier sets for CIFAR10 (Liang et al. 2018): test images of Tiny-ImageNet and LSUN, cropped or resized to 32.
 
-Its released folders hold 10,000 images each, below `test/` or wherever in them, or in Parquet files as on the Hugging
-Face Hub. Those of the crops have 36 pixels (as its code notes); the field takes their middle 32 (`CenterCrop(32)`), and
-so do we.
+Its released folders hold 10,000 images each, at any depth, or in Parquet files as on the Hugging Face Hub. Those of the
+crops have 36 pixels (as its code notes); the field takes their middle 32 (`CenterCrop(32)`), and so do we.
 
 Where a folder is missing, the set is made again from what ODIN made it of: unlabelled test images of Tiny-ImageNet, or
 those of LSUN, which have any size. ODIN's own crops and its way of resizing are not published, so this is another draw:
@@ -28,7 +27,8 @@ from proser_core.rng import keyed_generator
 SIZE = 32  # of CIFAR10's images
 COUNT = 10_000
 PIXELS = {"crop": 36, "resize": SIZE}  # of ODIN's own images
-Cut = Callable[[Image.Image, int], Image.Image]  # of the image at a row, what is brought to the asked size
+Cut = Callable[[Image.Image, int], Image.Image]
+"""Of the image at a row the part that is then resampled to the asked size."""
 
 
 @dataclass(frozen=True)

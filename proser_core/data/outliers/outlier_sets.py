@@ -1,7 +1,6 @@
 """Outlier sets by name: test images of one unknown class without a name, each set a test setting of its own.
 
-Some are read, some generated. Which images are taken, and what is generated, is drawn once and for all: every seed,
-class split and method is tested on the same ones.
+Some are read, some generated, by fixed draws: every seed, class split and method is tested on the same images.
 """
 
 from collections.abc import Sequence
@@ -66,8 +65,8 @@ class OutlierSet:
             return place.read(np.arange(count), size)
         if count > place.count:
             raise DataError(
-                f"{self.source.name} has {place.count:,} images and there are {count:,} known test images; as many are "
-                "needed. Choose another outlier set"
+                f"{self.source.name} has {place.count:,} images; need {count:,}, one per known test image. "
+                "Choose another outlier set"
             )
         rows = keyed_generator(0, f"outliers {self.source.name}").permutation(place.count)[:count]
         return place.read(np.sort(rows), size)

@@ -30,9 +30,8 @@ class Place:
 
 @dataclass(frozen=True)
 class OutlierSource:
-    """Where a set is looked for, in words and in code, and where to get it, with size and licence.
-
-    `find` is given the data directory. `classes_of` is the data set that shares its classes.
+    """What a set is read from (`needs`, for people), what finds it in the data directory, and where to download it
+    (`origin`, with size and licence). `classes_of` is the data set that shares its classes.
     """
 
     name: str
@@ -66,7 +65,7 @@ def place_on_disk(
     """
 
     def read(rows: np.ndarray, size: int) -> np.ndarray:
-        images = _in_rows(shards) if shards else _in_files(folder)
+        images = _in_rows(shards) if shards else [(path, Path(path)) for path in image_paths(folder)]
         if len(images) != count:
             raise DataError(f"{folder} holds {len(images)} images; need {count:,}. Unpack or export them again")
 
@@ -85,11 +84,7 @@ def place_on_disk(
     return Place(layout, read, fingerprints, count, note)
 
 
-def _in_rows(shards: Sequence[Path]) -> list[tuple[str, bytes | Path | None]]:
+def _in_rows(shards: Sequence[Path]) -> Sequence[tuple[str, bytes | Path | None]]:
     """Name and content of each image, all held in memory, still encoded."""
     contents = [content for shard in shards for content in encoded_rows(shard)]
     return [(f"{shards[0].parent}, row {row}", content) for row, content in enumerate(contents)]
-
-
-def _in_files(folder: Path) -> list[tuple[str, bytes | Path | None]]:
-    return [(path, Path(path)) for path in image_paths(folder)]

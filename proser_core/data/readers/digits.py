@@ -1,7 +1,7 @@
 """scikit-learn's handwritten digits: real images that need no download.
 
-1,797 grey images of 8x8 pixels. The package has no test part, so a third of every class is
-set apart once and for all, by a fixed draw.
+1,797 grey images of 8x8 pixels. The package has no test part, so a fixed draw sets a third of
+every class apart.
 """
 
 import numpy as np

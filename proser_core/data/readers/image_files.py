@@ -1,7 +1,7 @@
-"""Images to be classified, wherever they lie: files, folders, patterns such as 'photos/*.jpg', and Parquet files.
+"""Images to be classified: files, folders, patterns such as 'photos/*.jpg', and Parquet files.
 
-They are read piece by piece, so that memory does not grow with their number; one that cannot be decoded is named
-and left out.
+They are read in pieces, so that memory does not grow with their number. An image that cannot be decoded is skipped and
+reported by name.
 """
 
 import glob
@@ -33,7 +33,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Failure:
-    """An image that was left out, and why."""
+    """An image that was skipped, and why."""
 
     name: str
     reason: str
@@ -41,14 +41,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Images uint8[n, size, size, 3] with their names, a path or PATH, row R; and those that were left out."""
+    """Images uint8[n, size, size, 3] with their names, a path or PATH, row R; and those that were skipped."""
 
     names: list[str]
     images: np.ndarray
     failures: list[Failure] = field(default_factory=list)
 
 
-Content = bytes | Path | Failure | None  # of an image: encoded, in a file of its own, left out already, or missing
+Content = bytes | Path | Failure | None  # of an image: encoded, in a file of its own, skipped already, or missing
 
 
 @dataclass
@@ -61,11 +61,6 @@ class Found:
     outputs: frozenset[str] = frozenset()
     others: int = 0
     first_other: str = ""
-
-    def skip(self, path: str) -> None:
-        """Count a file that is no image."""
-        self.others += 1
-        self.first_other = self.first_other or path
 
 
 def absolute(*paths: Path | None) -> frozenset[str]:
@@ -115,7 +110,7 @@ def decoded(piece: Piece, size: int, pool: ThreadPoolExecutor) -> Iterator[Decod
 
 
 def count_images(paths: Iterable[str], found: Found | None = None) -> int:
-    """Images below the paths, those too that cannot be decoded. Raises DataError where there is none."""
+    """Number of images below the paths, with those that cannot be decoded. Raises DataError where there is none."""
     found = replace(found or Found())
     count = sum(_count(piece) for piece in pieces(paths, found))
     if not count:
@@ -130,7 +125,8 @@ def _image_files(paths: Iterable[str], found: Found) -> Iterator[str]:
         if named or (has_images(Path(path)) if _is_parquet(path) else path.lower().endswith(ENDINGS)):
             yield path
         else:
-            found.skip(path)
+            found.others += 1
+            found.first_other = found.first_other or path
 
 
 def _is_parquet(path: str) -> bool:
@@ -154,7 +150,7 @@ def _count(piece: Piece) -> int:
     try:
         return count_rows(Path(piece.files[0])) if piece.is_parquet else len(piece.files)
     except DamagedFileError:
-        return 1  # as it is left out
+        return 1  # it is reported as one failure
 
 
 def _rows(piece: Piece) -> Iterator[tuple[str, bytes | Failure | None]]:
@@ -164,7 +160,7 @@ def _rows(piece: Piece) -> Iterator[tuple[str, bytes | Failure | None]]:
         for row, content in enumerate(encoded_rows(Path(path))):
             yield f"{path}, row {row}", content
     except DamagedFileError as error:
-        reason = str(error) if row < 0 else f"{error}; its rows from {row + 1} on are left out"
+        reason = str(error) if row < 0 else f"{error}; its rows from {row + 1} on are skipped"
         yield path, Failure(path, reason)
 
 

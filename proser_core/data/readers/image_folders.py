@@ -23,7 +23,7 @@ PARTS = ("train", "val", "test")
 PART_LIKE = ("train", "training", "val", "valid", "validation", "test", "testing")  # what others call them
 TEST_SHARE = 5  # one of so many images is kept for the test where there is no test/
 LEAST = 3  # images of a class from which training, validation and test each get one
-LOOKED_AT = 1000  # files of a folder that are looked at before it is said to hold no image
+LOOKED_AT = 1000  # files of a folder, after which it counts as one without images
 ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
@@ -113,22 +113,13 @@ class FolderLayout:
         ]
 
     def read(self, root: Path, part: Part, *, size: int, classes: Classes = None, count: int | None = None) -> ImageSet:
-        """As `index`, decoded. Raises DataError, with the file, for an image that cannot be decoded."""
+        """As `index`, decoded."""
         stored = self.index(root, part, size=size, classes=classes)
         assert isinstance(stored.images, StoredImages)
         return ImageSet(stored.images.decoded(), stored.labels, stored.class_names)
 
-    def index(
-        self,
-        root: Path,
-        part: Part,
-        *,
-        size: int,
-        classes: Classes = None,
-        count: int | None = None,
-        unpacked: Path | None = None,
-    ) -> ImageSet:
-        """The images of `classes` (default: all), still encoded. Raises DataError for a class without one."""
+    def index(self, root: Path, part: Part, *, size: int, classes: Classes = None) -> ImageSet:
+        """The images of `classes`, still encoded. Raises DataError for a class without one."""
         folders = _Folders.of(root)
         found = [
             (path, label)
@@ -138,10 +129,6 @@ class FolderLayout:
         ]
         stored = StoredImages.of_files([path for path, _ in found], size)
         return ImageSet(stored, np.array([label for _, label in found], np.int64), folders.class_names)
-
-    def packed_files(self, root: Path) -> list[Path]:
-        """None: each image has a file of its own."""
-        return []
 
 
 def _subfolders(folder: Path) -> list[str]:
@@ -160,7 +147,7 @@ def _holds_image(folder: Path) -> bool:
 
 
 def _images(folder: Path) -> list[FileStatus]:
-    """All images below a folder. Raises DataError where there is none, or one is a link to nothing."""
+    """All images below a folder. Raises DataError where there is none, or one is a broken link."""
     paths = image_paths(folder)
     if not paths:
         raise DataError(

@@ -66,17 +66,9 @@ class ParquetLayout:
         return ImageSet(np.stack(images) if images else np.zeros((0, size, size, 3), np.uint8), labels, names)
 
     def index(
-        self,
-        root: Path,
-        part: Part,
-        *,
-        size: int,
-        classes: Classes = None,
-        count: int | None = None,
-        unpacked: Path | None = None,
+        self, root: Path, part: Part, unpacked: Path, *, size: int, classes: Classes = None, count: int | None = None
     ) -> ImageSet:
         """As `read`, with the images left encoded where `unpack` has put them, in the folder `unpacked`."""
-        assert unpacked is not None, "images in Parquet files are unpacked before they are indexed"
         shards, names = self._open(root, part)
         rows, labels = self._rows(shards, len(names), part, classes, count)
         places = []

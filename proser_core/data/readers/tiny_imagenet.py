@@ -45,7 +45,7 @@ class TinyImageNetLayout:
     def read(self, root: Path, part: Part, *, size: int, classes: Classes = None, count: int | None = None) -> ImageSet:
         """As `Layout.read`; each class must have its share of `count` images."""
         folder = root / FOLDER
-        wnids = _wnids(folder)
+        wnids = sorted(_text(folder / "wnids.txt").split())
         wanted = range(len(wnids)) if classes is None else sorted(classes)
         paths = _train_paths(folder, wnids, wanted) if part == "train" else _val_paths(folder, wnids, wanted)
         for number in wanted:
@@ -57,10 +57,6 @@ class TinyImageNetLayout:
         files = [path for number in wanted for path in paths[number]]
         labels = np.repeat(np.array(wanted, np.int64), [len(paths[number]) for number in wanted])
         return ImageSet(StoredImages.of_files(files, size).decoded(), labels, _names(folder, wnids))
-
-
-def _wnids(folder: Path) -> list[str]:
-    return sorted(_text(folder / "wnids.txt").split())
 
 
 def _names(folder: Path, wnids: list[str]) -> tuple[str, ...]:

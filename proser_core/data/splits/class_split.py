@@ -129,7 +129,7 @@ def _permuted(config: DataConfig, count: int) -> list[int]:
 
 
 def _published_split(config: DataConfig, num_classes: int, num_foreign: int) -> ClassSplit:
-    """Unknown are all other classes, in order, so that none is left for development; or those of another data set."""
+    """Unknown are all other classes, in order, so that none remains for development; or those of another data set."""
     known, foreign = published_lists(config, num_classes, num_foreign)
     others = tuple(number for number in range(num_classes) if number not in known)
     if config.unknown:

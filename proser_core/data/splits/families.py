@@ -198,6 +198,6 @@ def _fault(classes: tuple[int, ...], role: str, data_set: str, count: int) -> st
 
 
 def defect_of(family: str, data_set: str, unknown: str = "") -> str:
-    """What whoever reads the results must know of these lists; empty where there is nothing."""
+    """What is wrong with these lists, for readers of the results; empty where nothing is."""
     key = (data_set, unknown) if unknown else data_set
     return FAMILIES[family].defects.get(key, "") if family in FAMILIES else ""

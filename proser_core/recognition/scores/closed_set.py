@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 from torch import Tensor
 
 from proser_core import titles
-from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores.score_function import ScoreFunction
 
 
@@ -20,11 +18,6 @@ class MaxSoftmaxProbability(ScoreFunction):
     name = titles.MSP
     source = "Hendrycks and Gimpel 2017"
     formula = "- log of the largest known probability"
-
-    def __call__(self, logits: LogitTable) -> np.ndarray:
-        known = logits.known.astype(np.float64)
-        others = np.sort(known - known.max(axis=1, keepdims=True), axis=1)[:, :-1]
-        return np.log1p(np.exp(others).sum(axis=1))
 
     def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
         known = known.double()
@@ -42,9 +35,6 @@ class MaxLogit(ScoreFunction):
     name = titles.MAX_LOGIT
     source = "Vaze et al. 2022"
     formula = "- best known logit"
-
-    def __call__(self, logits: LogitTable) -> np.ndarray:
-        return -logits.known.max(axis=1)
 
     def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
         return -known.amax(1)

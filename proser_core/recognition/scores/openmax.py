@@ -47,7 +47,7 @@ class OpenMax(ScoreFunction):
     def fit(cls, training: LogitTable, targets: np.ndarray, tail_size: int = TAIL_SIZE, alpha: int = ALPHA) -> Self:
         """Means and tails of the correctly classified training images (alg. 1).
 
-        A class that has not three of them, or all at one distance from its mean, borrows the tail of all classes
+        A class with fewer than three of them, or all at one distance from its mean, borrows the tail of all classes
         together, and is named in a warning; without any of them, its mean is over all its training images.
         Raises CalibrationError for a class without a training image, or logits that are not finite.
         """
@@ -63,7 +63,7 @@ class OpenMax(ScoreFunction):
         if borrowed:
             logging.getLogger(__name__).warning(
                 "OpenMax: known class %s has fewer than three correctly classified training images at different "
-                "distances from its mean; the tail of all classes stands for its own",
+                "distances from its mean; the tail of all classes replaces its own",
                 ", ".join(map(str, borrowed)),
             )
         shapes, scales, starts = np.array([tail or together for tail in tails]).T

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from proser_core import titles
 from proser_core.config import Recipe
-from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores.closed_set import MaxLogit
 from proser_core.recognition.scores.score_function import ScoreFunction
 
@@ -25,9 +23,6 @@ class PlaceholderGap(ScoreFunction):
     name = titles.GAP
     source = "Zhou et al. 2021"
     needs_dummies = True
-
-    def __call__(self, logits: LogitTable) -> np.ndarray:
-        return self.dummy_weight * logits.dummies.max(axis=1) - logits.known.max(axis=1)
 
     def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
         return self.dummy_weight * dummies.amax(1) - known.amax(1)
@@ -47,10 +42,6 @@ class UnknownProbability(ScoreFunction):
     source = "authors' released code"
     needs_dummies = True
     formula = "log of the probability of unknown"
-
-    def __call__(self, logits: LogitTable) -> np.ndarray:
-        augmented = np.concatenate([logits.known, logits.dummies.max(axis=1, keepdims=True)], axis=1).astype(np.float64)
-        return augmented[:, -1] - np.logaddexp.reduce(augmented, axis=1)
 
     def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
         augmented = torch.cat([known, dummies.amax(1, keepdim=True)], dim=1).double()

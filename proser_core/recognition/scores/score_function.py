@@ -1,19 +1,19 @@
 """`ScoreFunction`: from the logits of an image to one number, larger for unknown."""
 
-from abc import ABC, abstractmethod
 from typing import ClassVar, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from proser_core.recognition.logits import LogitTable
 
 
-class ScoreFunction(ABC):
+class ScoreFunction:
     """A score, fitted if it has anything to fit.
 
-    Each one is a frozen dataclass; its fields, numbers and arrays, are saved with a classifier. The score of an image
-    must not depend on the other images.
+    Each one is a frozen dataclass; its fields, numbers and arrays, are saved with a classifier. It has `in_torch`, or
+    overrides `__call__` where there is no such form. The score of an image must not depend on the other images.
 
     name: in tables and in files. source: its paper. reads_training: whether `fit` reads the logits of training images.
     needs_dummies: whether the network must have dummy classifiers.
@@ -30,12 +30,12 @@ class ScoreFunction(ABC):
         score does not read them."""
         return cls()
 
-    @abstractmethod
     def __call__(self, logits: LogitTable) -> np.ndarray:
         """float[N], larger for unknown."""
+        return self.in_torch(torch.tensor(logits.known), torch.tensor(logits.dummies)).numpy()
 
     def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
-        """The same, of known [N, K] and dummies [N, C], for an exported program; a score may lack it."""
+        """The score of known [N, K] and dummies [N, C], which an exported program needs too."""
         raise NotImplementedError
 
     @property

@@ -109,7 +109,7 @@ LINES = {
     "unknown pretraining schedule": ([*DIGITS, "--pretraining", "stronk"], "did you mean 'strong'"),
     "too many known classes": ([*DIGITS, "--data.num-known", "9"], "has 10 classes"),
     "batch of more than all images": ([*DIGITS, "--finetune.batch-size", "4000"], "more than the"),
-    "streaming of images that are embedded": ([*DIGITS, "--data.streaming"], "digits is there in the layout embedded"),
+    "streaming of images that are embedded": ([*DIGITS, "--data.streaming"], "digits has the layout embedded"),
     "no image folder": (
         [*DIGITS, "--data.name", "folder", "--data-dir", "empty"],
         "need a folder of images for each class",

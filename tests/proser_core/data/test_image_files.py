@@ -1,4 +1,4 @@
-"""Images of any kind, from files, folders, patterns and Parquet: read rightly, or left out by name."""
+"""Images of any kind, from files, folders, patterns and Parquet: read correctly, or skipped by name."""
 
 import io
 import os
@@ -303,7 +303,7 @@ class TestPaths:
         assert names(parts) == [f"{table}, row {row}" for row in range(PIECE)]
         (failure,) = [failure for part in parts for failure in part.failures]
         assert "set.parquet is not a whole Parquet file" in failure.reason
-        assert failure.reason.endswith(f"its rows from {PIECE} on are left out")
+        assert failure.reason.endswith(f"its rows from {PIECE} on are skipped")
 
     def test_that_wait_to_be_decoded_are_not_in_memory(self, tmp_path: Path) -> None:
         Image.new("RGB", (600, 600)).save(tmp_path / "000.bmp")

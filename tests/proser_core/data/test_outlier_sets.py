@@ -114,7 +114,7 @@ def test_digits_over_noise_keep_their_ink_and_have_the_noise_elsewhere(small_mni
     np.testing.assert_array_equal(images, np.where(small_mnist == 255, 255, noise))
     some = open_outlier_set("mnist-noise", None).load(size=28, count=5)
     assert {image.tobytes() for image in some} < {image.tobytes() for image in images}
-    with pytest.raises(DataError, match="mnist-noise has 20 images and there are 21 known test images"):
+    with pytest.raises(DataError, match="mnist-noise has 20 images; need 21, one per known test image"):
         open_outlier_set("mnist-noise", None).load(size=28, count=21)
 
 

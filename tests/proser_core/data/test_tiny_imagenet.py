@@ -168,8 +168,8 @@ def test_a_task_of_some_classes_and_a_refusal_to_stream_the_tree(root):
     config = DataConfig(name="tiny-imagenet", num_known=2, unknown_settings=(1, 2), development="none", image_size=16)
     task = make_task(config, root, seed=0)
     assert (len(task.train), len(task.val), len(task.test)) == (4, 2, 8)
-    with pytest.raises(ConfigError, match=r"data\.streaming is on, and tiny-imagenet is there in the layout published"):
-        open_data_set("tiny-imagenet", root).check_streamed()
+    with pytest.raises(ConfigError, match=r"data\.streaming is on, and tiny-imagenet has the layout published"):
+        open_data_set("tiny-imagenet", root).packed_files()
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from proser_core.errors import CheckpointError
-from proser_core.store.store import MANIFEST, Store, write_manifest
-from proser_core.store.transfer import import_artefact
+from proser_core.store.store import MANIFEST, Store, import_artefact, write_manifest
 
 
 @pytest.fixture
