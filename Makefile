@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: run ui test test-slow test-faults benchmark docs check format clean
 

@@ -2,7 +2,10 @@
 
 import signal
 
+import torch
 from hypothesis import settings
+
+torch.set_num_threads(1)  # more threads slow down tensors as small as these
 
 # A shell that runs the suite in the background ignores SIGINT, and children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pipeline_runs import tiny_recipe
 
 from benchmarks.driven import PARTS, REAL, SIMULATED
 from benchmarks.many_trials import GRIDS, Measured, _folder, _Half, report
 from benchmarks.simulated import simulated
 from benchmarks.sweeps import Sweep, SweepFolder, mapped, memory
-from pipelines.recipes import digits
 from proser_core.config import to_json
 from proser_core.jobs.preparing import save_task
 from proser_core.jobs.spec import LOGITS, Job, read_epochs
@@ -44,7 +44,7 @@ def test_each_grid_has_as_many_points_as_it_says(tmp_path: Path) -> None:
 
 
 def test_a_simulated_training_leaves_what_a_real_one_does_without_taking_a_step(tmp_path: Path) -> None:
-    recipe = digits()
+    recipe = tiny_recipe()
     save_task(recipe, None, tmp_path / "task")
     kinds = {REAL: 0, SIMULATED: 2}
     for name in kinds:

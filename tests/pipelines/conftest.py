@@ -1,20 +1,29 @@
 """Fixtures of the workflow's tests: real digits on disk, real SQLite, temporary search spaces."""
 
 import shutil
+import sqlite3
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import ray
-from pipeline_runs import RunFolder, tiny_recipe
+from matplotlib.figure import Figure
+from pipeline_runs import Proser, RunFolder, tiny_recipe, training_job
+from ray import tune
 from registered_models import classifier_of
 from served_models import png_files, some_pixels
 from storages import BUCKET, ENVIRONMENT, Machines, s3_server
 
-import pipelines.cluster.cluster
 import tune_spaces
-from proser_core.config import to_json
+from pipelines import cli
+from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.train_worker import run_single_trial
+from pipelines.tracking import databases
+from pipelines.tracking.runs import ParentRun
 from proser_core.digests import sha256_of
 from proser_core.jobs import spec
 from proser_core.jobs.preparing import save_task
@@ -39,6 +48,23 @@ def one_ray() -> Iterator[None]:
     ray.shutdown()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_migration() -> Iterator[None]:
+    """MLflow's migrations fill the first empty database of a process, and the others are copies of it."""
+    write_migrated, tables = databases._write_migrated, databases._tables
+
+    def copied(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+        if tables(source):
+            return write_migrated(source, target)
+        if not tables(template):
+            write_migrated(source, template)
+        return template.backup(target)
+
+    with closing(sqlite3.connect("", check_same_thread=False)) as template, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(databases, "_write_migrated", copied)
+        yield
+
+
 @pytest.fixture
 def own_ray() -> Iterator[None]:
     """What a test starts of Ray is its own: workers have the environment of this moment."""
@@ -51,15 +77,66 @@ def own_ray() -> Iterator[None]:
 def without_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A run that asks for Ray fails."""
     ray.shutdown()
-    monkeypatch.setattr(pipelines.cluster.cluster, "join", lambda address, **options: pytest.fail("Ray was asked for"))
+    monkeypatch.setattr(Cluster, "connect", lambda cluster: pytest.fail("Ray was asked for"))
     yield
     assert not ray.is_initialized()
+
+
+@pytest.fixture(scope="module")
+def trains_here(patch: pytest.MonkeyPatch) -> None:
+    """Trainings run in this process, one after another, for tests of what comes before and after them."""
+
+    def run_jobs(cluster: Cluster, jobs: list[spec.Job], workers: int, name: str, **limits: Any) -> None:
+        cluster.connect()
+        for job in jobs:
+            run_single_trial({"job": job.to_json(), "storage": None})
+
+    patch.setattr(tune, "report", lambda metrics: None)
+    patch.setattr(Cluster, "connect", lambda cluster: {"CPU": 2.0})
+    patch.setattr(Cluster, "run_jobs", run_jobs)
+    patch.setattr(Cluster, "call_on_workers", lambda cluster, call, arguments, copies: [call(*arguments)] * copies)
+
+
+@pytest.fixture
+def proser(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Proser:
+    """A call of `proser ARGUMENTS` in this process: its exit code, standard output and standard error."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["proser", *arguments])
+        try:
+            code = cli.main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParentRun:
+    """The run of a sweep in a database of its own."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    return ParentRun.open("sweep", "key", {"seed": 0}, {})
 
 
 @pytest.fixture(scope="module")
 def patch() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         yield patch
+
+
+@pytest.fixture(scope="module")
+def empty_figures(patch: pytest.MonkeyPatch) -> None:
+    """Figures are made of what was measured, and their files are empty: to draw them takes longer than to train."""
+    empty = '<svg width="1pt" height="1pt"/>'
+    patch.setattr(Figure, "savefig", lambda figure, path, **options: Path(path).write_text(empty))
+
+
+@pytest.fixture(scope="module")
+def empty_programs(patch: pytest.MonkeyPatch) -> None:
+    """Registered models have an empty file for their exported program, which takes longer than all the rest of them."""
+    patch.setattr("proser_core.recognition.program.export_program", lambda classifier, path: path.write_text(""))
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +174,7 @@ def closed_set_weights(task: Artefact, tmp_path_factory: pytest.TempPathFactory)
     from proser_core.jobs.worker import run_job
 
     folder = tmp_path_factory.mktemp("pretrained")
-    job = spec.Job(kind="pretrain", recipe=to_json(tiny_recipe()), task=str(task.path), folder=str(folder))
-    run_job(job, notify=lambda metrics: None)
+    run_job(training_job(task, folder, kind="pretrain"), notify=lambda metrics: None)
     assert sha256_of(folder / spec.WEIGHTS)
     return folder / spec.WEIGHTS
 

@@ -1,6 +1,7 @@
 """A place to run whole pipelines in: a storage, a SQLite tracking database and a temporary space folder."""
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from rich.console import Console
 import pipelines.workflow.run
 from pipelines.recipes import digits
 from pipelines.workflow.session import Session, TrainingSession
-from proser_core.config import Recipe
+from proser_core.config import Recipe, to_json
+from proser_core.jobs.spec import Job
+from proser_core.store.store import Artefact
 
 
 def tiny_recipe() -> Recipe:
@@ -27,6 +30,22 @@ def tiny_recipe() -> Recipe:
         finetune=replace(recipe.finetune, epochs=2),
         cluster=replace(recipe.cluster, pretrain_workers=1),
     )
+
+
+Proser = Callable[..., tuple[int, str, str]]
+"""The fixture `proser`: from arguments to exit code, standard output and standard error."""
+
+
+def finished_row(key: str) -> dict[str, Any]:
+    """A finished trial, as tracking takes it."""
+    return {"key": key, "name": key, "params": {"beta": 1}, "status": "finished", "metrics": {"dev/f1": 0.5}}
+
+
+def training_job(
+    task: Artefact, folder: Path, recipe: Recipe | None = None, kind: str = "finetune", weights: object = ""
+) -> Job:
+    """A training of the tiny recipe or another one."""
+    return Job(kind, to_json(recipe or tiny_recipe()), str(task.path), str(folder), str(weights))
 
 
 @dataclass(frozen=True)

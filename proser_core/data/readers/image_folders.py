@@ -49,10 +49,10 @@ class _Folders:
                         "with that name"
                     )
             return cls(root, tuple(names), {"train": root})
-        beside = [name for name in _subfolders(root) if name not in PARTS and _holds_image(root / name)]
-        if beside:
+        others = [name for name in _subfolders(root) if name not in PARTS and _holds_image(root / name)]
+        if others:
             raise DataError(
-                f"{root} has train/ with classes, and beside it {beside[0]}/ with images; only val/ and test/ are read "
+                f"{root} has train/ with classes, and beside it {others[0]}/ with images; only val/ and test/ are read "
                 "there. Rename or move it, or, if train is a class, rename that"
             )
         for part in filter(folders.get, PARTS[1:]):

@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pipeline_runs import tiny_recipe
+from pipeline_runs import tiny_recipe, training_job
 
 from pipelines.cluster.train_worker import check_disk_space, run_single_trial
-from proser_core.config import to_json
 from proser_core.errors import StorageError
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
@@ -19,13 +18,8 @@ from proser_core.store.store import MANIFEST, Artefact
 @pytest.fixture
 def job(task: Artefact, closed_set_weights: Path, tmp_path: Path) -> spec.Job:
     recipe = tiny_recipe()
-    return spec.Job(
-        kind="finetune",
-        recipe=to_json(replace(recipe, finetune=replace(recipe.finetune, epochs=1))),
-        task=str(task.path),
-        folder=str(tmp_path / "trial"),
-        weights=str(closed_set_weights),
-    )
+    recipe = replace(recipe, finetune=replace(recipe.finetune, epochs=1))
+    return training_job(task, tmp_path / "trial", recipe, weights=closed_set_weights)
 
 
 def test_what_an_earlier_attempt_has_finished_is_not_trained_again(job: spec.Job) -> None:

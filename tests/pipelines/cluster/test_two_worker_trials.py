@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import ray
-from pipeline_runs import tiny_recipe
+from pipeline_runs import tiny_recipe, training_job
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.session import DRIVER_RESOURCE
-from proser_core.config import to_json
 from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ClusterError
 from proser_core.jobs import spec
 from proser_core.recognition.logits import load_logits
 from proser_core.store.store import Artefact, load_if_complete
@@ -33,13 +33,7 @@ def test_a_trial_of_two_workers_leaves_an_artefact(
 ) -> None:
     """One that diverges beside it stands with the remote storages."""
     folder = tmp_path / "trial"
-    trial = spec.Job(
-        kind="finetune",
-        recipe=to_json(replace(tiny_recipe(), cluster=cluster.config)),
-        task=str(task.path),
-        folder=str(folder),
-        weights=str(closed_set_weights),
-    )
+    trial = training_job(task, folder, replace(tiny_recipe(), cluster=cluster.config), weights=closed_set_weights)
     cluster.run_jobs([trial], 2, "two-workers", max_seconds=600)  # with a limit it goes through Tune, as several do
     assert load_if_complete(folder) is not None
     assert [row["epoch"] for row in spec.read_epochs(folder)] == [0, 1]
@@ -52,8 +46,7 @@ def test_a_pretraining_that_diverges_leaves_its_reason(cluster: Cluster, task: A
     diverging = replace(recipe, pretrain=replace(recipe.pretrain, lr=1e38))
     folder = tmp_path / "pretrain"
     folder.mkdir()
-    job = spec.Job(kind="pretrain", recipe=to_json(diverging), task=str(task.path), folder=str(folder))
-    cluster.run_jobs([job], 2, "pretrain")
+    cluster.run_jobs([training_job(task, folder, diverging, "pretrain")], 2, "pretrain")
     assert "must stay finite" in (folder / spec.FAILURE).read_text()
 
 
@@ -75,8 +68,7 @@ def test_a_trial_whose_process_died_says_where_its_log_is(
     monkeypatch.setattr("pipelines.cluster.cluster.run_single_trial", trainable)
     monkeypatch.setattr("pipelines.cluster.cluster.RETRIES", 0)
     folder = tmp_path / "trial"
-    job = spec.Job(kind="finetune", recipe=to_json(tiny_recipe()), task=str(task.path), folder=str(folder))
-    cluster.run_jobs([job], 1, "died")
+    cluster.run_jobs([training_job(task, folder)], 1, "died")
     assert load_if_complete(folder) is None
     reason = (folder / spec.FAILURE).read_text()
     (path,) = re.findall(r"^the worker exited without reporting an error; its log is in (\S+) on \S+$", reason)
@@ -90,12 +82,7 @@ def test_an_error_that_only_the_rank_that_scores_meets_ends_every_rank(
     recipe = tiny_recipe()
     one_batch = len(OpenSetTask.load(task.path).train) // 2 * 2
     pretrain = replace(recipe.pretrain, lr=1e38, schedule="constant", epochs=1, batch_size=one_batch)
-    job = spec.Job(
-        kind="pretrain",
-        recipe=to_json(replace(recipe, pretrain=pretrain)),
-        task=str(task.path),
-        folder=str(tmp_path / "pretrain"),
-    )
+    job = training_job(task, tmp_path / "pretrain", replace(recipe, pretrain=pretrain), "pretrain")
     cluster.run_jobs([job], 2, "pretrain")
     assert "logits that are not finite" in (tmp_path / "pretrain" / spec.FAILURE).read_text()
 
@@ -123,6 +110,15 @@ def test_what_a_lost_controller_held_is_given_back_and_what_the_driver_holds_is_
     assert free_cpus() == cpus
     assert ray.util.placement_group_table(own)["state"] == "CREATED"
     ray.util.remove_placement_group(own)
+
+
+def test_a_function_runs_on_several_workers_and_its_error_is_named(cluster: Cluster) -> None:
+    def divide(number: int) -> float:
+        return 6 / number
+
+    assert cluster.call_on_workers(divide, (2,), 2) == [3.0, 3.0]
+    with pytest.raises(ClusterError, match=r"a worker could not take a step .*lower the batch size"):
+        cluster.call_on_workers(divide, (0,), 2)
 
 
 def free_cpus() -> float:

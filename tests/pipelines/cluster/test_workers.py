@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pipeline_runs import tiny_recipe
+from pipeline_runs import tiny_recipe, training_job
 from safetensors.torch import load_file
 
-from proser_core.config import Recipe, to_json
+from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, StorageError, TrainingError
@@ -38,13 +38,7 @@ def make(task: Artefact, closed_set_weights: Path, tmp_path: Path) -> Make:
     def job(name: str, kind: str = "finetune", recipe: Recipe | None = None, weights: Path | None = None) -> spec.Job:
         (tmp_path / name).mkdir()  # as the store does
         begin = weights or (closed_set_weights if kind == "finetune" else None)
-        return spec.Job(
-            kind=kind,
-            recipe=to_json(recipe or lively_recipe()),
-            task=str(task.path),
-            folder=str(tmp_path / name),
-            weights=str(begin or ""),
-        )
+        return training_job(task, tmp_path / name, recipe or lively_recipe(), kind, begin or "")
 
     return job
 

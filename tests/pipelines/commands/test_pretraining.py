@@ -1,12 +1,10 @@
 """Pretraining schedules by name, through the command line."""
 
-import sys
 from dataclasses import fields, replace
 
 import pytest
 
 import pipelines.workflow.run
-from pipelines.cli import main
 from pipelines.recipes import (
     PRETRAINING,
     RECIPES,
@@ -33,25 +31,16 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
     return recipes
 
 
-def proser(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(sys, "argv", ["proser", *arguments])
-    try:
-        return main()
-    except SystemExit as exit_:
-        return int(exit_.code or 0)
-
-
 @pytest.mark.parametrize("form", [["--pretraining", "{}"], ["--pretraining={}"]])
 @pytest.mark.parametrize("name", PRETRAINING)
-def test_a_schedule_takes_the_place_of_the_recipes_own_and_of_nothing_else(name, form, parsed, monkeypatch):
-    assert proser(["run", "cifar100-cpu-finetune", *(part.format(name) for part in form)], monkeypatch) == 0
+def test_a_schedule_takes_the_place_of_the_recipes_own_and_of_nothing_else(name, form, parsed, proser):
+    assert proser("run", "cifar100-cpu-finetune", *(part.format(name) for part in form))[0] == 0
     assert parsed == [replace(cifar100_cpu_finetune(), pretrain=PRETRAINING[name]())]
 
 
 @pytest.mark.parametrize("name", PRETRAINING)
-def test_placeholders_from_the_first_epoch_take_a_schedule_too(name, parsed, monkeypatch):
-    assert proser(["run", "cifar100-cpu", "--pretraining", name, "--finetune.num-dummies", "3"], monkeypatch) == 0
+def test_placeholders_from_the_first_epoch_take_a_schedule_too(name, parsed, proser):
+    assert proser("run", "cifar100-cpu", "--pretraining", name, "--finetune.num-dummies", "3")[0] == 0
     (recipe,) = parsed
     shared = {field.name for field in fields(OptimizerConfig)}
     assert {name: getattr(recipe.finetune, name) for name in shared} == {
@@ -69,14 +58,14 @@ def test_placeholders_from_the_first_epoch_keep_their_losses_on_another_schedule
 
 
 @pytest.mark.parametrize(("name", "dropout"), [("short", 0.0), ("fast", 0.0), ("long", 0.2), ("strong", 0.2)])
-def test_a_short_schedule_is_without_dropout_unless_it_is_given(name, dropout, parsed, monkeypatch):
+def test_a_short_schedule_is_without_dropout_unless_it_is_given(name, dropout, parsed, proser):
     for arguments in ([], ["--network.dropout", "0.1"]):
-        assert proser(["run", "cifar100", "--pretraining", name, *arguments], monkeypatch) == 0
+        assert proser("run", "cifar100", "--pretraining", name, *arguments)[0] == 0
     assert [recipe.network.dropout for recipe in parsed] == [dropout, 0.1]
 
 
-def test_without_a_schedule_the_recipe_keeps_its_own(parsed, monkeypatch):
-    assert proser(["run", "digits"], monkeypatch) == 0
+def test_without_a_schedule_the_recipe_keeps_its_own(parsed, proser):
+    assert proser("run", "digits")[0] == 0
     assert parsed == [digits()]
 
 
@@ -87,8 +76,8 @@ def test_without_a_schedule_the_recipe_keeps_its_own(parsed, monkeypatch):
         ["--pretrain.epochs", "10", "--pretraining", "strong"],
     ],
 )
-def test_fields_that_are_given_beside_a_schedule_come_on_top(arguments, parsed, monkeypatch):
-    assert proser(["run", "cifar100-cpu", *arguments], monkeypatch) == 0
+def test_fields_that_are_given_beside_a_schedule_come_on_top(arguments, parsed, proser):
+    assert proser("run", "cifar100-cpu", *arguments)[0] == 0
     (recipe,) = parsed
     assert recipe.pretrain == replace(PRETRAINING["strong"](), epochs=10)
 
@@ -123,15 +112,16 @@ def test_every_recipe_can_take_every_schedule(recipe, name):
     replace(RECIPES[recipe](), pretrain=PRETRAINING[name]())
 
 
-def test_a_schedule_without_its_name_is_refused(parsed, monkeypatch, capsys):
-    assert proser(["run", "digits", "--pretraining"], monkeypatch) == 2
-    assert "--pretraining" in capsys.readouterr().err
+def test_a_schedule_without_its_name_is_refused(parsed, proser):
+    code, _, error = proser("run", "digits", "--pretraining")
+    assert code == 2
+    assert "--pretraining" in error
     assert parsed == []
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["run", "digits", "--help"]])
-def test_the_schedules_are_named_where_a_user_looks(arguments, monkeypatch, capsys):
-    assert proser(arguments, monkeypatch) == 0
-    text = capsys.readouterr().out
+def test_the_schedules_are_named_where_a_user_looks(arguments, proser):
+    code, text, _ = proser(*arguments)
+    assert code == 0
     assert "--pretraining" in text
     assert all(name in text for name in PRETRAINING)

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from pipeline_runs import Proser
 
-from pipelines.cli import COMMANDS, main
+from pipelines.cli import COMMANDS
 from pipelines.cluster.cluster import Cluster
 from pipelines.recipes import digits
 from pipelines.tracking.deferred import TIMEOUT_VARIABLE
 from proser_core.config import NetworkConfig
-from proser_core.data.splits.families import FAMILIES, Family
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import save_weights
 
@@ -34,19 +34,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str) -> Pat
 
     monkeypatch.setattr(Cluster, "connect", refuse)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
-    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def proser(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple:
-    """Exit code and standard error of `proser ARGUMENTS` in this process."""
-    monkeypatch.setattr(sys, "argv", ["proser", *arguments])
-    try:
-        code = main()
-    except SystemExit as exit_:
-        code = exit_.code
-    return code, capsys.readouterr().err
 
 
 DIGITS = ["run", "digits"]
@@ -76,20 +65,11 @@ LINES = {
     "data directory missing": (["run", "cifar100-cpu", "--data-dir", "nowhere"], "does not exist"),
     "data directory empty": (["run", "cifar100-cpu", "--data-dir", "empty"], "is empty"),
     "no dummy": ([*DIGITS, "--finetune.num-dummies", "0"], "finetune.num_dummies is 0"),
-    "alpha zero": ([*DIGITS, "--finetune.alpha", "0"], "finetune.alpha is 0"),
-    "alpha negative": ([*DIGITS, "--finetune.alpha", "-2"], "finetune.alpha is -2"),
-    "beta negative": ([*DIGITS, "--finetune.beta", "-0.1"], "finetune.beta is -0.1"),
-    "gamma not a number": ([*DIGITS, "--finetune.gamma", "nan"], "finetune.gamma is nan"),
-    "gamma infinite": ([*DIGITS, "--finetune.gamma", "inf"], "finetune.gamma is inf"),
-    "odd batch": ([*DIGITS, "--finetune.batch-size", "33"], "use 34"),
-    "batch not divisible by the workers": ([*DIGITS, "--cluster.num-workers", "3"], "multiple of 6 (30 or 36)"),
-    "pretraining batch not divisible": ([*DIGITS, "--cluster.pretrain-workers", "3"], "multiple of 3 (30 or 33)"),
     "more workers than cores": (
         [*DIGITS, "--cluster.num-workers", "1024", "--finetune.batch-size", "2048"],
         "needs 1024 CPUs",
     ),
     "no such GPU": ([*DIGITS, "--cluster.gpus-per-worker", "64"], "GPU"),
-    "target rate above 1": ([*DIGITS, "--calibration.target-rate", "1.5"], "target_rate is 1.5"),
     "more workers than fit on a machine": ([*DIGITS, "--cluster.cpus-per-worker", "1024"], "needs 1024 CPUs"),
     "a name that the registry refuses": ([*DIGITS, "--model-name", "a/b"], "model_name is 'a/b'"),
     "the control as the recipe": ([*DIGITS, "--finetune.objective", "cross_entropy"], "finetune.objective"),
@@ -124,7 +104,6 @@ LINES = {
     "a URI where a folder is needed": (["clean", "--storage", "s3://bucket/prefix"], "give a folder here"),
     "a folder to clean that is no storage": (["clean", "--storage", ".", "--yes"], "no work of a run"),
     "a port above all": (["ui", "--port", "70000"], "--port got 70000; need 1 to 65535"),
-    "a port below all": (["ui", "--port", "-1"], "--port got -1; need 1 to 65535"),
     "missing checkpoint": ([*DIGITS, "--pretrained", "nowhere.pt"], "there is no checkpoint"),
     "checkpoint that nothing begins from": (
         ["run", "cifar100-cpu", "--pretrained", "seven.safetensors"],
@@ -135,7 +114,6 @@ LINES = {
         "classifier.weight has shape (7, 128)",
     ),
     "hours that are no number": (["sweep", "digits", "trade_off", "--max-hours", "nan"], "--max-hours is nan"),
-    "hours below 0": (["sweep", "digits", "trade_off", "--max-hours", "-1"], "--max-hours is -1"),
     "a search of no point": (["sweep", "digits", "continuous", "--num-samples", "0"], "--num-samples is 0"),
     "a job with an unknown development set": (
         ["job", "digits", "--data.development", "digist"],
@@ -149,41 +127,15 @@ LINES = {
 
 
 @pytest.mark.parametrize("case", LINES)
-def test_bad_input_is_one_line_and_exit_code_2(
-    case: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(case: str, place: Path, proser: Proser) -> None:
     (place / "empty").mkdir()
     (place / "file").write_text("text")
     if case == "checkpoint of other shapes":
         save_weights(make_closed_set_net(NetworkConfig(), 7, digits().data.image_size, 0), place / "seven.safetensors")
     arguments, part = LINES[case]
-    code, error = proser(arguments, monkeypatch, capsys)
+    code, _, error = proser(*arguments)
     assert code == 2
     assert error.startswith("proser: ")
-    assert part in error
-    assert len(error.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("known", "part"),
-    [
-        ((0, 1, 2, 3, 4, 4), "split family faulty, trial 0: class 4 of cifar10 is known twice"),
-        ((0, 1, 2, 3, 4, 10), "split family faulty, trial 0: class 10 is known, and cifar10 has the classes 0 to 9"),
-    ],
-)
-def test_a_faulty_class_list_is_one_line_and_exit_code_2(
-    known: tuple[int, ...],
-    part: str,
-    place: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (place / "empty").mkdir()
-    monkeypatch.setitem(FAMILIES, "faulty", Family("faulty", "here", {"cifar10": (known,)}))
-    code, error = proser(
-        ["reproduce", "cifar10", "--split-family", "faulty", "--data-dir", "empty"], monkeypatch, capsys
-    )
-    assert code == 2
     assert part in error
     assert len(error.splitlines()) == 1
 
@@ -197,20 +149,20 @@ def test_a_faulty_class_list_is_one_line_and_exit_code_2(
     ],
 )
 def test_an_argument_that_cannot_be_parsed_is_shown_with_the_nearest(
-    arguments: list[str], part: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], part: str, proser: Proser
 ) -> None:
-    code, error = proser(arguments, monkeypatch, capsys)
+    code, _, error = proser(*arguments)
     assert code == 2
     assert part in error
     assert "Traceback" not in error
 
 
 def test_a_tracking_server_that_does_not_answer_is_refused_before_any_work(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    place: Path, monkeypatch: pytest.MonkeyPatch, proser: Proser
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    code, error = proser(DIGITS, monkeypatch, capsys)
+    code, _, error = proser(*DIGITS)
     assert code == 2
     assert error.startswith("proser: the tracking server http://127.0.0.1:9 does not answer")
     assert len(error.splitlines()) == 1
@@ -228,12 +180,12 @@ def test_a_tracking_server_that_does_not_answer_is_refused_before_any_work(
     ],
 )
 def test_a_tracking_database_that_cannot_be_opened_is_refused_with_what_can_be_done(
-    uri: str, parts: tuple[str, ...], place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    uri: str, parts: tuple[str, ...], place: Path, monkeypatch: pytest.MonkeyPatch, proser: Proser
 ) -> None:
     (place / "file").write_text("text of some length, so that it has the size of a database's header, and more of it")
     (place / "folder").mkdir()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    code, error = proser(["models"], monkeypatch, capsys)
+    code, _, error = proser("models")
     assert code == 2
     assert [part for part in parts if part not in error] == []
     assert "secret" not in error
@@ -242,10 +194,10 @@ def test_a_tracking_database_that_cannot_be_opened_is_refused_with_what_can_be_d
 
 @pytest.mark.parametrize("given", ["2m", "-1", "nan", "inf"])
 def test_a_patience_that_is_no_number_of_seconds_is_refused_before_any_work(
-    given: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    given: str, place: Path, monkeypatch: pytest.MonkeyPatch, proser: Proser
 ) -> None:
     monkeypatch.setenv(TIMEOUT_VARIABLE, given)
-    code, error = proser(DIGITS, monkeypatch, capsys)
+    code, _, error = proser(*DIGITS)
     assert code == 2
     assert error == f"proser: {TIMEOUT_VARIABLE} is '{given}'; need a number of seconds, 0 or more, such as 90\n"
     assert not (place / "proser-storage").exists()
@@ -262,14 +214,6 @@ def test_a_ray_address_that_does_not_answer_is_refused(place: Path) -> None:
     assert done.returncode == 2
     assert "proser: no Ray cluster answers at 127.0.0.1:9" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_without_a_command_the_recipes_are_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["proser", "--help"])
-    assert main() == 0
-    assert "digits" in capsys.readouterr().out
 
 
 FIRST_WORDS = {"run": ["digits"], "sweep": ["digits"], "job": ["digits"], "reproduce": ["cifar10"]}
@@ -292,10 +236,8 @@ def test_no_help_loads_anything_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "loaded:"
 
 
-def test_draw_writes_the_graph_with_the_six_stages(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _ = proser([*DIGITS, "--draw", "graph.dot"], monkeypatch, capsys)
+def test_draw_writes_the_graph_with_the_six_stages(place: Path, proser: Proser) -> None:
+    code, _, _ = proser(*DIGITS, "--draw", "graph.dot")
     assert code == 0
     graph = (place / "graph.dot").read_text()
     stages = ("prepared", "pretrained", "swept", "evaluated", "reported", "registered")

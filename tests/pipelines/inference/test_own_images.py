@@ -31,6 +31,8 @@ from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
+pytestmark = pytest.mark.usefixtures("empty_programs")
+
 
 @pytest.fixture(scope="module")
 def registry(
@@ -169,16 +171,6 @@ class TestEvaluating:
         assert evaluate(EvaluateRequest("models:/own/1", tmp_path / "data"), console) == 1
         assert "skipped: 1 images that lie in no folder of a class" in text.getvalue()
         assert "0 of others" in text.getvalue()
-
-    def test_a_truncated_parquet_file_is_skipped_by_name(
-        self, registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path
-    ) -> None:
-        shutil.copytree(known, tmp_path / "data")
-        table = tmp_path / "data" / classifier.class_names[0] / "more.parquet"
-        table.write_bytes(b"PAR1 and no more")
-        console, text = printed()
-        assert evaluate(EvaluateRequest("models:/own/1", tmp_path / "data"), console) == 1
-        assert f"skipped: {table} is not a whole Parquet file" in text.getvalue()
 
     @pytest.mark.parametrize("place", ["folder.json", "/proc/out.json"])
     def test_an_output_that_cannot_be_written_is_refused_before_any_work(self, tmp_path: Path, place: str) -> None:

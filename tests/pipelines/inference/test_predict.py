@@ -5,19 +5,18 @@ import io
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import ray
 from PIL import Image
 from pyarrow import parquet
-from ray_nodes import head_node
 from registered_models import Registry
 from rich.console import Console
 
+from pipelines.cluster.session import join
 from pipelines.commands.predict import PredictRequest, predict
 from pipelines.inference.prediction_files import FORMATS
 from pipelines.inference.predictions import predict_paths
@@ -122,19 +121,19 @@ def test_the_pieces_that_are_read_change_nothing(
 
 
 def test_a_cluster_answers_the_same_in_the_same_order(
-    model: str, images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path
+    model: str,
+    images: Path,
+    classifier: OpenSetClassifier,
+    pixels: np.ndarray,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     output = tmp_path / "predictions.jsonl"
-    command = [sys.executable, "-m", "pipelines.cli", "predict", model, images.name, "-o", str(output)]
-    with head_node() as head:
-        done = subprocess.run(
-            [*command, "--address", head.address, "--workers", "1"],
-            env={**head.environment, "PYTHONPATH": str(Path(__file__).parents[3])},
-            capture_output=True,
-            text=True,
-            cwd=images.parent,
-        )
-    assert done.returncode == 1, done.stdout + done.stderr
+    join("")
+    monkeypatch.chdir(images.parent)
+    address = ray.get_runtime_context().gcs_address
+    code, text = predicted(model=model, paths=(images.name,), output=output, address=address, workers=1)
+    assert code == 1, text
     *rows, last = rows_of(output)
     assert_as_predicted(rows, classifier, pixels)
     assert "cannot be decoded" in last["error"]
@@ -153,17 +152,6 @@ def test_a_contact_sheet_of_no_image_is_not_said_to_be_written(model: str, tmp_p
     assert code == 1
     assert not (tmp_path / "sheet.png").exists()
     assert "written:" not in text
-
-
-def test_a_truncated_parquet_file_in_a_folder_is_skipped_by_name(
-    model: str, pixels: np.ndarray, tmp_path: Path
-) -> None:
-    Image.fromarray(pixels[0]).save(tmp_path / "one.png")
-    (tmp_path / "set.parquet").write_bytes(b"PAR1 and no more")
-    code, text = predicted(model=model, paths=(str(tmp_path),))
-    assert code == 1
-    assert f"skipped: {tmp_path / 'set.parquet'} is not a whole Parquet file" in text
-    assert "ignored" not in text
 
 
 def test_a_registered_model_is_found_by_its_alias(

@@ -38,7 +38,6 @@ from pipelines.reports import trials_parquet
 from pipelines.reports.report_files import figures_of, write_report
 from pipelines.reports.results_page import overview, results_page
 from pipelines.reports.spaces import published_at, spaces_of, verdicts
-from pipelines.reports.sweep_table import read_table, write_table
 from pipelines.reports.terminal import sweep_tables
 from pipelines.workflow.best_of import best_row
 from proser_core.config import FinetuneConfig
@@ -125,12 +124,6 @@ def test_the_parquet_file_has_every_field_of_a_fine_tune_as_a_column(tmp_path: P
     params = set(trial({}, 0, 0.5, "space")["params"])
     names = set(parquet.read_schema(tmp_path / "trials.parquet").names)
     assert params - names == {"C"}
-
-
-def test_the_table_is_read_back_as_it_was(tmp_path: Path) -> None:
-    made = losing(trade_off(), {"beta": 0.0, "gamma": 0.0}, 1)
-    write_table(made, tmp_path)
-    assert read_table(tmp_path) == made
 
 
 def test_a_report_has_every_figure_twice_and_the_same_bytes_again(tmp_path: Path) -> None:

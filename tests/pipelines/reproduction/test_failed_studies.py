@@ -21,6 +21,8 @@ from proser_core.errors import DataError, TrainingError
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
 METRIC = "test/closed_set_accuracy"
 
+pytestmark = pytest.mark.usefixtures("empty_figures")
+
 
 @pytest.fixture(params=[TrainingError, DataError])
 def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> ReproduceRequest:

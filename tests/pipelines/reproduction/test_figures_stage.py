@@ -90,14 +90,20 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     return Stored(split=split, trials=rows, store=store)
 
 
-def test_every_figure_is_drawn_and_its_numbers_are_those_of_the_stored_logits(stored: Stored, tmp_path: Path) -> None:
-    stored.draw(tmp_path)
+@pytest.fixture(scope="module")
+def drawn(stored: Stored, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("drawn")
+    stored.draw(folder)
+    return folder
+
+
+def test_every_figure_is_drawn_and_its_numbers_are_those_of_the_stored_logits(stored: Stored, drawn: Path) -> None:
     stems = ("beta_densities", "decision_boundaries", "novel_embeddings", "running_time")
-    assert {path.name for path in tmp_path.iterdir()} == {
+    assert {path.name for path in drawn.iterdir()} == {
         "figures.json",
         *(f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")),
     }
-    numbers = read_json(tmp_path / "figures.json")
+    numbers = read_json(drawn / "figures.json")
     task = OpenSetTask.load(stored.task.path)
     logits = load_logits(stored.pretrained.path / spec.LOGITS)
     bias = np.sort(logits["val"].known.max(axis=1))[len(logits["val"]) - int(np.ceil(0.95 * len(logits["val"])))]
@@ -168,22 +174,18 @@ def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_page_holds_every_figure_and_what_stands_in_it(stored: Stored, tmp_path: Path) -> None:
-    drawn, folder = tmp_path / "drawn", tmp_path / "page"
-    for each in (drawn, folder):
-        each.mkdir()
-    stored.draw(drawn)
-    write_figures_page(drawn, "proser reproduce figures --seed 1", folder)
+def test_the_page_holds_every_figure_and_what_stands_in_it(drawn: Path, tmp_path: Path) -> None:
+    write_figures_page(drawn, "proser reproduce figures --seed 1", tmp_path)
     assert {path.name for path in drawn.iterdir()} | {"report.html", "results.md"} == {
-        path.name for path in folder.iterdir()
+        path.name for path in tmp_path.iterdir()
     }
-    page = (folder / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
     assert page.count("data:image/svg+xml;base64,") == 4
     assert "<li>MaxLogit: known kept" in page
     assert "proser reproduce figures --seed 1" in page
     assert "± is the standard deviation" not in page  # it has no table
     assert 'id="decision-boundaries"' in page
-    told = (folder / "results.md").read_text()
+    told = (tmp_path / "results.md").read_text()
     for line in (
         "- vanilla mixup: ",
         "Figure: `running_time.svg`",

@@ -33,6 +33,8 @@ from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores import MaxLogit
 from proser_core.store.files import read_json
 
+pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures")
+
 DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
 CARRIED = ("MaxLogit", "PROSER")
 AUROC = "test/unknown_3/auroc"

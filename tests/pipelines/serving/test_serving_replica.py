@@ -20,6 +20,8 @@ from pipelines.tracking.models import Model
 from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
+pytestmark = pytest.mark.usefixtures("empty_programs")
+
 
 class TestServedModel:
     @pytest.fixture

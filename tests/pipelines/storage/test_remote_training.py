@@ -8,18 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline_runs import tiny_recipe
+from pipeline_runs import tiny_recipe, training_job
 from ray import tune
 from storages import TASK, Machines
 
 from pipelines.cluster.train_worker import run_searched_trial, run_single_trial
 from pipelines.storage.mirror import Mirror
-from proser_core.config import Recipe, to_json
+from proser_core.config import Recipe
 from proser_core.digests import sha256_of
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
 from proser_core.store.lock import LOCK
 from proser_core.store.store import Artefact, load_if_complete
+
+ON_FILE, ON_S3 = (pytest.mark.parametrize("machines", [kind], indirect=True) for kind in ("file", "s3"))
+"""One kind of storage each: that both keep files alike stands with the files."""
 
 
 def stop_after(epochs: int, look: Callable[[], Any]) -> tuple[Callable[[object], None], list[Any]]:
@@ -55,20 +58,17 @@ class TestATraining:
 
     def config(self, driver: Mirror, recipe: Recipe | None = None, *, sees_driver: bool = False) -> dict[str, Any]:
         """What a worker is handed, by a driver that has begun; its paths are of the driver's machine."""
-        job = spec.Job(
-            kind="finetune",
-            recipe=to_json(recipe or lively_recipe()),
-            task=str(driver.root / TASK),
-            folder=str(driver.root / "trials/k"),
-            weights=str(driver.root / "pretrain/net" / spec.WEIGHTS),
+        there, weights = Artefact(driver.root / TASK, ""), driver.root / "pretrain/net" / spec.WEIGHTS
+        (job,) = driver.begin(
+            [training_job(there, driver.root / "trials/k", recipe or lively_recipe(), weights=weights)]
         )
-        (job,) = driver.begin([job])
         config = {"job": job.to_json(), "storage": driver.address}
         if sees_driver:
             return config
         elsewhere = json.dumps(config).replace(str(driver.root), "/driver/of/another/machine")
         return json.loads(elsewhere)
 
+    @ON_S3
     def test_that_lost_its_machine_goes_on_on_another_and_ends_the_same(
         self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
@@ -100,6 +100,7 @@ class TestATraining:
         for name in (spec.WEIGHTS, spec.EPOCHS, spec.LOGITS):
             assert sha256_of(folder / name) == sha256_of(tmp_path / "undisturbed" / name), name
 
+    @ON_FILE
     def test_that_is_finished_is_not_trained_again(
         self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -111,6 +112,7 @@ class TestATraining:
             run_single_trial(config)
             assert len(seen) == 3
 
+    @ON_FILE
     def test_of_a_search_tells_the_scheduler_of_another_machine_what_it_knew(
         self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
@@ -151,6 +153,7 @@ class TestATraining:
         run_single_trial(self.config(driver, recipe, sees_driver=True))
         assert len(list((tmp_path / "driver").rglob("train_images.npy"))) == 1
 
+    @ON_FILE
     def test_that_diverges_tells_the_driver_why(
         self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -165,18 +168,13 @@ class TestATraining:
         driver.poll([folder])
         assert not (folder / spec.FAILURE).exists()
 
+    @ON_FILE
     def test_takes_a_users_own_file_with_it(
         self, machines: Machines, driver: Mirror, closed_set_weights: Path, tmp_path: Path
     ) -> None:
         shutil.copy(closed_set_weights, tmp_path / "mine.safetensors")
-        job = spec.Job(
-            kind="pretrain",
-            recipe=to_json(tiny_recipe()),
-            task=str(driver.root / TASK),
-            folder=str(driver.root / "pretrain/own"),
-            weights=str(tmp_path / "mine.safetensors"),
-        )
-        (job,) = driver.begin([job])
+        there, own = Artefact(driver.root / TASK, ""), tmp_path / "mine.safetensors"
+        (job,) = driver.begin([training_job(there, driver.root / "pretrain/own", kind="pretrain", weights=own)])
         (tmp_path / "mine.safetensors").unlink()
         machines.on("first")
         run_single_trial({"job": job.to_json(), "storage": driver.address})

@@ -106,7 +106,6 @@ def content(file: Path) -> list[str]:
         (signal.SIGKILL, FIRST),
         (signal.SIGKILL, MIDDLE),
         pytest.param(signal.SIGKILL, 1600, marks=pytest.mark.slow),
-        (signal.SIGTERM, MIDDLE),
         (signal.SIGINT, MIDDLE),
     ],
 )

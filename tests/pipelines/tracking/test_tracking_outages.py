@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
+from pipeline_runs import finished_row
 
 from pipelines.tracking import deferred
 from pipelines.tracking.deferred import TIMEOUT_VARIABLE, DeferredTracking
@@ -24,12 +25,6 @@ from pipelines.tracking.sweep_runs import fetch_report, find_run
 
 TRIALS = ("one", "two")
 EPOCHS = [{"epoch": number, "loss": 1.0 / (number + 1)} for number in range(4)]
-
-
-@pytest.fixture
-def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParentRun:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    return ParentRun.open("sweep", "key", {"seed": 0}, {})
 
 
 class Lossy:
@@ -60,10 +55,6 @@ def until_it_succeeds(log: Callable[[], None]) -> None:
             pass
 
 
-def row(key: str) -> dict[str, Any]:
-    return {"key": key, "name": key, "params": {"beta": 1}, "status": "finished", "metrics": {"dev/f1": 0.5}}
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_requests_and_answers_that_get_lost_double_nothing_and_lose_nothing(parent: ParentRun, seed: int) -> None:
     client = parent.client
@@ -75,7 +66,7 @@ def test_requests_and_answers_that_get_lost_double_nothing_and_lose_nothing(pare
                 lambda key=key, count=count: parent.track_epochs(key, key, {"beta": 1}, EPOCHS[:count])  # type: ignore[misc]
             )
     for key in TRIALS:
-        until_it_succeeds(lambda key=key: parent.track_trial(row(key), EPOCHS))  # type: ignore[misc]
+        until_it_succeeds(lambda key=key: parent.track_trial(finished_row(key), EPOCHS))  # type: ignore[misc]
     runs = client.search_runs([parent.experiment_id])
     keys = Counter(run.data.tags.get("proser.trial_key", "the sweep") for run in runs)
     assert keys == {"the sweep": 1, "one": 1, "two": 1}
@@ -90,10 +81,10 @@ def test_requests_and_answers_that_get_lost_double_nothing_and_lose_nothing(pare
 def test_what_was_cut_off_between_the_metrics_and_the_end_of_a_trial_is_not_logged_again(parent: ParentRun) -> None:
     parent.track_epochs("one", "one", {"beta": 1}, EPOCHS)
     child = parent._children["one"]
-    for name, value in row("one")["metrics"].items():  # and here the driver was killed
+    for name, value in finished_row("one")["metrics"].items():  # and here the driver was killed
         parent.client.log_metric(child.run_id, name, value, step=3)
     again = ParentRun.open("sweep", "key", {"seed": 0}, {})
-    again.track_trial(row("one"), EPOCHS)
+    again.track_trial(finished_row("one"), EPOCHS)
     assert len(again.client.get_metric_history(child.run_id, "dev/f1")) == 1
     assert again.client.get_run(child.run_id).info.status == "FINISHED"
 

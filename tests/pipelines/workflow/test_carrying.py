@@ -3,21 +3,21 @@
 import io
 import json
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from mlflow.entities import Run
-from pipeline_runs import RunFolder, tiny_recipe
+from pipeline_runs import Proser, RunFolder, tiny_recipe
 from rich.console import Console
 
-from pipelines import cli
 from pipelines.cluster.cluster import Cluster
 from pipelines.workflow import offline_jobs as carrying
 from proser_core import job as runner
 from proser_core.config import Recipe
 from proser_core.errors import CheckpointError, ConfigError
+
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
 
 TWO_POINTS = '''"""Two points."""
 
@@ -176,7 +176,7 @@ def test_controls_alone_are_refused(copy: Path, tmp_path: Path) -> None:
 
 
 def test_a_list_of_its_own_is_a_sweep_and_a_run_of_its_own_with_its_failures(
-    imported: tuple[str, Run], copy: Path, run_folder: RunFolder, capsys: pytest.CaptureFixture[str]
+    imported: tuple[str, Run], copy: Path, run_folder: RunFolder
 ) -> None:
     edit_job(copy, finetunes=[{}, {"gamma": 1e38}], task=None)
     values = json.loads((copy / "JOB.json").read_text())
@@ -212,29 +212,24 @@ def test_a_list_of_its_own_is_a_sweep_and_a_run_of_its_own_with_its_failures(
     ],
 )
 def test_bad_input_of_the_two_commands_is_one_line_and_exit_code_2(
-    arguments: list[str],
-    part: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proser: Proser
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["proser", *arguments])
-    assert cli.main() == 2
-    error = capsys.readouterr().err
+    code, _, error = proser(*arguments)
+    assert code == 2
     assert error.startswith("proser: ")
     assert part in error
     assert len(error.splitlines()) == 1
 
 
 def test_the_command_writes_a_job_of_one_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proser: Proser
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["proser", "job", "digits", "--finetune.epochs", "1", "-o", "mine.json"])
-    assert cli.main() == 0
+    code, printed, _ = proser("job", "digits", "--finetune.epochs", "1", "-o", "mine.json")
+    assert code == 0
     values = json.loads((tmp_path / "mine.json").read_text())
     assert values["recipe"]["cluster"]["pretrain_workers"] == 1
     assert values["recipe"]["finetune"]["epochs"] == 1
     assert len(values["finetunes"]) == 26
-    assert "one process trains all, here with cluster.pretrain_workers 1" in capsys.readouterr().out
+    assert "one process trains all, here with cluster.pretrain_workers 1" in printed

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from pipeline_runs import tiny_recipe
+from pipeline_runs import finished_row, tiny_recipe
 from ray import tune
 from rich.console import Console
 from sweep_tables import GRID, by_weights, table
@@ -39,21 +39,11 @@ class Counting:
         return getattr(self._client, name)
 
 
-@pytest.fixture
-def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParentRun:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    return ParentRun.open("sweep", "key", {"seed": 0}, {})
-
-
-def row(key: str) -> dict[str, Any]:
-    return {"key": key, "name": key, "params": {"beta": 1}, "status": "finished", "metrics": {"dev/f1": 0.5}}
-
-
 def test_a_finished_trial_is_tracked_in_three_requests(parent: ParentRun) -> None:
     client = Counting(parent.client)
     parent.client = client  # type: ignore[assignment]
     epochs = [{"epoch": number, "loss": 1.0 / (number + 1)} for number in range(20)]
-    parent.track_trial({**row("one"), "spaces": ["trade_off"]}, epochs)
+    parent.track_trial({**finished_row("one"), "spaces": ["trade_off"]}, epochs)
     assert client.requests == {"create_run": 1, "log_batch": 1, "set_terminated": 1}
 
 
@@ -67,7 +57,7 @@ def test_an_epoch_is_never_cut_in_two_requests(parent: ParentRun, monkeypatch: p
 
     monkeypatch.setattr(MlflowClient, "log_batch", note)
     epochs = [{"epoch": step, **{f"loss/{part}": 0.1 for part in range(399)}} for step in range(1, 6)]
-    parent.track_trial(row("one"), epochs)
+    parent.track_trial(finished_row("one"), epochs)
     assert batches == [{0, 1, 2}, {3, 4}, {0, 5}]
 
 
@@ -98,6 +88,7 @@ def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_trac
     assert seen[2:] == [trials[1].folder]
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_a_report_chooses_the_best_point_once_for_each_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Counter[int] = Counter()
     for count in (10, 25):

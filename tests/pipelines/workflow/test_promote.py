@@ -23,6 +23,8 @@ from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact
 
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
+
 
 @pytest.fixture(scope="module")
 def good(classifier: OpenSetClassifier) -> OpenSetClassifier:
@@ -49,6 +51,14 @@ def database(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch
 @pytest.fixture
 def registry(tmp_path: Path) -> Registry:
     return Registry(tmp_path, tmp_path.name)
+
+
+@pytest.fixture
+def three(registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier) -> Registry:
+    """With three versions, of which the first is the champion and the last two are better."""
+    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
+        registry.add(classifier)
+    return registry
 
 
 def promoted(registry: Registry, **request) -> tuple[int, str]:
@@ -161,20 +171,16 @@ def test_without_a_champion_the_candidate_becomes_it(registry: Registry, good: O
     assert "is the champion already; nothing to do" in text
 
 
-def test_rollbacks_lead_further_back_and_never_forth(
-    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
-) -> None:
-    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
-        registry.add(classifier)
-    promoted(registry, version="2")
-    promoted(registry, version="3")
+def test_rollbacks_lead_further_back_and_never_forth(three: Registry) -> None:
+    promoted(three, version="2")
+    promoted(three, version="3")
     console = Console(file=io.StringIO(), width=140)
     for version in ("2", "1"):
-        assert rollback(registry.name, "champion", console) == 0
-        assert registry.champion == version
-    assert registry.decided()[-1].data.tags[decisions.KIND] == decisions.ROLLED_BACK
+        assert rollback(three.name, "champion", console) == 0
+        assert three.champion == version
+    assert three.decided()[-1].data.tags[decisions.KIND] == decisions.ROLLED_BACK
     with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 1"):
-        rollback(registry.name, "champion", console)
+        rollback(three.name, "champion", console)
 
 
 def test_a_version_that_was_promoted_twice_is_passed_twice_on_the_way_back(
@@ -195,32 +201,24 @@ def test_a_version_that_was_promoted_twice_is_passed_twice_on_the_way_back(
     assert registry.champion == "1"
 
 
-def test_a_rollback_passes_over_versions_that_were_deleted(
-    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
-) -> None:
-    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
-        registry.add(classifier)
+def test_a_rollback_passes_over_versions_that_were_deleted(three: Registry) -> None:
     for version in ("2", "3", "2", "3"):
-        promoted(registry, version=version, force=True)
-    registry.client.delete_model_version(registry.name, "2")
-    assert rollback(registry.name, "champion", Console(file=io.StringIO())) == 0
-    assert registry.champion == "1"
+        promoted(three, version=version, force=True)
+    three.client.delete_model_version(three.name, "2")
+    assert rollback(three.name, "champion", Console(file=io.StringIO())) == 0
+    assert three.champion == "1"
     with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 1"):
-        rollback(registry.name, "champion", Console(file=io.StringIO()))
+        rollback(three.name, "champion", Console(file=io.StringIO()))
 
 
-def test_what_was_before_an_alias_that_was_moved_by_another_hand_is_not_guessed(
-    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
-) -> None:
-    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
-        registry.add(classifier)
-    promoted(registry, version="2")
-    registry.client.set_registered_model_alias(registry.name, "champion", "3")
+def test_what_was_before_an_alias_that_was_moved_by_another_hand_is_not_guessed(three: Registry) -> None:
+    promoted(three, version="2")
+    three.client.set_registered_model_alias(three.name, "champion", "3")
     with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 3"):
-        rollback(registry.name, "champion", Console(file=io.StringIO()))
-    promoted(registry, version="2", force=True)
-    rollback(registry.name, "champion", Console(file=io.StringIO()))
-    assert registry.champion == "3"
+        rollback(three.name, "champion", Console(file=io.StringIO()))
+    promoted(three, version="2", force=True)
+    rollback(three.name, "champion", Console(file=io.StringIO()))
+    assert three.champion == "3"
 
 
 def test_a_rollback_without_a_decision_or_to_a_version_that_is_gone_is_refused(
@@ -241,21 +239,19 @@ def test_a_rollback_without_a_decision_or_to_a_version_that_is_gone_is_refused(
 
 
 def test_an_alias_that_moved_in_the_meantime_is_left_where_it_is(
-    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier, monkeypatch: pytest.MonkeyPatch
+    three: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
-        registry.add(classifier)
     carry_out = decisions.carry_out
 
     def meanwhile(*arguments) -> str:
-        registry.client.set_registered_model_alias(registry.name, "champion", "2")
+        three.client.set_registered_model_alias(three.name, "champion", "2")
         return carry_out(*arguments)
 
     monkeypatch.setattr("pipelines.workflow.promotion.carry_out", meanwhile)
     with pytest.raises(TrackingError, match="went from version 1 to 2 while this was decided"):
-        promoted(registry, version="3")
-    assert registry.champion == "2"
-    (run,) = registry.decided()
+        promoted(three, version="3")
+    assert three.champion == "2"
+    (run,) = three.decided()
     assert (run.info.status, run.data.tags[decisions.KIND]) == ("FAILED", decisions.OVERTAKEN)
 
 
@@ -266,26 +262,22 @@ def promote_in_process(name: str, version: str, results: "multiprocessing.Queue[
         results.put((version, str(error)))
 
 
-def test_of_promotions_at_once_the_alias_is_where_the_last_decision_put_it(
-    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
-) -> None:
-    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
-        registry.add(classifier)
+def test_of_promotions_at_once_the_alias_is_where_the_last_decision_put_it(three: Registry) -> None:
     context = multiprocessing.get_context("fork")
     results = context.Queue()
     processes = [
-        context.Process(target=promote_in_process, args=(registry.name, number, results)) for number in ("2", "3")
+        context.Process(target=promote_in_process, args=(three.name, number, results)) for number in ("2", "3")
     ]
     for process in processes:
         process.start()
     outcomes = dict(results.get(timeout=120) for _ in processes)
     for process in processes:
         process.join()
-    moves = [run.data.tags for run in registry.decided()]
+    moves = [run.data.tags for run in three.decided()]
     assert len(moves) == sum(outcome == 0 for outcome in outcomes.values()) >= 1
     assert moves[0][decisions.BEFORE] == "1"
     assert [tags[decisions.BEFORE] for tags in moves[1:]] == [tags[decisions.VERSION] for tags in moves[:-1]]
-    assert registry.champion == moves[-1][decisions.VERSION]
+    assert three.champion == moves[-1][decisions.VERSION]
     assert all(outcome == 0 or "another decision on the model" in str(outcome) for outcome in outcomes.values())
 
 

@@ -28,6 +28,8 @@ from proser_core.jobs.trials import check_recipe
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.model_card import model_card
 
+pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
+
 NAMES = ("eight", "five", "four", "nine", "one", "zero")
 VALUES = {"eight": 8, "five": 5, "four": 4, "nine": 9, "one": 1, "zero": 0}
 

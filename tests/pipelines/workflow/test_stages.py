@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 from pipeline_runs import tiny_recipe
 
-from pipelines.workflow.best_of import best_row
 from pipelines.workflow.stage import STAGES, decisive
 from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
-from pipelines.workflow.stages.report import report, tabulate
+from pipelines.workflow.stages.report import report
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
 from pipelines.workflow.training import TrainedSplit, finetunes_of
-from proser_core.config import to_json
 from proser_core.jobs import spec
 from proser_core.jobs.selection import select
 from proser_core.jobs.spec import Job
@@ -70,17 +68,7 @@ def test_an_evaluation_holds_every_control_and_the_selected_trial_as_a_classifie
     assert len(controls) == 2
 
 
-def test_a_run_and_the_promotion_of_its_sweep_register_the_same_of_trials_that_are_level(
-    trained: Trained, tmp_path: Path
-) -> None:
-    split, own = trained.split, trained.split.recipe.finetune
-    level = [{**row, "metrics": {**row["metrics"], spec.SELECTION_METRIC: 0.5}} for row in reversed(trained.rows)]
-    evaluate_run(split.recipe, split.task, split.pretrained, level, trained.folders, None, tmp_path)
-    promoted = best_row(tabulate([split], level, ["betas"], trained.folders), own, None)
-    assert read_evaluation(Artefact(tmp_path, ""))["selected"]["key"] == promoted["key"]
-    assert OpenSetClassifier.load(tmp_path / CLASSIFIER).recipe["finetune"] == to_json(own)
-
-
+@pytest.mark.usefixtures("empty_figures")
 def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained, tmp_path: Path) -> None:
     split, evaluated, folder = trained.split, tmp_path / "evaluated", tmp_path / "report"
     for each in (evaluated, folder):

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import ray
 from mlflow.entities import Run
 from pipeline_runs import RunFolder, tiny_recipe
 from rich.console import Console
@@ -23,7 +22,7 @@ from pipelines.workflow.best_of import register_best
 from pipelines.workflow.requests import SweepRequest, parse_indices
 from pipelines.workflow.sweeping import sweep
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError, ProserError, TrackingError
+from proser_core.errors import ConfigError, TrackingError
 from proser_core.recognition.model_card import model_card
 from proser_core.store.lock import exclusive_storage
 
@@ -43,20 +42,15 @@ from ray import tune
 def param_space():
     return {"finetune": tune.grid_search([{"beta": 2.0}, {"beta": 2.0, "gamma": 1.0}])}
 '''
-DRAWS = '''"""Random draws."""
-
-from ray import tune
-
-
-def param_space():
-    return {"finetune": {"beta": tune.uniform(0.1, 3.0), "gamma": tune.loguniform(0.01, 1.0)}}
-'''
 Done = tuple[int, str]
+
+
+pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
 
 
 @pytest.fixture(scope="module")
 def folder(run_folder: RunFolder, spaces: Path) -> RunFolder:
-    for name, text in {"betas": BETAS, "pairs": PAIRS, "draws": DRAWS}.items():
+    for name, text in {"betas": BETAS, "pairs": PAIRS}.items():
         (spaces / f"{name}.py").write_text(text)
     return run_folder
 
@@ -251,50 +245,6 @@ def test_a_second_run_on_the_storage_is_told_who_is_first(folder: RunFolder, tmp
         carry_out(request(folder, storage=tmp_path))
 
 
-@pytest.fixture(scope="module")
-def searched(extended: object, folder: RunFolder) -> tuple[Done, list[dict[str, Any]], dict[str, int]]:
-    ray.shutdown()  # a search starts it with its dashboard, which frees the places of stopped trials
-    recipe = tiny_recipe()
-    longer = replace(recipe, finetune=replace(recipe.finetune, epochs=5))
-    wanted = request(folder, recipe=longer, spaces=("draws",), split_indices=(0,), num_samples=5)
-    return carry_out(wanted), rows_of(folder), stamps(folder)
-
-
-@pytest.mark.slow
-class TestASearch:
-    def test_some_points_finish_and_others_are_stopped_with_a_reason(self, searched: tuple) -> None:
-        (code, _), rows, _ = searched
-        assert code == 0
-        points = [row for row in rows if row["spaces"] == ["draws"]]
-        assert len(points) == 5
-        finished = [row for row in points if row["status"] == "finished"]
-        stopped = [row for row in points if row["status"] == "stopped"]
-        assert finished
-        assert stopped
-        assert len(finished) + len(stopped) == 5
-        assert all(row["reason"].startswith("stopped after epoch") for row in stopped)
-        assert all(0 < row["metrics"]["dev/macro_f1"] <= 1 for row in stopped)
-
-    def test_the_control_and_the_own_point_are_never_stopped(self, searched: tuple) -> None:
-        others = [row["status"] for row in searched[1] if not row["spaces"]]
-        assert others == ["finished", "finished"]
-
-    def test_a_search_that_has_ended_is_found_again(self, searched: tuple, folder: RunFolder) -> None:
-        recipe = tiny_recipe()
-        longer = replace(recipe, finetune=replace(recipe.finetune, epochs=5))
-        code, text = carry_out(request(folder, recipe=longer, spaces=("draws",), split_indices=(0,), num_samples=5))
-        assert code == 0
-        assert "every stage was found finished" in text
-        assert stamps(folder) == searched[2]
-
-    def test_a_budget_stops_it_and_is_told(self, folder: RunFolder) -> None:
-        recipe = tiny_recipe()
-        endless = replace(recipe, finetune=replace(recipe.finetune, epochs=400))
-        wanted = request(folder, recipe=endless, spaces=("draws",), split_indices=(0,), max_hours=3 / 3600)
-        with pytest.raises(ProserError, match="no trial with placeholders finished"):
-            carry_out(wanted)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -309,7 +259,7 @@ def test_a_search_of_what_cannot_be_compared_is_refused(
     workers = options.pop("workers", 1)
     recipe = replace(recipe, cluster=replace(recipe.cluster, num_workers=workers))
     with pytest.raises(ConfigError, match=message):
-        carry_out(request(folder, **{"recipe": recipe, "spaces": ("draws",), "split_indices": (0,), **options}))
+        carry_out(request(folder, **{"recipe": recipe, "spaces": ("continuous",), "split_indices": (0,), **options}))
 
 
 @pytest.mark.parametrize(

@@ -109,12 +109,6 @@ def test_alternating_flips_leave_order_and_crops_as_they_were():
         assert same.any()
 
 
-def test_without_padding_and_flip_the_images_come_as_they_are():
-    labelled = numbered(12)
-    for batch in make(labelled, 4, padding=0, flip=False).epoch(0):
-        np.testing.assert_array_equal(bytes_of(batch.images), labelled.images[batch.targets])
-
-
 def test_an_epoch_visits_every_image_once_save_the_rest_of_a_division():
     batches = make(numbered(26), 8)
     seen = torch.cat([batch.targets for batch in batches.epoch(3)]).tolist()

@@ -82,12 +82,6 @@ def test_an_image_that_cannot_be_decoded_is_named(root):
         open_data_set("folder", root).load("train", size=8)
 
 
-def test_an_image_whose_pixels_have_no_known_range_is_named(root):
-    Image.fromarray(np.full((24, 24), 0.5, np.float32)).save(root / "train/bee/raw.tif")
-    with pytest.raises(DataError, match=r"train/bee/raw\.tif: the image has floating-point numbers as pixels"):
-        open_data_set("folder", root).load("train", size=8)
-
-
 def test_a_class_without_an_image_is_named(root):
     (root / "train/owl").mkdir()
     (root / "train/owl/notes.txt").touch()

@@ -96,18 +96,3 @@ def test_another_number_of_raw_images_is_refused(root, name):
     (root / "lsun-test" / "5.PNG").unlink()
     with pytest.raises(DataError, match=r"lsun-test holds 5 images; need 6\. Unpack or export them again"):
         open_outlier_set(name, root).load(size=32, count=5)
-
-
-@pytest.mark.parametrize(
-    ("name", "folder", "size"), [("lsun-crop", "LSUN/", "some 39 MB"), ("lsun-resize", "LSUN_resize/", "some 31 MB")]
-)
-def test_where_both_folders_are_missing_it_says_where_to_get_them(tmp_path, name, folder, size):
-    with pytest.raises(DataError) as caught:
-        open_outlier_set(name, tmp_path).load(size=32, count=6)
-    message = str(caught.value)
-    assert (
-        f"need ODIN's {folder} with 10,000 images, loose or in *.parquet, or lsun-test/ with as many raw ones in it"
-        in message
-    )
-    for fact in ("github.com/facebookresearch/odin", size, "dl.yf.io/lsun/scenes", "172 MB", "no licence stated"):
-        assert fact in message

@@ -80,13 +80,6 @@ def test_grey_images_become_rgb(tmp_path, mode):
         np.testing.assert_array_equal(pixels[:, :, channel], np.asarray(grey.convert("L")))
 
 
-def test_sixteen_bit_grey_images_keep_their_shades(tmp_path):
-    shades = (np.arange(64, dtype=np.uint16) * 1024).reshape(8, 8)
-    write(tmp_path / "train.parquet", [encode(Image.fromarray(shades))], [0])
-    pixels = read(tmp_path).images[0]
-    np.testing.assert_allclose(pixels[:, :, 0], shades / 257, atol=1)
-
-
 def test_images_of_another_size_are_resampled_with_antialiasing(tmp_path):
     stripes = np.zeros((32, 48, 3), np.uint8)
     stripes[:, ::2] = 200
@@ -147,14 +140,6 @@ def test_an_image_that_cannot_be_decoded_is_named_with_its_row(tmp_path, bad):
     encoded[2] = encoded[2][:60] if bad == "truncated" else bad
     write(tmp_path / "train-0.parquet", encoded, [0, 0, 1, 0])
     with pytest.raises(DataError, match=r"train-0\.parquet, row 2: the image cannot be decoded"):
-        read(tmp_path)
-
-
-def test_an_image_that_claims_an_absurd_size_is_named_with_its_row(tmp_path):
-    encoded = bytearray(encode(Image.fromarray(random_images(1)[0]), "BMP"))
-    encoded[18:26] = (60_000).to_bytes(4, "little") * 2
-    write(tmp_path / "train-0.parquet", [bytes(encoded)], [0])
-    with pytest.raises(DataError, match=r"row 0: the image has too many pixels"):
         read(tmp_path)
 
 

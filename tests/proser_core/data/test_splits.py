@@ -45,11 +45,6 @@ def test_the_split_is_the_permutation_of_pcg64(split_index):
     assert split.unknown == tuple(order[15:])
 
 
-def test_the_same_index_draws_the_same_split_and_another_another():
-    assert draw_split(CIFAR100, 100) == draw_split(CIFAR100, 100)
-    assert draw_split(CIFAR100, 100).known != draw_split(DataConfig(name="cifar100", split_index=1), 100).known
-
-
 def test_openness_of_the_paper_runs_from_29_to_61_percent():
     split = draw_split(CIFAR100, 100)
     assert [round(100 * split.openness(setting), 2) for setting in split.settings] == [

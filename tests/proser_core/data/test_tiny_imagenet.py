@@ -20,7 +20,6 @@ from proser_core.data.outliers import odin
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.data.preparation import make_task, split_of
 from proser_core.data.readers.layout import Embedded
-from proser_core.data.readers.tiny_imagenet import TinyImageNetLayout
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 
@@ -154,16 +153,6 @@ def test_the_hubs_parquet_calls_the_test_part_valid(root, tmp_path):
     assert found.class_names == tuple(sorted(WNIDS))
 
 
-def test_a_missing_tiny_imagenet_says_where_to_get_it_its_size_and_its_terms(tmp_path):
-    with pytest.raises(DataError) as caught:
-        open_data_set("tiny-imagenet", tmp_path).load("train", size=32)
-    message = str(caught.value)
-    assert "tiny-imagenet/train-*.parquet and tiny-imagenet/valid-*.parquet" in message
-    assert TinyImageNetLayout.needs in message
-    assert "248 MB, non-commercial research only" in message
-    assert "torchvision" not in message
-
-
 def test_a_task_of_some_classes_and_a_refusal_to_stream_the_tree(root):
     config = DataConfig(name="tiny-imagenet", num_known=2, unknown_settings=(1, 2), development="none", image_size=16)
     task = make_task(config, root, seed=0)
@@ -252,12 +241,6 @@ def test_without_odins_folder_the_imagenet_sets_are_made_again_and_say_so(tmp_pa
     assert open_outlier_set("lsun-crop", tmp_path).missing
     write_folder(tmp_path / "Imagenet" / "test", size=36)
     assert outlier_notes(("imagenet-crop",), tmp_path) == {}
-
-
-def test_a_folder_of_odins_with_another_number_of_images_is_refused(tmp_path, few_outliers):
-    write_folder(tmp_path / "LSUN" / "test", count=5, size=36)
-    with pytest.raises(DataError, match="LSUN holds 5 images; need 6"):
-        open_outlier_set("lsun-crop", tmp_path).load(size=32, count=5)
 
 
 def test_images_too_small_to_crop_are_refused_by_name(tmp_path, few_outliers):

@@ -32,12 +32,6 @@ def test_swapped_test_metrics_leave_the_choice(reverse: bool) -> None:
     assert selected(rows)["params"]["beta"] == 0.1
 
 
-def test_rows_without_any_test_metric_give_the_same_choice() -> None:
-    rows = [row(0.0, 0.1, 0.3, 0.9), row(0.1, 0.1, 0.8, 0.1)]
-    bare = [{**each, "metrics": {"dev/macro_f1": each["metrics"]["dev/macro_f1"]}} for each in rows]
-    assert selected(bare)["key"] == selected(rows)["key"]
-
-
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_a_tie_goes_to_the_recipes_own_point(position: int) -> None:
     rows = [row(0.0, 0.0, 0.7, 0.9), row(10.0, 10.0, 0.7, 0.9)]

@@ -22,7 +22,6 @@ from proser_core.config import DataConfig, FinetuneConfig, PretrainConfig
 from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.data.tasks import Labelled
 from proser_core.errors import TrainingError
-from proser_core.learning.averaging import WeightAverage
 from proser_core.learning.fit import fit, lr_factor
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
 from proser_core.learning.step import Arithmetic
@@ -238,18 +237,6 @@ def test_averaging_does_not_disturb_the_training_and_none_leaves_the_last_weight
     _, averaged, _ = one_step_epochs(averaging=0.7)
     assert all(bit_equal(*pair) for pair in zip(plain, averaged, strict=True))
     assert bit_equal(result, plain[-1])
-
-
-def test_an_average_is_of_the_values_while_it_was_updated():
-    module = torch.nn.Linear(1, 1, bias=False)
-    module.weight.data.fill_(1.0)
-    average = WeightAverage(module, 0.5)
-    for value in (3.0, 5.0):
-        module.weight.data.fill_(value)
-        average.update()
-    module.weight.data.fill_(100.0)
-    average.apply()
-    assert module.weight.item() == 0.5 * (0.5 * 1.0 + 0.5 * 3.0) + 0.5 * 5.0
 
 
 @pytest.mark.parametrize("nesterov", [False, True])

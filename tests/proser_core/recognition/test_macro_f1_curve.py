@@ -52,14 +52,6 @@ def test_thresholds_may_come_in_any_order(case, seed):
     assert macro_f1_curve(*scored, thresholds[order]).tolist() == macro_f1_curve(*case)[order].tolist()
 
 
-def test_a_score_on_the_threshold_is_known():
-    scores, guesses, targets = np.array([1.0, 1.0]), np.array([0, 0]), np.array([0, 2])
-    at, below = macro_f1_curve(scores, guesses, targets, 2, np.array([1.0, np.nextafter(1.0, 0)]))
-    assert at == pytest.approx((2 / 3) / 3)  # both known: class 0 has one hit and one miss
-    assert below == pytest.approx((2 / 3) / 3)  # both unknown: the same for class 2
-    assert macro_f1_curve(scores[:1], guesses[:1], targets[:1], 2, np.array([1.0])) == pytest.approx([1 / 3])
-
-
 def test_infinite_thresholds_accept_none_and_all():
     scores, guesses, targets = np.array([0.5, -3.0, 9.0]), np.array([0, 1, 1]), np.array([0, 1, 2])
     nothing, everything = macro_f1_curve(scores, guesses, targets, 2, np.array([-np.inf, np.inf]))

@@ -78,13 +78,6 @@ def test_oscr_is_the_area_under_the_textbook_curve(scores, seed):
     )
 
 
-@given(scores_of_both())
-def test_oscr_of_a_faultless_classifier_is_its_auroc(scores):
-    known, unknown = scores
-    ranks = KnownRanks.of(known, np.ones(len(known), bool))
-    assert ranks.oscr(unknown) == pytest.approx(auroc(known, unknown), abs=1e-12)
-
-
 @given(scores_of_both(), st.integers(-64, 64))
 def test_auroc_is_unchanged_by_bias(scores, sixteenths):
     known, unknown = (np.round(values * 16) / 16 for values in scores)
@@ -93,12 +86,6 @@ def test_auroc_is_unchanged_by_bias(scores, sixteenths):
         for s in (known, unknown)
     ]
     assert auroc(*scores) == auroc(known, unknown)
-
-
-@given(scores_of_both())
-def test_auroc_of_the_opposite_score_is_the_rest_to_one(scores):
-    known, unknown = scores
-    assert auroc(-known, -unknown) == pytest.approx(1 - auroc(known, unknown), abs=1e-12)
 
 
 def test_a_score_worse_than_chance_is_not_flipped():

@@ -1,0 +1,73 @@
+"""`proser sweep` over random draws on a local Ray, which stops trials that fall behind and whole searches."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from pipeline_runs import RunFolder, tiny_recipe
+from test_sweep import Done, carry_out, request, rows_of, stamps
+
+from pipelines.workflow.requests import SweepRequest
+from proser_core.errors import ProserError
+
+pytestmark = pytest.mark.slow
+
+DRAWS = '''"""Random draws."""
+
+from ray import tune
+
+
+def param_space():
+    return {"finetune": {"beta": tune.uniform(0.1, 3.0), "gamma": tune.loguniform(0.01, 1.0)}}
+'''
+
+
+def search(folder: RunFolder, epochs: int, **limits: Any) -> SweepRequest:
+    recipe = tiny_recipe()
+    recipe = replace(recipe, finetune=replace(recipe.finetune, epochs=epochs))
+    return request(folder, recipe=recipe, spaces=("draws",), split_indices=(0,), **limits)
+
+
+@pytest.fixture(scope="module")
+def folder(run_folder: RunFolder, spaces: Path) -> RunFolder:
+    (spaces / "draws.py").write_text(DRAWS)
+    return run_folder
+
+
+@pytest.fixture(scope="module")
+def searched(folder: RunFolder) -> tuple[Done, list[dict[str, Any]], dict[str, int]]:
+    ray.shutdown()  # a search starts it with its dashboard, which frees the places of stopped trials
+    return carry_out(search(folder, 5, num_samples=5)), rows_of(folder), stamps(folder)
+
+
+def test_some_points_finish_and_others_are_stopped_with_a_reason(searched: tuple) -> None:
+    (code, _), rows, _ = searched
+    assert code == 0
+    points = [row for row in rows if row["spaces"] == ["draws"]]
+    assert len(points) == 5
+    finished = [row for row in points if row["status"] == "finished"]
+    stopped = [row for row in points if row["status"] == "stopped"]
+    assert finished
+    assert stopped
+    assert len(finished) + len(stopped) == 5
+    assert all(row["reason"].startswith("stopped after epoch") for row in stopped)
+    assert all(0 < row["metrics"]["dev/macro_f1"] <= 1 for row in stopped)
+
+
+def test_the_control_and_the_own_point_are_never_stopped(searched: tuple) -> None:
+    others = [row["status"] for row in searched[1] if not row["spaces"]]
+    assert others == ["finished", "finished"]
+
+
+def test_a_search_that_has_ended_is_found_again(searched: tuple, folder: RunFolder) -> None:
+    code, text = carry_out(search(folder, 5, num_samples=5))
+    assert code == 0
+    assert "every stage was found finished" in text
+    assert stamps(folder) == searched[2]
+
+
+def test_a_budget_stops_it_and_is_told(searched: tuple, folder: RunFolder) -> None:
+    with pytest.raises(ProserError, match="no trial with placeholders finished"):
+        carry_out(search(folder, 400, max_hours=3 / 3600))
