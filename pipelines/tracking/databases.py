@@ -26,7 +26,7 @@ from proser_core.errors import TrackingError, first_line
 
 DATABASES = re.compile(r"(sqlite|postgresql|mysql|mssql)(\+\w+)?:")
 USUAL_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
-IN_FILE = "run the command in a writable folder, or name another file or a server in MLFLOW_TRACKING_URI"
+IN_FILE = "run the command in a folder that can be written, or name another file or a server in MLFLOW_TRACKING_URI"
 IN_SERVER = "start it, correct MLFLOW_TRACKING_URI, or unset it to track in ./mlflow.db"
 LOCK_TIMEOUT_S, RETRY_S = 120.0, 0.1
 PRIVATE = ("_get_latest_schema_revision", "_initialize_tables", "_upgrade_db")

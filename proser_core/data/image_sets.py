@@ -31,7 +31,7 @@ def image_size(images: np.ndarray | ImageSource) -> int:
     return images.shape[1] if isinstance(images, np.ndarray) else images.size
 
 
-def chunks(images: np.ndarray | ImageSource, length: int) -> Iterator[np.ndarray]:
+def chunks(images: np.ndarray | ImageSource, length: int = 256) -> Iterator[np.ndarray]:
     """All images in order, `length` at a time."""
     if not isinstance(images, np.ndarray):
         return images.batches(np.arange(len(images)), length)

@@ -18,15 +18,13 @@ from proser_core.errors import DataError
 from proser_core.naming import check_class_names
 from proser_core.rng import keyed_generator
 
-DECODED_AT_ONCE = 256  # images
-
 
 def make_task(
     config: DataConfig, data_dir: Path | None = None, seed: int = 0, unpacked: Mapping[str, Path] | None = None
 ) -> OpenSetTask:
     """Read the images and give each its role.
 
-    Validation is stratified and drawn with `seed`, unless the data set brings its own; there are as many
+    Validation is stratified and drawn with `seed`, unless the data set has its own; there are as many
     development unknowns as validation images. With `unpacked`, which has folders of `DataSet.index` by data set, the
     images stay encoded on disk; each is decoded here once, so that none fails later. Raises DataError where images or
     classes are missing.
@@ -50,7 +48,7 @@ def make_task(
     mean, std = channel_statistics(train.images)
     for each in (val.images, development, tested.images):
         if not isinstance(each, np.ndarray):
-            for _ in chunks(each, DECODED_AT_ONCE):
+            for _ in chunks(each):
                 pass
     return OpenSetTask(
         split=split,
@@ -149,7 +147,7 @@ def stratified_rows(targets: np.ndarray, names: tuple[str, ...], fraction: float
         if len(rows) < 2:
             raise DataError(
                 f"known class {name!r} has {len(rows)} training image(s); it needs at least 2, one to train on "
-                "and one to calibrate with. Add images or leave the class out"
+                "and one to calibrate with. Add images or omit the class"
             )
         chosen[rows[: min(max(1, round(fraction * len(rows))), len(rows) - 1)]] = True
     return chosen
@@ -165,7 +163,7 @@ def _targets(class_ids: np.ndarray, split: ClassSplit) -> np.ndarray:
 def channel_statistics(images: np.ndarray | ImageSource) -> tuple[Channels, Channels]:
     """Mean and standard deviation of each channel, of images in 0..1."""
     counts, levels = np.zeros((3, 256), np.int64), np.arange(256) / 255.0
-    for chunk in chunks(images, DECODED_AT_ONCE):
+    for chunk in chunks(images):
         for channel in range(3):
             counts[channel] += np.bincount(chunk[..., channel].ravel(), minlength=256)
     total = int(counts[0].sum())

@@ -19,7 +19,7 @@ WHOLE_FILE = -1
 
 @dataclass(frozen=True)
 class StoredImages:
-    """N images, each `length` bytes from `offset` of a file, which are decoded to `size` pixels square.
+    """N images, each `length` bytes (-1: all) from `offset` of a file, which are decoded to `size` pixels square.
 
     files bytes[F] are absolute paths, places PLACE[N]; both may be mapped from disk. `saved` is the folder
     and the name under which they were saved, if they were.
@@ -59,7 +59,7 @@ class StoredImages:
         return decode_all(lambda row: self._decode(self.places[row]), len(self), self.size)
 
     def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
-        """As `ImageSource`: each batch is decoded by threads of this process once it is asked for."""
+        """As `ImageSource`: each batch is decoded by threads of this process once it is requested."""
         with ThreadPoolExecutor() as pool:
             for start in range(0, len(rows), batch_size):
                 yield np.stack(list(pool.map(self._decode, self.places[rows[start : start + batch_size]])))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.config import from_json, to_json
-from proser_core.data.image_sets import ImageSource
+from proser_core.data.image_sets import ImageSource, image_size
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.stored import StoredImages
 from proser_core.store.files import read_json, write_json
@@ -79,8 +79,7 @@ class OpenSetTask:
     @property
     def image_size(self) -> int:
         """Height and width of every image in pixels."""
-        images = self.train.images
-        return int(images.shape[1]) if isinstance(images, np.ndarray) else images.size
+        return image_size(self.train.images)
 
     def save(self, folder: Path) -> None:
         """Write the arrays and a summary into `folder`; of encoded images, their places."""

@@ -1,4 +1,4 @@
-"""What every backbone brings: phi = phi_post(phi_pre(x)) and the size of the embedding."""
+"""What every backbone has: phi = phi_post(phi_pre(x)) and the size of the embedding."""
 
 from collections import OrderedDict
 from collections.abc import Mapping

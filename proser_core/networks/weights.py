@@ -1,4 +1,4 @@
-"""Weights in files: safetensors of ours, or a checkpoint that a user brings."""
+"""Weights in files: safetensors of ours, or a user's checkpoint."""
 
 from pathlib import Path
 

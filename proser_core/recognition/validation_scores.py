@@ -17,7 +17,6 @@ from proser_core.recognition.scores import ScoreFunction
 COMPARED = ("macro_f1", "auroc", "closed_set_accuracy")
 """Metrics by which classifiers are compared."""
 ARRAYS = ("scores", "known_predictions", "targets")
-CHUNK = 256  # images that are decoded at a time
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ class ValidationScores:
 
 @dataclass(frozen=True)
 class Proxy:
-    """The same training with some of the classes held out as unknown: what says how well a model finds unknown
-    images that knows every class there is.
+    """The same training with some of the classes held out as unknown. It measures how well a model that knows every
+    class detects unknown images.
 
     `bias` is the proxy's own, `results` its metrics by name. Of the classes that it did not know, `chose` chose the
     fine-tune, and `reported` only report.
@@ -112,7 +111,7 @@ class Proxy:
 
     @property
     def digest(self) -> str:
-        """Of its results, by which a stage that was given it is found again."""
+        """Of its results, for the key of a stage that reads them."""
         return digest_of(self.results)
 
     def metrics(self) -> dict[str, float]:
@@ -126,6 +125,6 @@ def fingerprint(task: OpenSetTask) -> str:
     digest = hashlib.sha256("\0".join(task.class_names).encode())
     for part in (task.val, task.development):
         digest.update(np.ascontiguousarray(part.targets, np.int64).tobytes())
-        for pixels in chunks(part.images, CHUNK):
+        for pixels in chunks(part.images):
             digest.update(pixels.tobytes())
     return digest.hexdigest()[:32]

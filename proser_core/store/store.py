@@ -104,7 +104,7 @@ class Store:
             self.root.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.root):
                 pass
-        except (OSError, RuntimeError) as error:  # the second for the home of a user who is none
+        except (OSError, RuntimeError) as error:  # RuntimeError: a home directory of no user
             raise ConfigError(f"the folder {self.root} cannot be written ({error}); give another one") from error
 
     def folder(self, stage: str, inputs: Mapping[str, Any]) -> Path:
@@ -207,13 +207,13 @@ def import_artefact(folder: Path, stage: str, store: Store) -> Artefact:
     found = load_if_complete(target)
     if found is not None:
         return found
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.rmtree(beside, ignore_errors=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
     for name in (*manifest.files, MANIFEST):
-        (beside / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder / name, beside / name)
+        (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(folder / name, temporary / name)
     shutil.rmtree(target, ignore_errors=True)
-    beside.rename(target)
+    temporary.rename(target)
     found = load_if_complete(target)
     if found is None:
         raise CheckpointError(f"{folder} could not be copied to {target}; is the disk full?")

@@ -130,15 +130,15 @@ class TrainingBatches:
             return np.zeros((2, count), np.int64)
         from proser_core.data.augmentation.rand_augment import draw_operations  # loads torchvision
 
-        return np.stack(draw_operations(keyed_generator(self._seed, f"{self._purpose} operations", epoch, step), count))
+        return draw_operations(keyed_generator(self._seed, f"{self._purpose} operations", epoch, step), count)
 
     def load(self, draw: BatchDraw) -> BatchSlice:
         """The images and targets of one drawn batch; all on the device, save for RandAugment's grouping."""
         pixels = self._crops.crop(draw.starts)
         if self._magnitude:
-            from proser_core.data.augmentation.rand_augment import OperationDraw, rand_augment
+            from proser_core.data.augmentation.rand_augment import rand_augment
 
-            pixels = rand_augment(pixels, OperationDraw(*draw.operations.numpy()), self._magnitude)
+            pixels = rand_augment(pixels, draw.operations.numpy(), self._magnitude)
         global_targets = self._targets[draw.rows]
         return BatchSlice(self._normalise(pixels), global_targets[self._mine], global_targets)
 

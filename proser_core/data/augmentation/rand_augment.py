@@ -69,23 +69,18 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-class OperationDraw(NamedTuple):
-    """For each image: int64[B] position in OPERATIONS, and int64[B] 1 where a signed strength is negative."""
-
-    operations: np.ndarray
-    negative: np.ndarray
-
-
-def draw_operations(generator: np.random.Generator, count: int) -> OperationDraw:
-    """One operation and one sign for each of `count` images, all equally likely."""
-    return OperationDraw(generator.integers(0, len(OPERATIONS), count), generator.integers(0, 2, count))
+def draw_operations(generator: np.random.Generator, count: int) -> np.ndarray:
+    """int64[2, B], for each of B = `count` images a position in OPERATIONS, and 1 where a signed strength is negative,
+    all equally likely."""
+    return np.stack([generator.integers(0, len(OPERATIONS), count), generator.integers(0, 2, count)])
 
 
-def rand_augment(pixels: Tensor, draw: OperationDraw, magnitude: int) -> Tensor:
-    """uint8[B, H, W, 3], each image after the operation that was drawn for it; `magnitude` is 1..30."""
+def rand_augment(pixels: Tensor, draw: np.ndarray, magnitude: int) -> Tensor:
+    """uint8[B, H, W, 3], each image after what `draw_operations` drew for it; `magnitude` is 1..30."""
+    operations, negative = draw
     table = list(OPERATIONS.values())
     signed = np.array([operation.signed for operation in table])
-    kinds = 2 * draw.operations + draw.negative * signed[draw.operations]
+    kinds = 2 * operations + negative * signed[operations]
     order = np.argsort(kinds, kind="stable")
     present, counts = np.unique(kinds, return_counts=True)
     position = torch.from_numpy(order).to(pixels.device)

@@ -49,10 +49,10 @@ class _Folders:
                         "with that name"
                     )
             return cls(root, tuple(names), {"train": root})
-        beside = [name for name in _subfolders(root) if name not in PARTS and _holds_image(root / name)]
-        if beside:
+        others = [name for name in _subfolders(root) if name not in PARTS and _holds_image(root / name)]
+        if others:
             raise DataError(
-                f"{root} has train/ with classes, and beside it {beside[0]}/ with images; only val/ and test/ are read "
+                f"{root} has train/ with classes, and beside it {others[0]}/ with images; only val/ and test/ are read "
                 "there. Rename or move it, or, if train is a class, rename that"
             )
         for part in filter(folders.get, PARTS[1:]):
@@ -185,5 +185,5 @@ def files_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) ->
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
     try:
         return entry.is_dir()
-    except OSError as error:  # a link in a circle
-        raise DataError(f"{entry.path} cannot be read ({error.strerror}); repair or remove it") from error
+    except OSError:  # a link in a circle: a file that cannot be read, if its name is that of an image
+        return False

@@ -25,6 +25,8 @@ from proser_core.rng import keyed_generator, keyed_seed
 BAD_FIELDS = [
     (FinetuneConfig, "finetune", "num_dummies", 0, "at least 1"),
     (FinetuneConfig, "finetune", "num_dummies", -1, "at least 1"),
+    (FinetuneConfig, "finetune", "num_dummies", 1_000_000_000, "at most 10,000"),
+    (DataConfig, "data", "image_size", 100_000, "at most 4,096"),
     (FinetuneConfig, "finetune", "alpha", 0.0, "above 0"),
     (FinetuneConfig, "finetune", "alpha", -2.0, "above 0"),
     (FinetuneConfig, "finetune", "alpha", math.inf, "finite"),
@@ -120,7 +122,9 @@ def test_a_recipe_is_accepted_exactly_when_each_worker_gets_two_equal_halves(wor
             Recipe(**make)
 
 
-@pytest.mark.parametrize(("name", "value"), [("seed", -1), ("model_name", "")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("seed", -1), ("seed", 10**20), ("model_name", ""), ("model_name", "m" * 5_000)]
+)
 def test_a_bad_field_of_the_recipe_itself_is_refused(name, value):
     with pytest.raises(ConfigError, match=f"^{name} is {value!r}"):
         Recipe(**{name: value})

@@ -8,7 +8,7 @@ from small_tasks import CPU, NORMALISATION, labelled
 from benchmarks.kernels import OperationCount, count_kernels, difference
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
 from proser_core.data.augmentation.batches import TrainingBatches
-from proser_core.data.augmentation.rand_augment import OPERATIONS, OperationDraw, rand_augment
+from proser_core.data.augmentation.rand_augment import OPERATIONS, rand_augment
 from proser_core.learning.fit import fit
 from proser_core.learning.objectives import ProserObjective
 from proser_core.learning.step import Arithmetic
@@ -66,7 +66,7 @@ def test_rand_augment_loops_over_kinds_of_operations_and_not_over_images():
     images = torch.zeros(4 * len(kinds), SIZE, SIZE, 3, dtype=torch.uint8)
 
     def augmented(count: int) -> OperationCount:
-        drawn = OperationDraw(np.resize(kinds // 2, count), np.resize(kinds % 2, count))
+        drawn = np.stack([np.resize(kinds // 2, count), np.resize(kinds % 2, count)])
         return count_kernels(lambda: rand_augment(images[:count], drawn, 9))
 
     few, many = augmented(len(kinds)), augmented(len(images))
