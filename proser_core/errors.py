@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import select
 import sys
 from collections.abc import Callable
@@ -55,6 +56,19 @@ class TrackingError(ProserError):
     """The tracking server does not answer, or the registry is not as expected."""
 
 
+USER_OF_URI = re.compile(r"://(?:[^\s/@:]+@|[^\s/@:]*:(?!\d+(?:[/?#]|$))\S*@)")
+"""Name and password before a host, up to the last @: passwords have slashes and @ too. A port is no password."""
+SECRET_FIELD = re.compile(
+    r"(?i)([?&;][^=&;\s]*(?:password|passwd|pwd|secret|token|key|credential|signature)[^=&;\s]*=)[^&;\s)'\"]+"
+)
+"""A secret in the query of a URI, by its name."""
+
+
+def hide_secrets(text: str) -> str:
+    """Text for people, without the passwords and keys of the URIs in it."""
+    return SECRET_FIELD.sub(r"\1***", USER_OF_URI.sub("://", text))
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, or its kind where it has none."""
     lines = str(error).splitlines()
@@ -86,7 +100,7 @@ def _report_errors(command: Callable[[], int], interrupted: str) -> int:
     try:
         return command()
     except ProserError as error:
-        print(f"proser: {error}", file=sys.stderr)
+        print(f"proser: {hide_secrets(str(error))}", file=sys.stderr)
         return 1 if isinstance(error, TrainingError | StorageError) else 2
     except OSError as error:
         if error.errno not in NOT_ALLOWED or error.filename is None:

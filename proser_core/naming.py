@@ -1,6 +1,7 @@
 """Mistyped names, and the names that classes may have."""
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -9,6 +10,8 @@ from proser_core.errors import ConfigError, DataError
 Value = TypeVar("Value")
 UNKNOWN = "unknown"
 """What no known class may be called."""
+UNSHOWN = {"Cc", "Cs", "Zl", "Zp"}
+"""Unicode categories of control characters, of bytes that are not UTF-8, and of breaks of lines and paragraphs."""
 
 
 def look_up(kind: str, name: str, options: Mapping[str, Value]) -> Value:
@@ -27,8 +30,15 @@ def unknown_name(kind: str, name: str, options: Iterable[str]) -> str:
 
 
 def check_class_names(names: Sequence[str]) -> None:
-    """Raises DataError where two classes have one name, or one is called `unknown`: a prediction names its class."""
+    """Raises DataError where two classes have one name, or one is called `unknown`: a prediction names its class. Also
+    for a name that no file or terminal could show: one that is not UTF-8, is blank, or has control characters."""
     every = [*names, UNKNOWN]
     doubled = next((name for name in every if every.count(name) > 1), None)
     if doubled is not None:
         raise DataError(f"the class name {doubled!r} would mean two things; need names that differ, none {UNKNOWN!r}")
+    bad = next((name for name in names if not name.strip() or {*map(unicodedata.category, name)} & UNSHOWN), None)
+    if bad is not None:
+        raise DataError(
+            f"the class name {bad!r} cannot be shown; need a name in UTF-8 that is not blank and has no control "
+            "character or line break: rename the class, or its folder"
+        )

@@ -1,5 +1,6 @@
 """`proser clean`: list (with --yes: delete) artefacts that no run will reuse."""
 
+import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +38,10 @@ class CleanRequest:
     """List every folder, not only the first 20."""
     yes: bool = False
     """Delete what is listed."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.older_than) and self.older_than >= 0):
+            raise ConfigError(f"--older-than got {self.older_than}; need 0 or more days")
 
 
 def main(arguments: list[str]) -> int:

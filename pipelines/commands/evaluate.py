@@ -13,7 +13,7 @@ from rich.table import Table
 
 from pipelines.commands.model_options import Device, Model, check_device, skipped_lines
 from pipelines.commands.parsing import parse
-from pipelines.console import console, say, utf8_text
+from pipelines.console import console, say, shown
 from pipelines.output_files import check_output, write_output
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
@@ -74,7 +74,7 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
 
 def _metrics_table(title: str, found: "FolderMetrics") -> Table:
     head = f"{title}: {found.num_known} images of known classes, {found.num_unknown} of others, %"
-    table = Table(title=escape(utf8_text(head)), title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
+    table = Table(title=escape(shown(head)), title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
     for name, value in found.metrics.items():
         table.add_row(METRICS[name], "-" if value is None else percent(value))
     return table
@@ -85,6 +85,6 @@ def _class_table(found: "FolderMetrics", known: list[str]) -> Table:
     for name in ("images", "accepted as known, %", "correct, %"):
         table.add_column(name, justify="right")
     for folder, each in found.classes.items():
-        name = escape(utf8_text(folder if folder in known else f"{folder} ({UNKNOWN})"))
+        name = escape(shown(folder if folder in known else f"{folder} ({UNKNOWN})"))
         table.add_row(name, f"{each['images']:,}", percent(each["stays_known"]), percent(each["right"]))
     return table

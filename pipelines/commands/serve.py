@@ -49,6 +49,10 @@ class ServeRequest:
         for name in ("replicas", "max_waiting"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--{name.replace('_', '-')} got {getattr(self, name)}; need 1 or more")
+        if not self.host:
+            raise ConfigError(
+                "--host got an empty name; need an address, such as 127.0.0.1, or 0.0.0.0 for all networks"
+            )
         check_port_number(self.port)
         if not (math.isfinite(self.reload_pause) and self.reload_pause >= 0):
             raise ConfigError(f"--reload-pause got {self.reload_pause}; need 0 or more seconds")

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from pipelines.console import utf8_text
+from pipelines.console import shown
 from pipelines.inference.predictions import PredictedPart
 from pipelines.output_files import write_picture
 
@@ -45,8 +45,8 @@ class ContactSheet:
             axis.set_frame_on(False)
         for axis, (score, name, pixels) in zip(axes, self._kept, strict=False):
             axis.imshow(pixels, interpolation="nearest")
-            shown = utf8_text(name.rsplit("/", 1)[-1])
-            shown = shown if len(shown) <= MAX_NAME else f"...{shown[3 - MAX_NAME :]}"
-            axis.set_xlabel(f"{shown}\n{score:.1f}", fontsize=7, parse_math=False)
+            label = shown(name.rsplit("/", 1)[-1])
+            label = label if len(label) <= MAX_NAME else f"...{label[3 - MAX_NAME :]}"
+            axis.set_xlabel(f"{label}\n{score:.1f}", fontsize=7, parse_math=False)
         write_picture(figure, self._path)
         return True

@@ -5,6 +5,7 @@ Columns: image, label, unknown, unknown_score, p_CLASS ..., p_unknown, and error
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,13 +14,14 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from pipelines.console import utf8_text
+from pipelines.console import shown
 from pipelines.inference.predictions import PredictedPart
 from pipelines.output_files import full_disk_errors
 from proser_core.naming import UNKNOWN
 from proser_core.store.files import atomic_path
 
 Write = Callable[[PredictedPart], None]
+FORMULA = re.compile(r"[=+@\t\r]|-(?![\d.]+$)")  # but a class may be called -1
 ROW_GROUP = 16_384  # rows of Parquet that are written together
 
 
@@ -39,9 +41,9 @@ def _rows(part: PredictedPart, class_names: list[str]) -> Iterator[dict[str, Any
     columns = part.predictions.columns(class_names)
     plain = {name: list(getattr(values, "tolist", lambda values=values: values)()) for name, values in columns.items()}
     for row, name in enumerate(part.names):
-        yield {"image": utf8_text(name), **{column: values[row] for column, values in plain.items()}, "error": ""}
+        yield {"image": shown(name), **{column: values[row] for column, values in plain.items()}, "error": ""}
     for failure in part.failures:
-        yield {"image": utf8_text(failure.name), **dict.fromkeys(plain), "error": utf8_text(failure.reason)}
+        yield {"image": shown(failure.name), **dict.fromkeys(plain), "error": shown(failure.reason)}
 
 
 @contextmanager
@@ -49,7 +51,12 @@ def _csv(path: Path, class_names: list[str]) -> Iterator[Write]:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, _columns(class_names))
         writer.writeheader()
-        yield lambda part: writer.writerows(_rows(part, class_names))
+        yield lambda part: writer.writerows(map(_harmless, _rows(part, class_names)))
+
+
+def _harmless(row: dict[str, Any]) -> dict[str, Any]:
+    """With an apostrophe before what a spreadsheet would run as a formula: file names may come from others."""
+    return {name: f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell for name, cell in row.items()}
 
 
 @contextmanager

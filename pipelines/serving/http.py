@@ -1,10 +1,11 @@
 """Bodies of requests and responses: one encoded image, or several in JSON, `{"images": ["<base64>", ...]}`; the
 response has a prediction for each.
 
-Errors are HTTPExceptions: 400 malformed JSON, 413 too large, 415 another kind of body, 422 an image that cannot be
-decoded.
+Errors are HTTPExceptions: 400 malformed JSON, 408 a body that does not arrive, 413 too large, 415 another kind of body,
+422 an image that cannot be decoded.
 """
 
+import asyncio
 import base64
 import binascii
 import json
@@ -23,15 +24,22 @@ FORMS = 'one image file as the body, or JSON as {"images": ["<base64>", ...]} wi
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """The whole body. One that is too long is refused by its Content-Length, or as soon as too much has arrived."""
+    """The whole body. One that is too long is refused by its Content-Length, or as soon as too much has arrived; one
+    that does not arrive in time, when the time is over."""
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limits.max_bytes:
         raise _too_long(int(announced), limits)
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > limits.max_bytes:
-            raise _too_long(len(body), limits)
+    try:
+        async with asyncio.timeout(limits.max_seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) > limits.max_bytes:
+                    raise _too_long(len(body), limits)
+    except TimeoutError as error:
+        raise HTTPException(
+            408, f"got {len(body)} bytes of a body in {limits.max_seconds:g} s; send the whole of it in that time"
+        ) from error
     return bytes(body)
 
 

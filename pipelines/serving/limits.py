@@ -18,11 +18,13 @@ class Limits:
     """Length of one request, in 10^6 bytes."""
     max_megapixels: float = 50.0
     """Total size of the images of one request, in 10^6 pixels."""
+    max_seconds: float = 30.0
+    """Seconds in which the body of a request must arrive: one that waits for more of it keeps others out."""
 
     def __post_init__(self) -> None:
         if self.max_images < 1:
             raise ConfigError(f"--max-images got {self.max_images}; need 1 or more")
-        for name in ("max_megabytes", "max_megapixels"):
+        for name in ("max_megabytes", "max_megapixels", "max_seconds"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise ConfigError(f"--{name.replace('_', '-')} got {value}; need a number above 0")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from proser_core.errors import TrackingError, first_line
+from proser_core.errors import TrackingError, first_line, hide_secrets
 from proser_core.store.files import DISK_FULL
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def tracking_folder() -> Path | None:
 
 def shown_uri() -> str:
     """The same for people, without a password."""
-    return re.sub(r"//[^/@]*@", "//", tracking_uri())
+    return hide_secrets(tracking_uri())
 
 
 def connect() -> "MlflowClient":

@@ -15,6 +15,7 @@ from proser_core.config import Recipe
 from proser_core.errors import ConfigError
 from tune_spaces import check_name
 
+MAX_SPLITS = 1_000  # of one range: each is a training or more
 UNNAMED = tyro.conf.arg(name="")  # the fields of such a field are options without a prefix
 
 
@@ -24,8 +25,10 @@ def parse_indices(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if last < first:
-            raise ConfigError(f"--split-indices got {text!r}; need numbers and ranges, such as 0-4 or 0,2,5")
+        if last < first or last - first >= MAX_SPLITS:
+            raise ConfigError(
+                f"--split-indices got {text!r}; need numbers and ranges of at most {MAX_SPLITS:,}, such as 0-4 or 0,2,5"
+            )
         found += range(first, last + 1)
     return tuple(dict.fromkeys(found))
 

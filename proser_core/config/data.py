@@ -51,7 +51,7 @@ class DataConfig(Block):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require("image_size", self.image_size >= 8, "at least 8 pixels")
+        self.require("image_size", 8 <= self.image_size <= 4096, "at least 8 pixels and at most 4,096")
         self.require("num_known", self.num_known == 0 or self.num_known >= 2, "2 or more, or 0 for all")
         increasing = list(self.unknown_settings) == sorted({n for n in self.unknown_settings if n >= 1})
         self.require("unknown_settings", increasing, "increasing positive numbers of classes, such as 15 30 45")

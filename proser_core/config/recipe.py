@@ -42,9 +42,9 @@ class Recipe(Block):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require("seed", self.seed >= 0, "0 or more")
-        is_name = re.fullmatch(r"[A-Za-z0-9._-]+", self.model_name) is not None
-        self.require("model_name", is_name, "letters, digits, '.', '_' and '-'")
+        self.require("seed", 0 <= self.seed < 2**63, "0 or more, and below 2^63")
+        is_name = re.fullmatch(r"[A-Za-z0-9._-]{1,200}", self.model_name) is not None
+        self.require("model_name", is_name, "letters, digits, '.', '_' and '-', at most 200 of them")
         can_choose = self.data.has_development or self.data.knows_all
         nothing = "empty if data.development is none: nothing could choose among its points"
         self.require("space", can_choose or not self.space, nothing)

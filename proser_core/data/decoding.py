@@ -15,6 +15,8 @@ from proser_core.errors import DataError, ImageTooLargeError
 
 MAX_PIXELS = 64 << 20
 """Pixels of the largest image that is decoded; a few bytes can claim more than memory holds."""
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What Pillow may take an image for. Its other readers would start Ghostscript, or decode before the size is known."""
 RANGELESS = {"I": "signed or 32-bit integers", "F": "floating-point numbers"}
 """Pixels, by Pillow's mode, of which no file says which values are black and white; see `open_image`."""
 warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such an image is refused by its size
@@ -54,9 +56,12 @@ def decode_all(decode: Callable[[int], np.ndarray], count: int, size: int) -> np
 
 
 def read_content(content: bytes | Path | None) -> bytes | None:
-    """An image's encoded content, which may lie in a file of its own. Raises DataError where that cannot be read."""
+    """An image's encoded content, which may lie in a file of its own. Raises DataError where that cannot be read, or is
+    a pipe or a device, which might never end."""
     if not isinstance(content, Path):
         return content
+    if content.exists() and not content.is_file():
+        raise DataError(f"{content} is no regular file; give image files, or folders of them")
     try:
         return content.read_bytes()
     except OSError as error:
@@ -83,7 +88,7 @@ def count_pixels(encoded: bytes | None, name: str) -> int:
 def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
     """An image file's content, opened. Raises as `decode_square`, whatever is done with the image in the block."""
     try:
-        with Image.open(io.BytesIO(encoded or b"")) as image:
+        with Image.open(io.BytesIO(encoded or b""), formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise ImageTooLargeError(
                     f"{name}: the image has {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}; "
@@ -102,5 +107,5 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
     except Exception as error:  # whatever a damaged file makes of Pillow's readers: struct.error of EXIF, and others
         reason: object = error
         if isinstance(error, UnidentifiedImageError):  # its own words name the buffer
-            reason = "it is no image that Pillow knows" if encoded else "it is empty"
+            reason = f"it is none of {', '.join(FORMATS)}" if encoded else "it is empty"
         raise DataError(f"{name}: the image cannot be decoded ({reason}); repair or remove it") from error

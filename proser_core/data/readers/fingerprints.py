@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,11 +14,13 @@ FileStatus = tuple[str, int, int]  # absolute path, bytes, time of change
 
 
 def status_of(path: str | Path) -> FileStatus:
-    """Path, bytes and time of change of a file. Raises DataError where there is none."""
+    """Path, bytes and time of change of a file. Raises DataError where there is none, or a pipe or device instead."""
     try:
         about = os.stat(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}); repair or remove it") from error
+    if not stat.S_ISREG(about.st_mode):
+        raise DataError(f"{path} is no regular file; remove it")
     return str(path), about.st_size, about.st_mtime_ns
 
 

@@ -185,5 +185,5 @@ def files_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) ->
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
     try:
         return entry.is_dir()
-    except OSError as error:  # a link in a circle
-        raise DataError(f"{entry.path} cannot be read ({error.strerror}); repair or remove it") from error
+    except OSError:  # a link in a circle: a file that cannot be read, if its name is that of an image
+        return False

@@ -58,7 +58,7 @@ class ParquetLayout:
     def read(self, root: Path, part: Part, *, size: int, classes: Classes = None, count: int | None = None) -> ImageSet:
         shards, names = self._open(root, part)
         column = _image_column(shards[0])
-        rows, labels = self._rows(shards, part, classes, count)
+        rows, labels = self._rows(shards, len(names), part, classes, count)
         images = []
         for shard, wanted in zip(shards, rows, strict=True):
             encoded = _contents(_column(shard, column).combine_chunks())
@@ -70,7 +70,7 @@ class ParquetLayout:
     ) -> ImageSet:
         """As `read`, with the images left encoded where `unpack` has put them, in the folder `unpacked`."""
         shards, names = self._open(root, part)
-        rows, labels = self._rows(shards, part, classes, count)
+        rows, labels = self._rows(shards, len(names), part, classes, count)
         places = []
         for number, (shard, wanted) in enumerate(zip(shards, rows, strict=True)):
             offsets = np.load(_offsets(shard, unpacked))
@@ -90,10 +90,10 @@ class ParquetLayout:
         return shards, _class_names(shards[0], self.label_column)
 
     def _rows(
-        self, shards: list[Path], part: Part, classes: Classes, count: int | None
+        self, shards: list[Path], num_classes: int, part: Part, classes: Classes, count: int | None
     ) -> tuple[list[np.ndarray], np.ndarray]:
         """The rows of `classes` in each shard, and their labels int64[N]. Raises DataError where the shards do not have
-        `count` rows."""
+        `count` rows, or a label has no class."""
         labels = [_labels(shard, self.label_column) for shard in shards]
         found = sum(map(len, labels))
         if count is not None and found != count:
@@ -101,6 +101,12 @@ class ParquetLayout:
                 f"{shards[0].parent} has {found} {part} images in {len(shards)} files; the data set has {count}. "
                 "A file is missing or doubled: fetch the folder again"
             )
+        for shard, each in zip(shards, labels, strict=True):
+            if len(each) and not 0 <= each.min() <= each.max() < num_classes:
+                raise DataError(
+                    f"{shard} has labels from {each.min()} to {each.max()}, and names {num_classes} classes; "
+                    f"need labels from 0 to {num_classes - 1}: write the file again"
+                )
         rows = [np.flatnonzero(of_classes(each, classes)) for each in labels]
         wanted = [each[own] for each, own in zip(labels, rows, strict=True)]
         return rows, np.concatenate(wanted).astype(np.int64)

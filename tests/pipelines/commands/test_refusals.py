@@ -41,6 +41,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str) -> Pat
 DIGITS = ["run", "digits"]
 LARGE = [*DIGITS, "--data.image-size", "64", "--network.backbone", "resnet18_224"]
 LINES = {
+    "days that are no number": (["clean", "--older-than", "nan"], "--older-than got nan; need 0 or more days"),
+    "days of the future": (["clean", "--older-than", "-5"], "--older-than got -5.0; need 0 or more days"),
+    "an empty storage": ([*DIGITS, "--storage", ""], "--storage got an empty name"),
+    "an empty storage to clean": (["clean", "--storage", ""], "--storage got an empty name"),
+    "an empty host": (["serve", "models:/a@b", "--host", ""], "--host got an empty name"),
+    "more class splits than anyone trains": (
+        ["sweep", "digits", "trade_off", "--split-indices", "0-999999999"],
+        "ranges of at most 1,000",
+    ),
     "unknown command": (["rum"], "did you mean 'run'"),
     "unknown recipe": (["run", "digit"], "did you mean 'digits'"),
     "unknown protocol": (["reproduce", "cifar-10"], "did you mean 'cifar10'"),

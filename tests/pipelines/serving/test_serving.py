@@ -92,7 +92,7 @@ class TestServer:
             (413, b"x" * 200_001, "image/png", "need 0.2 MB or less"),
             (413, large_image(), "image/png", "got 0.0 megapixels in 1 image(s); need 0.01"),
             (415, b"--x", "multipart/form-data; boundary=x", "got multipart/form-data"),
-            (422, b"no image", "image/png", "it is no image that Pillow knows"),
+            (422, b"no image", "image/png", "it is none of BMP"),
             (422, encoded[0][:60], "image/png", "image 0: the image cannot be decoded"),
             (400, b"{", JSON, "is not JSON"),
         ]

@@ -58,6 +58,16 @@ class TestMessages:
         assert caught.value.status_code == 413
         assert next(parts) == b"never asked for"
 
+    def test_a_body_that_does_not_arrive_is_given_up(self) -> None:
+        async def receive() -> dict[str, Any]:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        request = Request({"type": "http", "headers": []}, receive)
+        with pytest.raises(HTTPException, match=r"0 bytes of a body in 0\.05 s; send the whole") as caught:
+            asyncio.run(read_body(request, Limits(max_seconds=0.05)))
+        assert caught.value.status_code == 408
+
     def test_images_of_too_many_pixels_together_are_refused_before_any_is_decoded(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -25,6 +25,8 @@ from proser_core.rng import keyed_generator, keyed_seed
 BAD_FIELDS = [
     (FinetuneConfig, "finetune", "num_dummies", 0, "at least 1"),
     (FinetuneConfig, "finetune", "num_dummies", -1, "at least 1"),
+    (FinetuneConfig, "finetune", "num_dummies", 1_000_000_000, "at most 10,000"),
+    (DataConfig, "data", "image_size", 100_000, "at most 4,096"),
     (FinetuneConfig, "finetune", "alpha", 0.0, "above 0"),
     (FinetuneConfig, "finetune", "alpha", -2.0, "above 0"),
     (FinetuneConfig, "finetune", "alpha", math.inf, "finite"),
@@ -120,7 +122,9 @@ def test_a_recipe_is_accepted_exactly_when_each_worker_gets_two_equal_halves(wor
             Recipe(**make)
 
 
-@pytest.mark.parametrize(("name", "value"), [("seed", -1), ("model_name", "")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("seed", -1), ("seed", 10**20), ("model_name", ""), ("model_name", "m" * 5_000)]
+)
 def test_a_bad_field_of_the_recipe_itself_is_refused(name, value):
     with pytest.raises(ConfigError, match=f"^{name} is {value!r}"):
         Recipe(**{name: value})
@@ -150,11 +154,6 @@ def test_a_recipe_survives_the_way_through_a_json_file(recipe):
 def test_an_unknown_field_in_json_is_refused_by_name():
     with pytest.raises(ConfigError, match=r"no field of Recipe\.finetune is called 'betta'; did you mean 'beta'\?"):
         from_json(Recipe, {"finetune": {"betta": 1.0}})
-
-
-def test_values_from_json_are_checked_too():
-    with pytest.raises(ConfigError, match=r"finetune.num_dummies is 0"):
-        from_json(Recipe, {"finetune": {"num_dummies": 0}})
 
 
 @pytest.mark.parametrize(

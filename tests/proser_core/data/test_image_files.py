@@ -1,6 +1,7 @@
 """Images of any kind, from files, folders, patterns and Parquet: read correctly, or skipped by name."""
 
 import io
+import os
 import struct
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,13 @@ def names(parts: list[Decoded]) -> list[str]:
 
 
 class TestOneImage:
+    @pytest.mark.parametrize("ending", ["EPS", "ICO", "ICNS", "PCX", "TGA"])
+    def test_of_a_format_that_is_not_documented_is_not_even_opened(self, ending: str) -> None:
+        content = encode(Image.new("RGB", (32, 32)), ending)
+        Image.open(io.BytesIO(content)).close()  # Pillow itself would
+        with pytest.raises(DataError, match=r"a\.jpg: the image cannot be decoded \(it is none of BMP, GIF, JPEG"):
+            decode_square(content, SIZE, "a.jpg")
+
     def test_of_sixteen_bits_keeps_its_shades(self) -> None:
         shades = np.arange(SIZE * SIZE, dtype=np.uint16).reshape(SIZE, SIZE) * 1000
         got = decode_square(encode(Image.fromarray(shades)), SIZE, "deep.png")
@@ -145,7 +153,7 @@ class TestOneImage:
         [
             (b"", "it is empty"),
             (None, "it is empty"),
-            (b"hello, this is text", "it is no image that Pillow knows"),
+            (b"hello, this is text", "it is none of BMP"),
             (encode(Image.fromarray(random_images(1, 64)[0]))[:2000], "truncated"),
         ],
         ids=["zero bytes", "null", "text", "truncated"],
@@ -209,7 +217,7 @@ class TestPaths:
         (tmp_path / "photo.png").rename(tmp_path / "photo")
         assert names(read(tmp_path / "photo")) == [str(tmp_path / "photo")]
         (part,) = read(tmp_path / "other")
-        assert "it is no image that Pillow knows" in part.failures[0].reason
+        assert "it is none of BMP" in part.failures[0].reason
 
     def test_without_any_image_are_refused(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("no image")
@@ -222,6 +230,18 @@ class TestPaths:
                 check_paths([path])
         with pytest.raises(DataError, match="no image was given"):
             check_paths([])
+
+    def test_a_pipe_a_device_and_a_link_in_a_circle_are_left_out_by_name(self, tmp_path: Path) -> None:
+        write(tmp_path / "a.png")
+        os.mkfifo(tmp_path / "pipe.png")
+        (tmp_path / "endless.png").symlink_to("/dev/zero")
+        (tmp_path / "circle.png").symlink_to("circle.png")
+        (part,) = read(tmp_path, length=9)
+        reasons = {Path(failure.name).name: failure.reason for failure in part.failures}
+        assert [Path(name).name for name in part.names] == ["a.png"]
+        assert sorted(reasons) == ["circle.png", "endless.png", "pipe.png"]
+        assert "Too many levels" in reasons["circle.png"]
+        assert "no regular file" in reasons["pipe.png"]
 
     def test_a_link_to_a_folder_above_is_not_followed(self, tmp_path: Path) -> None:
         write(tmp_path / "a" / "one.png")

@@ -1,6 +1,7 @@
 """Image folders: classes by name, images of any size, and folders that are not as they should be."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -193,10 +194,27 @@ def test_a_class_of_trains_is_a_class(tmp_path):
 
 
 def test_a_link_in_a_circle_is_named(root):
-    (root / "train/ant/loop").symlink_to("loop")
-    with pytest.raises(DataError, match=r"ant/loop cannot be read \(Too many levels"):
+    (root / "train/ant/loop.png").symlink_to("loop.png")
+    with pytest.raises(DataError, match=r"ant/loop\.png cannot be read \(Too many levels"):
         open_data_set("folder", root).load("train", size=8)
     assert open_data_set("folder", root).layout.name == "folder"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+def test_what_might_never_end_is_named_and_not_read(root, make):
+    make(root / "train/ant/endless.png")
+    with pytest.raises(DataError, match=r"ant/endless\.png is no regular file; remove it"):
+        open_data_set("folder", root).load("train", size=8)
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b" ", b"a\x1b[31m", b"a\nb"])
+def test_a_class_whose_name_cannot_be_shown_is_refused_before_any_work(root, name):
+    for part in ("train", "test"):
+        shutil.copytree(os.fsencode(root / part / "ant"), os.fsencode(root / part) + b"/" + name)
+    count = len(list((root / "train").iterdir()))
+    recipe = DataConfig(name="folder", image_size=8, num_known=count, unknown_settings=(), development="none")
+    with pytest.raises(DataError, match=r"class name .* cannot be shown.*rename"):
+        make_task(recipe, root)
 
 
 def test_a_link_to_nothing_is_named(root):

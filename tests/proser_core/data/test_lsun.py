@@ -72,7 +72,7 @@ def test_they_are_called_re_created_unless_odins_own_folder_is_there(root):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"no image", "it is no image that Pillow knows"),
+        (b"no image", "it is none of BMP"),
         (b"", "it is empty"),
         (None, "truncated|not enough|incomplete"),
     ],

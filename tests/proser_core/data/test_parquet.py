@@ -164,10 +164,11 @@ def test_a_file_without_an_image_column_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("label", [3, -1])
-def test_a_label_without_a_name_is_refused(tmp_path, label):
+@pytest.mark.parametrize("classes", [None, (0,)])
+def test_a_label_without_a_name_is_refused_even_where_its_class_is_not_asked_for(tmp_path, label, classes):
     write(tmp_path / "train.parquet", [encode(Image.fromarray(random_images(1)[0]))] * 2, [0, label])
-    with pytest.raises(DataError, match=f"{label}.*3 classes are named"):
-        read(tmp_path)
+    with pytest.raises(DataError, match=f"labels from .*{label}.*, and names 3 classes; need labels from 0 to 2"):
+        read(tmp_path, classes=classes)
 
 
 def test_labels_that_are_text_are_refused(tmp_path):

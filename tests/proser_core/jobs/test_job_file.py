@@ -27,10 +27,6 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "unknown field": ({"finetune": []}, "did you mean 'finetunes'"),
     "recipe that is none": ({"recipe": 5}, "recipe is 5"),
     "block that is none": ({"recipe": {"data": 5}}, "recipe.data is 5"),
-    "unknown field of the recipe": (
-        recipe_with("finetune", gama=1.0),
-        "no field of recipe.finetune is called 'gama'; did you mean 'gamma'",
-    ),
     "value of another kind": (recipe_with("pretrain", epochs="ten"), "recipe.pretrain.epochs is 'ten'; need a whole"),
     "images that only Ray decodes": (recipe_with("data", streaming=True), "train with `proser run`"),
     "the control as the recipe": (recipe_with("finetune", **CONTROL), "finetune.objective is the control's own"),

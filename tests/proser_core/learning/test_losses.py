@@ -81,14 +81,6 @@ def test_the_released_form_keeps_every_dummy_and_makes_the_first_one_the_class_o
     np.testing.assert_allclose(unknown_losses(wide, num_known), unknown, rtol=1e-4, atol=1e-5)
 
 
-@given(logits_and_targets(), st.floats(-1e4, 1e4))
-def test_placeholder_loss_does_not_depend_on_the_true_logit(case, value):
-    logits, targets = case
-    augmented = augmented_logits(logits)
-    changed = augmented.scatter(1, targets[:, None], value)
-    assert torch.equal(placeholder_losses(augmented, targets), placeholder_losses(changed, targets))
-
-
 @settings(max_examples=8)
 @given(logits_and_targets())
 def test_losses_agree_with_numerical_gradients(case):

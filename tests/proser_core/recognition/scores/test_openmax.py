@@ -79,19 +79,6 @@ def test_the_weibull_is_the_most_likely_one(seed, count, spread):
         assert best >= likelihood(shape, scale * factor)
 
 
-@given(st.integers(0, 10**6), st.integers(2, 6))
-def test_exchanged_classes_exchange_the_revised_logits(seed, num_known):
-    training, targets = training_of(seed, num_known)
-    generator = np.random.default_rng(seed)
-    order, images = generator.permutation(num_known), generator.standard_normal((5, num_known)).astype(np.float32)
-    plain = OpenMax.fit(training, targets)
-    exchanged = OpenMax.fit(logits_of(training.known[:, order]), np.argsort(order)[targets])
-    revised, unknown = plain.revise(images)
-    again, unknown_again = exchanged.revise(images[:, order])
-    np.testing.assert_allclose(again, revised[:, order], rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(unknown_again, unknown, rtol=1e-7, atol=1e-9)
-
-
 @given(st.integers(0, 10**6), st.integers(2, 12))
 def test_what_is_taken_from_the_known_classes_goes_to_unknown(seed, num_known):
     training, targets = training_of(seed, num_known)

@@ -1,0 +1,36 @@
+"""What reaches a terminal, and a spreadsheet."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from pipelines.console import say
+from pipelines.inference.prediction_files import open_output
+from pipelines.inference.predictions import PredictedPart
+from proser_core.data.readers.image_files import Failure
+from proser_core.recognition.open_set_classifier import Predictions
+
+
+def test_a_file_name_gives_the_terminal_no_orders_and_a_uri_no_password() -> None:
+    lines = io.StringIO()
+    say(Console(file=lines, width=200), "a\x1b[31mred\x07.jpg of http://me:S3CRET@host\nnext")
+    assert lines.getvalue() == "a\\x1b[31mred\\x07.jpg of http://host\nnext\n"
+
+
+def test_no_cell_of_a_csv_file_is_a_formula_and_numbers_stay(tmp_path: Path) -> None:
+    names = ["=cmd|'/c calc'!A0", "+a.jpg", "-b.jpg", "@c.jpg", "-1.jpg", "d=1.jpg"]
+    classes = ["=SUM(A1)", "-1"]
+    indices = np.array([0, 1, 0, 1, 0, 1])
+    found = Predictions([classes[index] for index in indices], indices, np.full(6, -0.5), np.full((6, 3), 1 / 3))
+    with open_output(tmp_path / "out.csv", classes) as write:
+        write(PredictedPart(names, found, [Failure("=x.png", "it is none of BMP")], np.zeros(0, int), np.zeros(0)))
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["image"] for row in rows] == [
+        "'=cmd|'/c calc'!A0", "'+a.jpg", "'-b.jpg", "'@c.jpg", "'-1.jpg", "d=1.jpg", "'=x.png",
+    ]  # fmt: skip
+    assert [row["label"] for row in rows[:2]] == ["'=SUM(A1)", "-1"]
+    assert {row["unknown_score"] for row in rows[:6]} == {"-0.5"}

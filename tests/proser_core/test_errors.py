@@ -1,0 +1,42 @@
+"""Messages for people: no password of a URI is in them."""
+
+import pytest
+
+from proser_core.errors import hide_secrets
+
+WORD = "S3CRETPW"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"http://user:{WORD}@127.0.0.1:1 does not answer", "http://127.0.0.1:1 does not answer"),
+        (f"(API request to http://user:{WORD}@127.0.0.1:1/api/2.0)", "(API request to http://127.0.0.1:1/api/2.0)"),
+        (f"http://user:{WORD}@{WORD}@host/path", "http://host/path"),
+        (f"s3://KEY:{WORD}/{WORD}@bucket/p", "s3://bucket/p"),
+        (f"https://{WORD}@host", "https://host"),
+        (f"postgresql://h/db?user=u&password={WORD}", "postgresql://h/db?user=u&password=***"),
+        (f"abfs://c/p?client_secret={WORD}&a=b", "abfs://c/p?client_secret=***&a=b"),
+        (
+            f"s3://b?secret_key={WORD} and s3://c?ACCESS_TOKEN={WORD}",
+            "s3://b?secret_key=*** and s3://c?ACCESS_TOKEN=***",
+        ),
+    ],
+)
+def test_a_secret_of_a_uri_is_hidden(text: str, shown: str) -> None:
+    assert hide_secrets(text) == shown
+    assert WORD not in hide_secrets(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://127.0.0.1:5000/#/models/proser@champion",
+        "models:/proser@champion",
+        "sqlite:////tmp/a@b/mlflow.db",
+        "s3://bucket/p?region=eu&allow_delayed_open=true",
+        "write to a@b.example about http://host:80",
+    ],
+)
+def test_other_text_stays_as_it_is(text: str) -> None:
+    assert hide_secrets(text) == text
