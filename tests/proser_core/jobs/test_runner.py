@@ -239,11 +239,6 @@ def test_points_that_are_almost_equal_have_names_of_their_own(tmp_path: Path) ->
     ]
 
 
-def test_the_control_is_not_keyed_by_what_is_the_placeholders_own(tmp_path: Path) -> None:
-    parsed = read_job_file(write_job(tmp_path, finetunes=[CONTROL, {**CONTROL, "batch_use": "all"}]))
-    assert parsed.finetunes[0] == parsed.finetunes[1]
-
-
 def test_a_method_that_cannot_be_calibrated_leaves_its_reason(
     done: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,7 +70,7 @@ def test_oscr_is_the_area_under_the_textbook_curve(scores, seed):
 
 @pytest.mark.parametrize(
     ("known", "total", "percent"),
-    [(6, 10, 22.54), (4, 14, 46.55), (4, 54, 72.78), (15, 30, 29.29), (20, 200, 68.37)],
+    [(6, 10, 22.54), (4, 14, 46.55), (4, 54, 72.78), (15, 30, 29.29), (15, 100, 61.27), (20, 200, 68.37)],
 )
 def test_openness_has_the_papers_values(known, total, percent):
     # For 20 of 200 the paper cuts the digits off: 68.377 is printed as 68.37.
