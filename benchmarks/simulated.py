@@ -7,11 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from proser_core.data.image_sets import ImageSource
-from proser_core.jobs import worker
+from proser_core.learning import training
+from proser_core.recognition import logits
 from proser_core.recognition.logits import LogitTable, compute_logits
 
 EPOCH_SECONDS = 0.05
@@ -30,21 +32,17 @@ def simulated_trial(config: dict[str, Any]) -> None:
 @contextmanager
 def simulated() -> Iterator[None]:
     """Let the worker of this process only seem to train and to score."""
-    real = worker.fit, worker.compute_logits
-    worker.fit, worker.compute_logits = _fit, _compute_logits  # type: ignore[assignment]
-    try:
+    with patch.object(training, "fit", _fit), patch.object(logits, "compute_logits", _compute_logits):
         yield
-    finally:
-        worker.fit, worker.compute_logits = real
 
 
-def _fit(objective: Any, batches: Any, training: Any, *_: Any, report: Any, **__: Any) -> None:
+def _fit(objective: Any, batches: Any, config: Any, *_: Any, report: Any, **__: Any) -> None:
     """Epochs without a step, with a checkpoint as large as a real one: weights and momentum."""
     weights = objective.state_dict()
     state = {"objective": weights, "optimizer": {name: value.clone() for name, value in weights.items()}}
-    for epoch in range(training.epochs):
+    for epoch in range(config.epochs):
         time.sleep(EPOCH_SECONDS)
-        report(epoch, {"loss/closed_set": 1.0 / (1 + epoch), "train/lr": training.lr}, {"epoch": epoch, **state})
+        report(epoch, {"loss/closed_set": 1.0 / (1 + epoch), "train/lr": config.lr}, {"epoch": epoch, **state})
 
 
 def _compute_logits(net: Any, images: np.ndarray | ImageSource, *others: Any) -> LogitTable:

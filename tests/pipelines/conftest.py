@@ -136,7 +136,7 @@ def empty_figures(patch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def empty_programs(patch: pytest.MonkeyPatch) -> None:
     """Registered models have an empty file for their exported program, which takes longer than all the rest of them."""
-    patch.setattr("proser_core.recognition.program.export_program", lambda classifier, path: path.write_text(""))
+    patch.setattr("pipelines.tracking.registry.export_program", lambda classifier, path: path.write_text(""))
 
 
 @pytest.fixture(scope="module")
