@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tasks import CPU, NORMALISATION, batches_of
 
-from proser_core.data.augmentation.batches import Normaliser, evaluation_batches, half_slices
+from proser_core.data.augmentation.batches import Normaliser, half_slices
 from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError
 from proser_core.rng import keyed_generator
@@ -163,10 +163,3 @@ def test_the_normaliser_subtracts_the_mean_and_divides_by_the_standard_deviation
         assert result.dtype == torch.float32
         assert result.is_contiguous(memory_format=torch.channels_last)
         np.testing.assert_allclose(result, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("count", [1, 32, 70])
-def test_evaluation_batches_hold_all_images_in_order_and_unaugmented(count):
-    images = numbered(count).images
-    result = torch.cat(list(evaluation_batches(images, PLAIN, CPU)))
-    np.testing.assert_array_equal(bytes_of(result), images)

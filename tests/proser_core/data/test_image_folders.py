@@ -19,26 +19,28 @@ from proser_core.data.readers.image_folders import FolderLayout
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
 
-FILES = {
-    "train/cow/1.png": 0,
-    "train/ant/b.png": 1,
-    "train/ant/a.PNG": 2,
-    "train/bee/deep/down/c.png": 3,
-    "train/bee/d é.png": 4,
-    "test/ant/1.png": 5,
-    "test/bee/1.png": 6,
-    "test/cow/1.png": 7,
-}
+FILES = (
+    "train/cow/1.png",
+    "train/ant/b.png",
+    "train/ant/a.PNG",
+    "train/bee/deep/down/c.png",
+    "train/bee/d é.png",
+    "test/ant/1.png",
+    "test/bee/1.png",
+    "test/cow/1.png",
+)
 IN_ORDER = {"train": [2, 1, 4, 3, 0], "test": [5, 6, 7]}
+
+
+def save(image: np.ndarray, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(image).save(path)
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    images = random_images(len(FILES))
-    for name, number in FILES.items():
-        path = tmp_path / "own" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(images[number]).save(path)
+    for name, image in zip(FILES, random_images(len(FILES)), strict=True):
+        save(image, tmp_path / "own" / name)
     return tmp_path / "own"
 
 
@@ -135,9 +137,7 @@ class TestWithoutATestFolder:
     @pytest.fixture(params=["", "train"])
     def flat(self, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
         for number, image in enumerate(random_images(40)):
-            path = tmp_path / "flat" / request.param / ("ant" if number < 30 else "bee") / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(path)
+            save(image, tmp_path / "flat" / request.param / ("ant" if number < 30 else "bee") / f"{number}.png")
         return tmp_path / "flat"
 
     def test_a_fifth_of_each_class_is_kept_for_the_test_and_nothing_is_in_both_parts(self, flat):
@@ -153,7 +153,7 @@ class TestWithoutATestFolder:
         before = tested()
         folder = next(flat.rglob("ant"))
         for number, image in enumerate(random_images(10, seed=1)):
-            Image.fromarray(image).save(folder / f"new {number}.png")
+            save(image, folder / f"new {number}.png")
         after = tested()
         assert len(after) == 10
         assert len(before & after) >= 5
@@ -178,8 +178,7 @@ class TestWithoutATestFolder:
 )
 def test_folders_that_could_mean_two_things_are_refused(tmp_path, folders, reason):
     for name in folders:
-        (tmp_path / name).mkdir(parents=True)
-        Image.fromarray(random_images(1)[0]).save(tmp_path / name / "1.png")
+        save(random_images(1)[0], tmp_path / name / "1.png")
     with pytest.raises(DataError, match=reason):
         _ = open_data_set("folder", tmp_path).num_classes
 
@@ -192,8 +191,7 @@ def test_a_folder_without_images_beside_train_is_left_alone(root):
 
 def test_a_class_of_trains_is_a_class(tmp_path):
     for name in ("Train", "bus"):
-        (tmp_path / name).mkdir()
-        Image.fromarray(random_images(1)[0]).save(tmp_path / name / "1.png")
+        save(random_images(1)[0], tmp_path / name / "1.png")
     assert FolderLayout().class_names(tmp_path) == ("Train", "bus")
 
 
@@ -224,8 +222,7 @@ def test_a_link_in_a_circle_or_to_nothing_is_named(root, target, reason):
 
 def test_validation_images_of_their_own_are_taken_as_they_are(root):
     for name, image in zip(("ant", "bee", "cow"), random_images(3, seed=2), strict=True):
-        (root / "val" / name).mkdir(parents=True)
-        Image.fromarray(image).save(root / "val" / name / "v.png")
+        save(image, root / "val" / name / "v.png")
     config = DataConfig(name="folder", image_size=8, padding=1, num_known=3, unknown_settings=(), development="none")
     task = make_task(config, root, seed=0)
     np.testing.assert_array_equal(task.val.images, random_images(3, seed=2))
@@ -267,10 +264,8 @@ def larger_root(tmp_path: Path) -> Path:
     """Ten classes of four training images and two test images each."""
     for part, count in (("train", 4), ("test", 2)):
         for label in range(10):
-            folder = tmp_path / "larger" / part / f"class {label}"
-            folder.mkdir(parents=True)
             for number, image in enumerate(random_images(count, seed=100 * count + label)):
-                Image.fromarray(image).save(folder / f"{number}.png")
+                save(image, tmp_path / "larger" / part / f"class {label}" / f"{number}.png")
     return tmp_path / "larger"
 
 
