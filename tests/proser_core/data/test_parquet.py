@@ -138,8 +138,8 @@ def test_a_truncated_file_is_refused_by_name(tmp_path, share, load):
         ({"label_column": "other"}, {}, r"no column 'fine_label'; it has img, other, coarse_label"),
         ({"names": None}, {}, "does not name the classes of 'fine_label'"),
         ({"names": []}, {}, "does not name the classes of 'fine_label'"),
-        ({"labels": ["ant"], "label_type": pa.string()}, {}, "fine_label"),
-        ({"encoded": pngs(2), "labels": [0, None]}, {"classes": [0]}, ""),
+        ({"labels": ["ant"], "label_type": pa.string()}, {}, "'fine_label' of type string"),
+        ({"encoded": pngs(2), "labels": [0, None]}, {"classes": [0]}, "'fine_label' of type int64, 1 missing"),
     ],
 )
 def test_a_file_without_the_part_its_labels_or_their_names_is_refused(tmp_path, written, wanted, message):

@@ -36,7 +36,8 @@ def scored_images(draw: st.DrawFn):
     kind = draw(st.sampled_from([np.float32, np.float64]))
     scores = (np.round(generator.standard_normal(count) * 4) / 4).astype(kind)
     grid = np.round(generator.standard_normal(draw(st.integers(0, 12))) * 8) / 8
-    return scores, guesses, targets, num_known, np.concatenate([grid, [np.inf, -np.inf], generator.choice(scores, 3)])
+    infinite = draw(st.sampled_from([[], [np.inf, -np.inf]]))
+    return scores, guesses, targets, num_known, np.concatenate([grid, infinite, generator.choice(scores, 3)])
 
 
 @given(scored_images())
