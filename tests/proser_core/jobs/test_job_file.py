@@ -53,6 +53,8 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "task and data set": ({"task": "a", "data_dir": "b"}, "both task and data_dir"),
     "task that is not there": ({"task": "nowhere"}, "has no manifest.json"),
     "task that is no path": ({"task": 3}, "need the path of a folder"),
+    "task of a user that there is not": ({"task": "~nouser/x"}, "task is '~nouser/x', which is no path"),
+    "task with a byte that no path has": ({"task": "a\0b"}, "which is no path"),
     "data set that is not there": (
         {"recipe": {"data": {"name": "cifar100"}}, "data_dir": "nowhere"},
         "nowhere does not exist",
@@ -79,7 +81,13 @@ def test_a_bad_job_file_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    ("text", "part"), [(None, "does not exist"), ("{", "not a readable JSON file"), ("[]", "holds a list")]
+    ("text", "part"),
+    [
+        (None, "does not exist"),
+        ("{", "not a readable JSON file"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[]", "holds a list"),
+    ],
 )
 def test_a_job_file_that_is_none_is_one_line_and_exit_code_2(
     text: str | None, part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

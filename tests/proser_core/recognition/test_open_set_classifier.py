@@ -1,25 +1,37 @@
 import dataclasses
 import json
+import shutil
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 from small_tasks import CPU, NORMALISATION, SIZE, make_classifier, random_images, tiny_backbone, tiny_net
 
 from proser_core import OpenSetClassifier
-from proser_core.errors import CheckpointError, ConfigError, DataError
+from proser_core.errors import CheckpointError, ConfigError, DataError, ProserError
 from proser_core.networks.nets import BACKBONES
 from proser_core.networks.weights import save_weights
 from proser_core.recognition import classifier_files
 from proser_core.recognition.calibration import calibrate
-from proser_core.recognition.classifier_files import CARD, MODEL_CARD, SCORE, WEIGHTS
+from proser_core.recognition.classifier_files import CARD, MODEL_CARD, SCORE, WEIGHTS, _digest
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.scores import SCORES, PlaceholderGap
 
 IMAGES = random_images(50, seed=5)
 FORMAT_3 = Path(__file__).parent / "golden" / "classifier_format_3"
 """Written by the code of that format: a tiny network, its validation scores, and what it predicted."""
+
+
+@pytest.fixture(scope="module")
+def saved(classifier, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    classifier.save(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +197,22 @@ def test_a_changed_card_is_refused_with_what_is_wrong(folder, change, message):
     change(card)
     (folder / CARD).write_text(json.dumps(card))
     with pytest.raises(CheckpointError, match=message):
+        OpenSetClassifier.load(folder)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_card_with_other_values_and_digests_made_again_is_read_or_refused_by_name(saved, data):
+    card = json.loads((saved / CARD).read_text())
+    place, name = card, data.draw(st.sampled_from(sorted(card)))
+    while isinstance(place[name], dict) and place[name] and data.draw(st.booleans()):
+        place = place[name]
+        name = data.draw(st.sampled_from(sorted(place)))
+    place[name] = data.draw(st.sampled_from([None, -1, 0, 1e400, "x", "16", [], [1], {}, {"a": 1}, True]))
+    card["card_sha256"] = _digest(card)
+    with tempfile.TemporaryDirectory() as folder, suppress(ProserError):
+        shutil.copytree(saved, folder, dirs_exist_ok=True)
+        (Path(folder) / CARD).write_text(json.dumps(card))
         OpenSetClassifier.load(folder)
 
 

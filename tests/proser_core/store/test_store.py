@@ -1,6 +1,7 @@
 """Finished work is found again by its inputs, and only while it is whole."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,9 @@ def test_a_deleted_or_changed_file_makes_it_stale(store: Store, harm: str) -> No
         '{"files": {}, "complete": true}',
         '{"files": {}, "complete": true, "linked": null}',
         '{"files": {}, "complete": true, "linked": [1]}',
+        '{"inputs": {}, "files": {}, "complete": true, "linked": ["."]}',
+        f'{{"inputs": {{}}, "files": {{"{"x" * 300}": ""}}, "complete": true, "linked": []}}',
+        "[" * 200_000,
     ],
 )
 def test_a_manifest_that_is_none_is_made_again(store: Store, text: str) -> None:
@@ -82,6 +86,14 @@ def test_a_manifest_that_is_none_is_made_again(store: Store, text: str) -> None:
     assert load_if_complete(made.path) is None
     assert store.run("stage", INPUTS, write("one")) == made
     assert load_if_complete(made.path) == made
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to(path.name)], ids=["folder", "circle"])
+def test_a_manifest_that_is_no_file_is_no_artefact(store: Store, make: Callable[[Path], None]) -> None:
+    made = store.run("stage", INPUTS, write("one"))
+    (made.path / MANIFEST).unlink()
+    make(made.path / MANIFEST)
+    assert load_if_complete(made.path) is None
 
 
 @pytest.fixture
