@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> None:
     from benchmarks.settings import Settings
     from benchmarks.tables import Target, targets_table
     from proser_core.errors import ConfigError
-    from proser_core.memory import keep_freed_memory
+    from proser_core.processor import keep_freed_memory
 
     keep_freed_memory()  # as training does
     settings = Settings(options.quick, options.device, options.data_dir)

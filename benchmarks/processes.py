@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.settings import Settings
 from benchmarks.setups import one_batch, our_step, rank_part, unwrapped
-from proser_core.memory import keep_freed_memory
+from proser_core.processor import keep_freed_memory
 
 
 class Group(AbstractContextManager["Group"]):

@@ -4,7 +4,10 @@ The packages import downward only: data and networks, then learning, recognition
 of Ray, MLflow or Hamilton. The public names are imported on first use, so that reading a recipe does not load torch.
 """
 
+import ast
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -81,35 +84,17 @@ __all__ = [
     "task_from_arrays",
     "train",
 ]
-_HOMES = {
-    "baselines.method": "Method",
-    "baselines.methods": "METHODS",
-    "config": "CalibrationConfig ClusterConfig DataConfig FinetuneConfig NetworkConfig PretrainConfig Recipe",
-    "data.arrays": "task_from_arrays",
-    "data.augmentation.batches": "TrainingBatches",
-    "data.preparation": "make_task",
-    "data.splits.class_split": "ClassSplit",
-    "data.tasks": "Labelled OpenSetTask",
-    "errors": "ProserError",
-    "jobs.in_memory": "train",
-    "jobs.progress": "EpochProgress",
-    "learning.fit": "fit",
-    "learning.objectives": "CrossEntropyObjective ProserObjective",
-    "learning.step": "Arithmetic",
-    "networks.nets": "ClosedSetNet PlaceholderNet add_placeholders make_closed_set_net",
-    "recognition.calibration": "Calibration calibrate",
-    "recognition.evaluation": "EvaluationReport evaluate",
-    "recognition.logits": "LogitTable compute_logits",
-    "recognition.metrics": "auroc open_set_macro_f1",
-    "recognition.open_set_classifier": "OpenSetClassifier Predictions",
-    "recognition.scores": "SCORES ScoreFunction",
-    "recognition.scoring": "OpenSetScores score",
-}
+
+
+@cache
+def _modules() -> dict[str, str]:
+    """Module of each public name, from the imports above."""
+    imports = [node for node in ast.walk(ast.parse(Path(__file__).read_text())) if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in imports for alias in node.names}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
-    for module, names in _HOMES.items():
-        if name in names.split():
-            return getattr(import_module(f"proser_core.{module}"), name)
+    if name in __all__:
+        return getattr(import_module(_modules()[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,12 +1,17 @@
-"""What the processor can do, from its flags; never from a timing, which would differ between runs."""
+"""What a training process can do on its machine: from the processor's flags, never from a timing, which would differ
+between runs. Also how it keeps memory, so that activations of one step are reused by the next."""
 
+import ctypes
 import functools
 import os
 import platform
+import sys
 from pathlib import Path
 
 from proser_core.config import Recipe
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc, malloc.h
+LARGEST_MMAP_THRESHOLD = 32 << 20
 BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # Intel and AMD; Arm
 
 
@@ -44,3 +49,16 @@ def resolve_precision(recipe: Recipe) -> bool:
     if recipe.precision != "auto":
         return recipe.precision == "bf16"
     return recipe.cluster.uses_gpu or has_bf16()
+
+
+def keep_freed_memory() -> bool:
+    """Tell glibc to keep freed blocks; False where the C library is another one.
+
+    Otherwise each step gives the activations back and pays thousands of page faults to get them again (docs/speed.md).
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    return bool(mallopt(M_TRIM_THRESHOLD, 1 << 30)) and bool(mallopt(M_MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD))

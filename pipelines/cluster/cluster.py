@@ -188,10 +188,7 @@ class Cluster:
                 scheduler=early_stopping(jobs) if stop_early else None,
             ),
             run_config=tune.RunConfig(
-                name=name,
-                storage_path=str(folder),
-                verbose=0,
-                failure_config=tune.FailureConfig(max_failures=RETRIES),
+                name=name, storage_path=str(folder), verbose=0, failure_config=tune.FailureConfig(max_failures=RETRIES)
             ),
         )
         results = list(tuner.fit())

@@ -98,14 +98,7 @@ _TABLES = (
     _rows(PLUS, UNKNOWN, CSSR, ("CSSR", (96.3, 96.2)), ("RCSSR", (96.0, 96.3))),
     _rows(_columns("cifar10"), "arpl", "log of the authors' code of ARPL, five trials", (MSP, (86.1,))),
     _rows(_columns("closed-set"), UNKNOWN, PAPER, (MSP, (96.5, 92.8, 52.2)), ("PROSER", (96.4, 92.6, 52.1))),
-    _rows(
-        MNIST,
-        "",
-        QUOTED,
-        (MSP, (59.5, 64.1, 82.9)),
-        ("OpenMax", (68.0, 72.0, 82.6)),
-        ("CROSR", (79.3, 82.7, 82.6)),
-    ),
+    _rows(MNIST, "", QUOTED, (MSP, (59.5, 64.1, 82.9)), ("OpenMax", (68.0, 72.0, 82.6)), ("CROSR", (79.3, 82.7, 82.6))),
     _rows(MNIST, "", PAPER, ("PROSER", (86.2, 87.4, 88.2))),
     _rows(
         CIFAR10,

@@ -21,13 +21,7 @@ from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
-from proser_core.jobs.preparing import (
-    check_prepared_for,
-    check_split,
-    prepare_inputs,
-    prepare_task,
-    refuse_streaming,
-)
+from proser_core.jobs.preparing import check_prepared_for, check_split, prepare_inputs, prepare_task, refuse_streaming
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import check_recipe

@@ -10,13 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.reports.promotion_report import (
-    Contender,
-    comparison_figure,
-    comparison_table,
-    decision_note,
-    metrics_of,
-)
+from pipelines.reports.promotion_report import Contender, comparison_figure, comparison_table, decision_note, metrics_of
 from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, carry_out, holder
 from pipelines.tracking.models import Model, existing_versions, load

@@ -42,10 +42,9 @@ def task_from_arrays(
     tested = nothing if test_images is None else _rgb(test_images)
     test_labels = classes[:0] if test_labels is None else np.asarray(test_labels)
     unknown = np.setdiff1d(test_labels, classes)
-    everything = np.concatenate([classes, unknown])
-    order = np.argsort(everything)
-    ids = order[np.searchsorted(everything, test_labels, sorter=order)] if len(test_labels) else np.zeros(0, np.int64)
-    test = ImageSet(tested, ids, tuple(map(str, everything.tolist())))
+    ids = {label: number for number, label in enumerate([*classes.tolist(), *unknown.tolist()])}
+    test_ids = np.array([ids[label] for label in test_labels.tolist()], np.int64)
+    test = ImageSet(tested, test_ids, tuple(map(str, ids)))
     others = nothing if development is None else _rgb(development)
     for name, array in (("images", pixels), ("test_images", tested), ("development", others)):
         if array.shape[1:3] != (size, size):
@@ -59,7 +58,7 @@ def task_from_arrays(
     return OpenSetTask(
         split=ClassSplit(
             known=tuple(range(count)),
-            unknown=tuple(range(count, len(everything))),
+            unknown=tuple(range(count, len(ids))),
             settings=(len(unknown),) if len(unknown) else (),
         ),
         class_names=names,

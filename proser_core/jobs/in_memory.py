@@ -1,5 +1,6 @@
 """From a task to a classifier in this process, without files: the trainings of a job, for those who call them."""
 
+import io
 from dataclasses import replace
 
 from proser_core.baselines.method import Method
@@ -25,9 +26,9 @@ def train(
     """Train a classifier as the recipe states, calibrate it on the task's validation images, and evaluate it.
 
     Trains the recipe's own fine-tune with placeholders, or what `method` (of `METHODS`) scores: the pretrained network,
-    a control, an ablation. `progress` prints epochs and the time that is left. The weights equal those of a
-    job with the same recipe and number of threads, bit for bit. Raises ConfigError for a recipe that does not fit the
-    task or this machine, TrainingError where the loss is not finite.
+    a control, an ablation. `progress` prints epochs and the time that is left. The weights equal those of a job with
+    the same recipe and number of threads, bit for bit. Raises ConfigError for a recipe that does not fit the task or
+    this machine, TrainingError where the loss is not finite.
     """
     if method is not None and method.train is not None:
         raise ConfigError(f"{method.name} trains a network of its own, into files; `proser reproduce` does so")
@@ -36,7 +37,7 @@ def train(
     check_machine(recipe)
     _check_task(task, recipe)
     kinds = _kinds(recipe, method)
-    net = _trained(task, recipe, kinds, progress)
+    net = _trained(task, recipe, kinds, progress or EpochProgress(io.StringIO()))
     logits = task_logits(net, task, training_device(recipe), with_training=kinds == ("pretrain",))
     score = own_score(recipe) if method is None else fit_score(method, logits, task.train.targets)
     report = evaluate(logits, score, task, recipe.calibration.target_rate)
@@ -58,31 +59,20 @@ def _kinds(recipe: Recipe, method: Method | None) -> tuple[str, ...]:
 
 
 def _trained(
-    task: OpenSetTask, recipe: Recipe, kinds: tuple[str, ...], progress: EpochProgress | None
+    task: OpenSetTask, recipe: Recipe, kinds: tuple[str, ...], progress: EpochProgress
 ) -> ClosedSetNet | PlaceholderNet:
     closed_set = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed)
     net: ClosedSetNet | PlaceholderNet = closed_set
-    epochs = {kind: (recipe.pretrain if kind == "pretrain" else recipe.finetune).epochs for kind in kinds}
+    bf16, normalisation = resolve_precision(recipe), (task.mean, task.std)
 
     def report(epoch: int, metrics: Metrics, state: State) -> None:
-        if progress is not None:
-            progress.epoch(metrics)
+        progress.epoch(metrics)
 
-    for kind in kinds:
-        if progress is not None:
-            progress.expect(kind, epochs[kind])
-    for kind in kinds:
-        if progress is not None:
-            progress.begin(kind, kind, epochs[kind], done=0)
-        net = train_network(
-            kind,
-            closed_set,
-            task.train,
-            (task.mean, task.std),
-            recipe,
-            bf16=resolve_precision(recipe),
-            report=report,
-        )
-        if progress is not None:
-            progress.close()
+    epochs = {kind: recipe.training(kind)[0].epochs for kind in kinds}
+    for kind, count in epochs.items():
+        progress.expect(kind, count)
+    for kind, count in epochs.items():
+        progress.begin(kind, kind, count, done=0)
+        net = train_network(kind, closed_set, task.train, normalisation, recipe, bf16=bf16, report=report)
+        progress.close()
     return net

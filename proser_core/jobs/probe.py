@@ -13,8 +13,8 @@ from proser_core.data.augmentation.batches import Normalisation
 from proser_core.data.tasks import Labelled
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import train_network, training_device
-from proser_core.memory import keep_freed_memory
 from proser_core.networks.nets import make_closed_set_net
+from proser_core.processor import keep_freed_memory
 from proser_core.recognition.logits import compute_logits
 
 STEPS, EPOCHS = 4, 3

@@ -20,10 +20,9 @@ from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, 
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.mixup import current_world
 from proser_core.learning.training import train_network, training_device
-from proser_core.memory import keep_freed_memory
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
-from proser_core.processor import hardware
+from proser_core.processor import hardware, keep_freed_memory
 from proser_core.recognition.logits import save_logits, task_logits
 from proser_core.store.files import disk_full_errors, remove_partial_files, write_atomically
 from proser_core.store.store import MANIFEST, write_manifest

@@ -3,6 +3,8 @@
 A rank's loss is scaled so that DDP's mean over ranks is the loss of the global batch.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -131,7 +133,7 @@ class ProserObjective(nn.Module):
             hidden = torch.cat([hidden[:num_clean], mix(hidden[first:], draw, *world)])
         if self._config.mixture_batch_norm == "separate":
             clean = self.net.logits(hidden[:num_clean])
-            with FrozenRunningStatistics(self.net):
+            with frozen_running_statistics(self.net):
                 return clean, self.net.logits(hidden[num_clean:])
         logits = self.net.logits(hidden)
         return (
@@ -140,19 +142,16 @@ class ProserObjective(nn.Module):
         )
 
 
-class FrozenRunningStatistics:
+@contextmanager
+def frozen_running_statistics(module: nn.Module) -> Iterator[None]:
     """While it is open, BatchNorm normalises by the batch but its running statistics stay as they are."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self._norms = [m for m in module.modules() if isinstance(m, nn.BatchNorm2d)]
-        self._momenta = [m.momentum for m in self._norms]
-
-    def __enter__(self) -> None:
-        for norm in self._norms:
+    momenta = {norm: norm.momentum for norm in module.modules() if isinstance(norm, nn.BatchNorm2d)}
+    try:
+        for norm in momenta:
             norm.momentum = 0.0
-
-    def __exit__(self, *_: object) -> None:
-        for norm, momentum in zip(self._norms, self._momenta, strict=True):
+        yield
+    finally:
+        for norm, momentum in momenta.items():
             norm.momentum = momentum
 
 

@@ -145,11 +145,7 @@ def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: i
 
 
 def macro_f1_curve(
-    scores: np.ndarray,
-    known_predictions: np.ndarray,
-    targets: np.ndarray,
-    num_known: int,
-    thresholds: np.ndarray,
+    scores: np.ndarray, known_predictions: np.ndarray, targets: np.ndarray, num_known: int, thresholds: np.ndarray
 ) -> np.ndarray:
     """`open_set_macro_f1` at every threshold at once, float64[T]: known if and only if score <= threshold.
 

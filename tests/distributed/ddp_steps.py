@@ -116,11 +116,7 @@ def run_rank(rank: int, world_size: int, folder: Path) -> None:
     """One spawned process: join the group, compute, and leave the outcome in a file."""
     torch.set_num_threads(1)
     dist.init_process_group(
-        "gloo",
-        init_method=(folder / "store").as_uri(),
-        rank=rank,
-        world_size=world_size,
-        timeout=timedelta(seconds=60),
+        "gloo", init_method=(folder / "store").as_uri(), rank=rank, world_size=world_size, timeout=timedelta(seconds=60)
     )
     try:
         torch.save(outcomes(rank, world_size), folder / f"rank{rank}.pt")

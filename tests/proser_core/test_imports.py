@@ -64,7 +64,7 @@ def test_packages_of_the_method_import_downward_only(package):
         assert not upward, f"{path.name} of {package} imports {upward}"
 
 
-@pytest.mark.parametrize("name", ["digests", "errors", "memory", "naming", "rng"])
+@pytest.mark.parametrize("name", ["digests", "errors", "naming", "rng"])
 def test_modules_at_the_root_import_no_package(name):
     assert {package_of(module) for module in imports_of(ROOT / f"{name}.py")} <= {""}
 

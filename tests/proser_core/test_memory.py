@@ -8,7 +8,7 @@ import pytest
 FAULTS_OF_LATER_STEPS = """
 import resource
 import torch
-from proser_core.memory import keep_freed_memory
+from proser_core.processor import keep_freed_memory
 assert keep_freed_memory()
 def step():
     blocks = [torch.ones(size << 20, dtype=torch.uint8) for size in range(1, 30)]

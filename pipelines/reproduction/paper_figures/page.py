@@ -25,10 +25,7 @@ FIGURES = {
         "Density of the mixing ratio for each alpha",
         "fig. Kernel density estimation of Beta distribution when alpha varies",
     ),
-    "running_time": (
-        "Training time by method",
-        "fig. Running time comparison for different methods on MNIST dataset",
-    ),
+    "running_time": ("Training time by method", "fig. Running time comparison for different methods on MNIST dataset"),
     f"{EXAMPLES}mnist": (
         "Images of MNIST and of its outlier sets",
         "fig. Dataset example of original MNIST, Omniglot, MNIST-noise and Noise",

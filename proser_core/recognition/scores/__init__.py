@@ -2,12 +2,7 @@
 
 from proser_core.recognition.scores.closed_set import MaxLogit, MaxSoftmaxProbability
 from proser_core.recognition.scores.openmax import OpenMax
-from proser_core.recognition.scores.placeholders import (
-    PlaceholderGap,
-    UnknownProbability,
-    own_score,
-    placeholder_score,
-)
+from proser_core.recognition.scores.placeholders import PlaceholderGap, UnknownProbability, own_score, placeholder_score
 from proser_core.recognition.scores.score_function import ScoreFunction
 
 SCORES: dict[str, type[ScoreFunction]] = {

@@ -71,10 +71,7 @@ def test_without_a_schedule_the_recipe_keeps_its_own(parsed, proser):
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["--pretraining", "strong", "--pretrain.epochs", "10"],
-        ["--pretrain.epochs", "10", "--pretraining", "strong"],
-    ],
+    [["--pretraining", "strong", "--pretrain.epochs", "10"], ["--pretrain.epochs", "10", "--pretraining", "strong"]],
 )
 def test_fields_that_are_given_beside_a_schedule_come_on_top(arguments, parsed, proser):
     assert proser("run", "cifar100-cpu", *arguments)[0] == 0

@@ -195,10 +195,7 @@ def test_what_is_written_into_the_folder_that_is_read_is_not_read(
     shutil.copytree(images, folder)
     for _ in range(2):
         code, text = predicted(
-            model=model,
-            paths=(str(folder),),
-            output=folder / "predictions.parquet",
-            contact_sheet=folder / "sheet.png",
+            model=model, paths=(str(folder),), output=folder / "predictions.parquet", contact_sheet=folder / "sheet.png"
         )
         assert code == 1
         assert f"{COUNT} images in" in text

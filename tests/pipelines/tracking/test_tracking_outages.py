@@ -114,9 +114,7 @@ class Server:
         return log
 
 
-def test_no_work_waits_for_a_server_that_is_away_and_the_end_logs_all_in_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_work_waits_for_a_server_that_is_away_and_the_end_logs_all_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     server, slept, tracking = Server(), [], DeferredTracking(print)
 
     def come_back(seconds: float) -> None:
@@ -133,9 +131,7 @@ def test_no_work_waits_for_a_server_that_is_away_and_the_end_logs_all_in_order(
     assert tracking.lost == ""
 
 
-def test_a_server_that_stays_away_is_done_without_once_patience_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_server_that_stays_away_is_done_without_once_patience_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     printed: list[str] = []
     tracking = DeferredTracking(printed.append)
     monkeypatch.setenv(TIMEOUT_VARIABLE, "0")

@@ -92,10 +92,7 @@ def test_a_class_without_an_image_is_named(root):
     (root / "train/owl").mkdir()
     (root / "train/owl/notes.txt").touch()
     (root / "test/owl").mkdir()
-    for read in (
-        lambda: load(root),
-        lambda: open_data_set("folder", root).fingerprints(),
-    ):
+    for read in (lambda: load(root), lambda: open_data_set("folder", root).fingerprints()):
         with pytest.raises(DataError, match=r"train/owl holds no image \(\.bmp, .*add some"):
             read()
 

@@ -48,11 +48,7 @@ def test_a_class_with_two_roles_and_a_setting_wider_than_the_split_are_refused(c
         ClassSplit(**({"known": (1, 2), "unknown": (3, 4), "settings": (1,)} | changes))
 
 
-@given(
-    st.lists(st.integers(2, 40), min_size=1, max_size=6),
-    st.floats(0.001, 0.999),
-    st.integers(0, 2**32),
-)
+@given(st.lists(st.integers(2, 40), min_size=1, max_size=6), st.floats(0.001, 0.999), st.integers(0, 2**32))
 def test_validation_takes_its_share_of_every_class_at_least_one_and_never_all(sizes, fraction, seed):
     targets = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
     chosen = stratified_rows(targets, NAMES[: len(sizes)], fraction, seed)
@@ -199,8 +195,7 @@ class TestPublishedFamilies:
         assert (split.settings, split.development) == ((4,), ())
 
     @pytest.mark.parametrize(
-        ("family", "trial"),
-        [*itertools.product(("neal", "arpl", "gcm", "cvaecap"), range(5)), ("osrci", 0)],
+        ("family", "trial"), [*itertools.product(("neal", "arpl", "gcm", "cvaecap"), range(5)), ("osrci", 0)]
     )
     def test_of_another_data_set_ten_are_among_the_fifty_and_six_are_left_to_choose_by(
         self, family: str, trial: int

@@ -7,7 +7,7 @@ from torch import nn
 
 from proser_core.config import NetworkConfig
 from proser_core.errors import ConfigError
-from proser_core.learning.objectives import FrozenRunningStatistics
+from proser_core.learning.objectives import frozen_running_statistics
 from proser_core.networks.nets import BACKBONES, add_placeholders, make_closed_set_net
 
 
@@ -120,7 +120,7 @@ def test_wide_resnet28_10_is_as_released():
 def test_statistics_stay_frozen_for_norms_of_any_momentum():
     net = net_of("wide_resnet28_10").train()
     before = {name: value.clone() for name, value in net.named_buffers() if "running" in name}
-    with FrozenRunningStatistics(net):
+    with frozen_running_statistics(net):
         net(images(2))
     assert all(torch.equal(value, before[name]) for name, value in net.named_buffers() if name in before)
     assert net.backbone.stages.norm.momentum == 0.9

@@ -15,12 +15,7 @@ from torch import nn
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, compute_logits, load_logits, save_logits
-from proser_core.recognition.scores import (
-    MaxLogit,
-    MaxSoftmaxProbability,
-    PlaceholderGap,
-    placeholder_score,
-)
+from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, PlaceholderGap, placeholder_score
 from proser_core.recognition.scoring import score, unknown_probabilities
 
 GAP, MSP, MAX_LOGIT = PlaceholderGap(), MaxSoftmaxProbability(), MaxLogit()
