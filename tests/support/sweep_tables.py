@@ -16,12 +16,7 @@ from tune_spaces import expand
 
 SETTINGS = (15, 30)
 SPLIT = ClassSplit(tuple(range(15)), tuple(range(15, 45)), SETTINGS)
-CONTROLS = {
-    "MSP": 0.60,
-    "MaxLogit": 0.66,
-    "CE control, MSP": 0.59,
-    "CE control, MaxLogit": 0.65,
-}
+CONTROLS = {"MSP": 0.60, "MaxLogit": 0.66, "CE control, MSP": 0.59, "CE control, MaxLogit": 0.65}
 GRID = [point["finetune"] for point in expand("trade_off")]
 COUNTS = [point["finetune"] for point in expand("num_dummies")]
 ALPHAS = [point["finetune"] for point in expand("mixup_alpha")]
