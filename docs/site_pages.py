@@ -10,6 +10,7 @@ OUTSIDE = (
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
     "CITATION.cff",
     "LICENSE",
     "ray_cluster.yaml",

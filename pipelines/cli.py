@@ -42,7 +42,7 @@ KEPT = "earlier decisions and registered versions are kept, `proser models` list
 
 
 def main() -> int:
-    """Entry point: 0 clean, 1 finished with failed trials, 2 bad input, 130 interrupted."""
+    """Entry point: 0 clean, 1 finished with failed trials, 2 bad input, 130 interrupted, 143 terminated."""
     name, *arguments = sys.argv[1:] or [""]
     if name in ("", "--help", "-h"):
         print(_usage())

@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import select
+import signal
 import sys
 from collections.abc import Callable
 
@@ -81,13 +82,23 @@ def last_line(error: BaseException) -> str:
     return lines[-1]
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: a command ends by it as by Ctrl-C."""
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
+
+
 def exit_code_of(command: Callable[[], int], interrupted: str = GOES_ON) -> int:
     """What a command returns; an error is one line on stderr: 1 a training failed or the disk is full, 2 bad input,
-    130 interrupted. 1 without a message where the reader of stdout has closed it, as `head` does."""
+    130 interrupted, 143 terminated. 1 without a message where the reader of stdout has closed it, as `head` does."""
+    before = signal.signal(signal.SIGTERM, _terminate)
     try:
         try:
             return _report_errors(command, interrupted)
         finally:
+            signal.signal(signal.SIGTERM, before)
             sys.stdout.flush()
     except BrokenPipeError:
         if not _reader_has_gone():
@@ -108,9 +119,10 @@ def _report_errors(command: Callable[[], int], interrupted: str) -> int:
         where = f"{error.filename}: {error.strerror}"
         print(f"proser: {where}; need a path that can be read, and written to where results go", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print(f"\nproser: interrupted{interrupted}", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as error:
+        how, code = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
+        print(f"\nproser: {how}{interrupted}", file=sys.stderr)
+        return code
 
 
 def _reader_has_gone() -> bool:

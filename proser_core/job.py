@@ -18,12 +18,13 @@ the same command again after whatever stopped it.
 EPILOG = """\
 OUT/results.json has every metric by training and method; `proser import OUT`, where Ray and MLflow
 are, puts all into storage, tracking and registry. Exit codes: 0 clean, 1 a training failed, 2 bad
-input, 130 interrupted.
+input, 130 interrupted, 143 terminated.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point; the exit code is 0 clean, 1 a training failed, 2 bad input, 130 interrupted."""
+    """Entry point; the exit code is 0 clean, 1 a training failed, 2 bad input, 130 interrupted,
+    143 terminated."""
     parser = argparse.ArgumentParser(
         prog="python -m proser_core.job",
         description=DESCRIPTION,

@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from pipelines.cluster.train_worker import (
     FULL_DISK,
     RETRIES,
     failure_reason,
+    is_low_memory,
     run_distributed_trial,
     run_searched_trial,
     run_single_trial,
@@ -144,7 +146,7 @@ class Cluster:
         if self.mirror is not None:
             jobs = self.mirror.begin(jobs)
         if len(jobs) > 1 or workers == 1 or max_seconds:
-            self._tune(jobs, workers, name, max_seconds, stop_early)
+            self._tune(jobs, workers, name, max_seconds, stop_early, self.concurrent_jobs(workers))
         else:
             config, folder = self._worker_config(jobs[0]), self.storage / RAY_FOLDER
             train_distributed(config, workers, self._worker_resources(), folder)
@@ -155,8 +157,14 @@ class Cluster:
         """As `training_folder` reads it."""
         return {"job": job.to_json(), "storage": None if self.mirror is None else self.mirror.address}
 
-    def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool) -> None:
-        """Through Ray Tune: one worker is a reused actor; several are a light driver that starts a TorchTrainer."""
+    def _tune(
+        self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool, at_a_time: int
+    ) -> None:
+        """Through Ray Tune: one worker is a reused actor; several are a light driver that starts a TorchTrainer.
+
+        Those whose machine was low on memory begin again, half as many at a time.
+        """
+        began = time.monotonic()
         trainable: Callable[[dict[str, Any]], None] = run_searched_trial if stop_early else run_single_trial
         resources, folder = self._worker_resources(), self.storage / RAY_FOLDER
         if workers > 1:
@@ -174,7 +182,7 @@ class Cluster:
                 "job": tune.grid_search([json.dumps(job.to_json()) for job in jobs]),
             },
             tune_config=tune.TuneConfig(
-                max_concurrent_trials=self.concurrent_jobs(workers),
+                max_concurrent_trials=at_a_time,
                 reuse_actors=workers == 1,
                 trial_dirname_creator=lambda trial: Path(json.loads(trial.config["job"])["folder"]).name,
                 time_budget_s=max_seconds or None,
@@ -189,13 +197,20 @@ class Cluster:
         )
         results = list(tuner.fit())
         shutil.rmtree(folder / name, ignore_errors=True)  # the storage itself records what is finished
+        crowded: list[Job] = []
         for result in results:
             if FULL_DISK in (result.metrics or {}):
                 raise StorageError(result.metrics[FULL_DISK])
             if result.error is not None:
                 # by its folder: a trial that failed before its first report has no config in its result
                 job = by_name[Path(result.path).name]
-                training_folder(self._worker_config(job)).write_failure(failure_reason(result.error))
+                if at_a_time > 1 and is_low_memory(result.error):
+                    crowded.append(job)
+                else:
+                    training_folder(self._worker_config(job)).write_failure(failure_reason(result.error))
+        left = max_seconds - (time.monotonic() - began) if max_seconds else 0.0
+        if crowded and left >= 0:
+            self._tune(crowded, workers, name, left, stop_early, at_a_time // 2)
 
     def _worker_resources(self) -> dict[str, float]:
         gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}

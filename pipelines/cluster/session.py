@@ -2,6 +2,8 @@
 
 import logging
 import os
+import signal
+import threading
 from typing import Any
 
 from pipelines.cluster.address import check_access, resolve_address
@@ -27,6 +29,7 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
     import ray
 
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
         if address:
             found = resolve_address(address, option)
@@ -46,5 +49,7 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
             f"no Ray cluster answers at {where} ({first_line(error)}); start one with `ray start --head`, "
             f"or leave {option} empty to start Ray on this machine"
         ) from error
+    if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own aborts the process
     for name in ("ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

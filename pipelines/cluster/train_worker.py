@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -19,7 +20,7 @@ import ray.train
 import ray.train.torch
 import torch
 from ray import tune
-from ray.exceptions import RayActorError
+from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
 from ray.train.collective import broadcast_from_rank_zero
 
@@ -36,6 +37,9 @@ from proser_core.store.store import load_if_complete
 RETRIES = 3
 """Workers or machines that one training may lose before it counts as failed."""
 FULL_DISK = "full_disk"  # the field in which a trial reports that its disk is full
+MEMORY_PAUSE_S = 5.0  # before a training whose machine was low on memory begins again
+LOW_MEMORY = re.compile(r"low on memory.*?(?:actual memory used=(?P<held>[\d.]+)GB|\Z)", re.DOTALL)
+"""Ray's error of a process that its memory monitor ended, read in Ray 2.60."""
 DIED = re.compile(r"\bpid: (\d+).*\bip: (\S+).*Worker exit type: SYSTEM_ERROR", re.DOTALL)
 """Ray 2.60's error of a process that ended without a Python exception; another text is shown as it is."""
 
@@ -121,7 +125,7 @@ def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[
     try:
         shutil.rmtree(storage / name, ignore_errors=True)  # of a run that was killed
         full_disk = _fit(trainer).return_value
-    except (TrainingFailedError, RayActorError) as error:
+    except (TrainingFailedError, RayActorError, OutOfMemoryError) as error:
         folder.write_failure(failure_reason(error))
     finally:
         shutil.rmtree(storage / name, ignore_errors=True)
@@ -135,9 +139,11 @@ def _fit(trainer: Any) -> Any:
         try:
             with _restored_interrupt():
                 return trainer.fit()
-        except RayActorError:
+        except (RayActorError, OutOfMemoryError) as error:
             if attempts == RETRIES:
                 raise
+            if is_low_memory(error):
+                time.sleep(MEMORY_PAUSE_S)
     raise AssertionError
 
 
@@ -198,8 +204,20 @@ class _RankZeroEndedError(Exception):
 
 def failure_reason(error: BaseException) -> str:
     """The worker's own message where Ray forwards one; where its process died without one, the place of its log."""
+    low = LOW_MEMORY.search(str(error))
+    if low:
+        held = f" ({low['held']} GB)" if low["held"] else ""
+        return (
+            f"Ray ended a process of it{held}, because the machine was low on memory, {RETRIES + 1} times; free some "
+            "memory, or train fewer at a time with --cluster.max-concurrent"
+        )
     died = DIED.search(str(error))
     return unreported_exit(pid=died[1], address=died[2]) if died else last_line(error)
+
+
+def is_low_memory(error: BaseException) -> bool:
+    """Whether Ray's memory monitor ended the process."""
+    return LOW_MEMORY.search(str(error)) is not None
 
 
 def unreported_exit(pid: str = "", address: str = "") -> str:

@@ -1,12 +1,13 @@
 """The registered model as MLflow loads it (models-from-code: this file is the model, nothing is pickled).
 
 In: uint8 images [N, H, W, 3] or grey [N, H, W] of any size, as an array; or a table with a column `image`, encoded
-files as bytes or as text in base64, or with a column `path`. Out: one row an image with `label`, `unknown`,
-`unknown_score` and a probability for each class.
+files as bytes or as text in base64, or with a column `path`, of files below the folder PROSER_IMAGE_ROOT. Out: one row
+per image with `label`, `unknown`, `unknown_score` and a probability for each class.
 """
 
 import base64
 import binascii
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
-from proser_core.data.decoding import decode_square
+from proser_core.data.decoding import decode_square, read_content
 from proser_core.errors import DataError, ProserError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+IMAGE_ROOT = "PROSER_IMAGE_ROOT"
 
 
 class OpenSetModel(PythonModel):
@@ -44,7 +47,7 @@ class OpenSetModel(PythonModel):
             return _as_bytes(np.asarray(model_input))
         size = self._classifier.image_size
         if "image" in model_input:
-            encoded = [_decoded(value, row) for row, value in enumerate(model_input["image"])]
+            encoded: list[bytes | None] = [_decoded(value, row) for row, value in enumerate(model_input["image"])]
         elif "path" in model_input:
             encoded = [_read(str(path)) for path in model_input["path"]]
         else:
@@ -73,11 +76,18 @@ def _decoded(value: object, row: int) -> bytes:
         ) from error
 
 
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); give a path that this machine sees") from error
+def _read(path: str) -> bytes | None:
+    """A file below the image root: whoever can send requests must not learn which other files there are."""
+    root = os.environ.get(IMAGE_ROOT)
+    if not root:
+        raise DataError(
+            f"a column `path` is read where {IMAGE_ROOT} names the folder of the images, and it is not set; set it, or "
+            "send a column `image`"
+        )
+    place = Path(root, path).resolve()
+    if not place.is_relative_to(Path(root).resolve()):
+        raise DataError(f"{path} does not lie below the folder that {IMAGE_ROOT} names; give a path in it")
+    return read_content(place)
 
 
 set_model(OpenSetModel())

@@ -33,9 +33,9 @@ from proser_core.store.store import MANIFEST, write_manifest
 def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream = lambda stored: stored) -> None:
     """Train, then score every image, in this process of the job's workers.
 
-    `open_stream` reads the images of a task that memory does not hold; by itself, this process does.
-    Raises TrainingError where the loss or the outcome is not finite, StorageError where the disk is full. What
-    a user can mend leaves its message in the folder, if there is room for it.
+    `open_stream` reads the images of a task that memory does not hold; the default reads them in this process.
+    Raises TrainingError where the loss or the outcome is not finite, StorageError where the disk is full. A
+    ProserError's message is written into the folder, if there is room for it.
     """
     torch.set_num_threads(job.threads)
     keep_freed_memory()

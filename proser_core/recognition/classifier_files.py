@@ -12,7 +12,7 @@ import numpy as np
 
 from proser_core.config import NetworkConfig, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit
-from proser_core.errors import CheckpointError, ConfigError, DataError
+from proser_core.errors import CheckpointError, first_line
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
@@ -89,14 +89,20 @@ def read_classifier(folder: Path) -> dict[str, Any]:
     not belong together.
     """
     card = _read_card(folder)
-    _check_files(folder, card)
     try:
-        split = from_json(ClassSplit, card["split"])
-        network = from_json(NetworkConfig, card["network"])
-        score_function = _read_score(folder, card)
-        calibration = from_json(Calibration, card["calibration"])
-    except (ConfigError, DataError) as error:
-        raise CheckpointError(f"{folder / CARD} is damaged: {error}; fetch the model again") from error
+        _check_files(folder, card)
+        return _parts(folder, card)
+    except CheckpointError:
+        raise
+    except Exception as error:  # values of any kind may stand in a card whose digests were made again
+        raise CheckpointError(f"{folder / CARD} is damaged: {first_line(error)}; fetch the model again") from error
+
+
+def _parts(folder: Path, card: Mapping[str, Any]) -> dict[str, Any]:
+    split = from_json(ClassSplit, card["split"])
+    network = from_json(NetworkConfig, card["network"])
+    score_function = _read_score(folder, card)
+    calibration = from_json(Calibration, card["calibration"])
     if not isinstance(calibration.bias, float) or not math.isfinite(calibration.bias):
         raise CheckpointError(f"{folder / CARD}: the calibration's bias is {calibration.bias!r}; need a number")
     if len(card["class_names"]) != split.num_known:
@@ -182,7 +188,7 @@ def _check_files(folder: Path, card: dict[str, Any]) -> None:
             raise CheckpointError(f"{folder / name} was changed after it was saved; fetch the model again")
 
 
-def _digest(card: dict[str, Any]) -> str:
+def _digest(card: Mapping[str, Any]) -> str:
     """SHA-256 of the card's values but itself."""
     values = {name: value for name, value in card.items() if name != "card_sha256"}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -70,5 +70,13 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file."""
-    return json.loads(path.read_text())
+    """The value in a JSON file. Raises OSError, or ValueError for other content."""
+    return parse_json(path.read_bytes())
+
+
+def parse_json(content: bytes) -> Any:
+    """The value in JSON. Raises ValueError for anything else, and for what is nested too deeply to be read."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

@@ -5,7 +5,7 @@ Its name carries a key: a hash of the inputs' contents, the fields of the recipe
 the source code. A stage is skipped if the folder for its key is there, whole and unchanged.
 """
 
-import json
+import errno
 import os
 import shutil
 import tempfile
@@ -19,9 +19,12 @@ from typing import Any
 from proser_core.digests import digest_of, sha256_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.serialization import from_json, to_json
-from proser_core.store.files import write_json
+from proser_core.store.files import parse_json, write_json
 
 MANIFEST = "manifest.json"
+DAMAGED = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
+"""What a place says in which no artefact was written; another error of the system may pass, and finished work with it
+must not be made again."""
 KEY_DIGITS = 16
 KEY_PATTERN = rf"[0-9a-f]{{{KEY_DIGITS}}}"  # of the name of every artefact's folder
 
@@ -57,7 +60,7 @@ class Manifest:
     def parse(cls, content: bytes, where: str = MANIFEST) -> "Manifest":
         """The manifest in a file's content. Raises ConfigError, with `where`, for anything else."""
         try:
-            return from_json(cls, json.loads(content), where)
+            return from_json(cls, parse_json(content), where)
         except ValueError as error:
             raise ConfigError(f"{where} is not JSON ({error})") from error
 
@@ -161,15 +164,21 @@ def write_manifest(
     return Artefact(folder, digest_of(files))
 
 
-def load_if_complete(folder: Path) -> Artefact | None:
-    """The artefact in a folder, or None where it or one that it links to is missing or changed."""
+def load_if_complete(folder: Path, linking: frozenset[Path] = frozenset()) -> Artefact | None:
+    """The artefact in a folder, or None where it or one that it links to is missing or changed. `linking` are those
+    that link to it: none links to itself."""
     try:
         manifest = Manifest.read(folder)
         manifest.check_files(folder)
-    except (FileNotFoundError, ConfigError, CheckpointError):
+    except (ConfigError, CheckpointError):
         return None
-    linked = (load_if_complete((folder / path).resolve()) for path in manifest.linked)
-    if not manifest.complete or any(each is None for each in linked):
+    except OSError as error:
+        if error.errno not in DAMAGED:
+            raise
+        return None
+    linked = [(folder / path).resolve() for path in manifest.linked]
+    above = linking | {folder.resolve()}
+    if not manifest.complete or any(path in above or load_if_complete(path, above) is None for path in linked):
         return None
     return Artefact(folder, digest_of(manifest.files))
 
@@ -210,6 +219,8 @@ def import_artefact(folder: Path, stage: str, store: Store) -> Artefact:
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.rmtree(temporary, ignore_errors=True)
     for name in (*manifest.files, MANIFEST):
+        if not (folder / name).resolve().is_relative_to(folder.resolve()):
+            raise CheckpointError(f"{folder / name} is a link out of its folder; copy the folder again, without links")
         (temporary / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(folder / name, temporary / name)
     shutil.rmtree(target, ignore_errors=True)

@@ -51,12 +51,25 @@ def test_partners_are_compared_by_name(
     assert "| dummies: MaxLogit | 81.0 | -3.0 |" in capsys.readouterr().out
 
 
-def test_partners_of_another_split_are_refused(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The line with which the arguments are refused."""
     with pytest.raises(SystemExit) as stopped:
-        main([folders[0], folders[1], "--with", folders[0], folders[2]])
+        main(arguments)
     assert stopped.value.code == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert f"{folders[1]} and {folders[2]} were trained on other images" in last
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_folders_that_do_not_go_together_are_refused(
+    folders: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other, third = folders
+    said = refusal([one, other, "--with", one, third], capsys)
+    assert f"{other} and {third} were trained on other images" in said
+    ours, theirs = (written(tmp_path / name, 0, names=(name,)) for name in VALUES)
+    assert "no training has a result in every folder" in refusal([ours, "--with", theirs], capsys)
+    (tmp_path / "results.json").write_text("[]")
+    for folder in ("nowhere", str(tmp_path)):
+        assert f"{folder} has no readable results.json" in refusal([folder], capsys)
 
 
 @pytest.mark.parametrize("partnered", [True, False])
@@ -68,15 +81,6 @@ def test_a_training_that_failed_in_one_folder_is_named(
     printed = capsys.readouterr().out
     assert "| dummies: MaxLogit" not in printed
     assert "Left out, because not every folder has a result: dummies: MaxLogit." in printed
-
-
-def test_what_has_nothing_in_common_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ours = written(tmp_path / "ours", 0, names=("dummies",))
-    theirs = written(tmp_path / "theirs", 0, names=("CE control",))
-    with pytest.raises(SystemExit) as stopped:
-        main([ours, "--with", theirs])
-    assert stopped.value.code == 2
-    assert "no training has a result in every folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -91,18 +95,7 @@ def test_what_has_nothing_in_common_is_refused(tmp_path: Path, capsys: pytest.Ca
 def test_a_mistake_is_told_in_one_line(
     folders: list[str], wrong: list[str], part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main([*folders, *wrong])
-    assert stopped.value.code == 2
-    assert part in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_a_folder_without_results_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "results.json").write_text("[]")
-    for folder in ("nowhere", str(tmp_path)):
-        with pytest.raises(SystemExit):
-            main([folder])
-        assert f"{folder} has no readable results.json" in capsys.readouterr().err
+    assert part in refusal([*folders, *wrong], capsys)
 
 
 def test_one_pair_has_no_interval() -> None:

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -46,16 +46,10 @@ def test_each_grid_has_as_many_points_as_it_says(tmp_path: Path) -> None:
 def test_a_simulated_training_leaves_what_a_real_one_does_without_taking_a_step(tmp_path: Path) -> None:
     recipe = tiny_recipe()
     save_task(recipe, None, tmp_path / "task")
-    kinds = {REAL: 0, SIMULATED: 2}
-    for name in kinds:
-        job = Job("finetune", to_json(recipe), str(tmp_path / "task"), str(tmp_path / name))
-        if name == SIMULATED:
-            with simulated():
-                run_job(job, lambda metrics: None)
-        else:
-            run_job(job, lambda metrics: None)
-    real, made = (tmp_path / name for name in kinds)
-    for folder in (real, made):
+    real, made = tmp_path / "real", tmp_path / "made"
+    for folder, context in ((real, nullcontext), (made, simulated)):
+        with context():
+            run_job(Job("finetune", to_json(recipe), str(tmp_path / "task"), str(folder)), lambda metrics: None)
         assert load_if_complete(folder) is not None
     assert {path.name for path in real.iterdir()} == {path.name for path in made.iterdir()}
     assert len(read_epochs(real)) == len(read_epochs(made)) == recipe.finetune.epochs

@@ -1,9 +1,10 @@
 """What each process of the distributed tests runs; importable, so that a spawned process finds it."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import small_tasks
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -21,19 +22,18 @@ from proser_core.networks.nets import add_placeholders, make_closed_set_net
 
 SEED = 8
 CPU = torch.device("cpu")
+CHOICES: dict[str, dict[str, Any]] = {
+    "manifold mixup": {"mixup": "manifold"},
+    "vanilla mixup": {"mixup": "vanilla"},
+    "mixtures normalised apart": {"mixture_batch_norm": "separate"},
+    "whole batches": {"batch_use": "all"},
+    "whole batches, vanilla mixup": {"batch_use": "all", "mixup": "vanilla"},
+    "released form": {"loss_form": "released"},
+    "muon": {"optimizer": "muon", "start": "scratch"},
+    "cross-entropy": {"objective": "cross_entropy"},
+}
 OBJECTIVES = {
-    "manifold mixup": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, mixup="manifold"),
-    "vanilla mixup": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, mixup="vanilla"),
-    "mixtures normalised apart": FinetuneConfig(
-        epochs=2, batch_size=24, lr=0.01, gamma=0.7, mixture_batch_norm="separate"
-    ),
-    "whole batches": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, batch_use="all"),
-    "whole batches, vanilla mixup": FinetuneConfig(
-        epochs=2, batch_size=24, lr=0.01, gamma=0.7, batch_use="all", mixup="vanilla"
-    ),
-    "released form": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, loss_form="released"),
-    "muon": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, optimizer="muon", start="scratch"),
-    "cross-entropy": FinetuneConfig(epochs=2, batch_size=24, lr=0.01, objective="cross_entropy"),
+    name: FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, **choices) for name, choices in CHOICES.items()
 }
 
 
@@ -54,18 +54,8 @@ def digits_task() -> OpenSetTask:
 
 def batches_of(task: OpenSetTask, rank: int, world_size: int) -> TrainingBatches:
     """This rank's batches of 24 images."""
-    config = DataConfig(name="digits", image_size=8, num_known=3, unknown_settings=(2,), flip=False, padding=1)
-    return TrainingBatches(
-        task.train,
-        config,
-        (task.mean, task.std),
-        batch_size=24,
-        seed=SEED,
-        purpose="finetune",
-        device=CPU,
-        rank=rank,
-        world_size=world_size,
-    )
+    options = {"padding": 1, "flip": False, "normalisation": (task.mean, task.std), "seed": SEED}
+    return small_tasks.batches_of(task.train, 24, **options, rank=rank, world_size=world_size)
 
 
 def objective_of(name: str, *, frozen_norms: bool) -> CrossEntropyObjective | ProserObjective:
@@ -103,34 +93,23 @@ def first_draw(objective: CrossEntropyObjective | ProserObjective, batch: BatchS
 def fitted(name: str, batches: TrainingBatches, *, frozen_norms: bool) -> dict[str, object]:
     """Parameters and metrics of each epoch after `fit`."""
     objective = objective_of(name, frozen_norms=frozen_norms)
-    epochs = []
-    fit(
-        objective,
-        batches,
-        OBJECTIVES[name],
-        Arithmetic(CPU, bf16=False),
-        seed=SEED,
-        report=lambda epoch, metrics, state: epochs.append(metrics),
-    )
+    epochs: list[dict[str, float]] = []
+    given = objective, batches, OBJECTIVES[name], Arithmetic(CPU, bf16=False)
+    fit(*given, seed=SEED, report=lambda epoch, metrics, state: epochs.append(metrics))
     return {"parameters": {key: value.detach() for key, value in objective.named_parameters()}, "epochs": epochs}
 
 
-def first_batch(batches: TrainingBatches) -> BatchSlice:
-    """The first batch of the first epoch."""
-    batch_iterator: Iterator[BatchSlice] = batches.epoch(0)
-    return next(batch_iterator)
-
-
 def outcomes(rank: int, world_size: int) -> dict[str, object]:
-    """Everything that the tests compare, as one rank sees it."""
-    task = digits_task()
-    batches = batches_of(task, rank, world_size)
-    distributed = world_size > 1
-    return {
-        "gradients": {name: step_gradients(name, first_batch(batches), distributed=distributed) for name in OBJECTIVES},
+    """What the tests compare, as one rank sees it; of more ranks also what they must have in common."""
+    batches, distributed = batches_of(digits_task(), rank, world_size), world_size > 1
+    first = next(batches.epoch(0))
+    found: dict[str, object] = {
+        "gradients": {name: step_gradients(name, first, distributed=distributed) for name in OBJECTIVES},
         "fit with frozen norms": {name: fitted(name, batches, frozen_norms=True) for name in OBJECTIVES},
-        "fit": {name: fitted(name, batches, frozen_norms=False) for name in OBJECTIVES},
     }
+    if distributed:
+        found["fit"] = {name: fitted(name, batches, frozen_norms=False) for name in OBJECTIVES}
+    return found
 
 
 def run_rank(rank: int, world_size: int, folder: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from losses import Outcome
 from sweeps import FOUR, Sweep
@@ -29,18 +30,10 @@ class Lab:
         return random.Random(f"{self.seed} {fault}")
 
     @contextmanager
-    def sweep(
-        self,
-        options: Sequence[str] = (),
-        *,
-        space: str = FOUR,
-        environment: dict[str, str] | None = None,
-        storage: Path | None = None,
-    ) -> Iterator[Sweep]:
+    def sweep(self, options: Sequence[str] = (), **more: Any) -> Iterator[Sweep]:
         """A sweep in a folder of its own, whose diary is kept; read it once the block has ended."""
         self._folders += 1
-        folder = self.root / str(self._folders)
-        with Sweep(folder, options, space=space, environment=environment, storage=storage).watched() as sweep:
+        with Sweep(self.root / str(self._folders), options, **more).watched() as sweep:
             yield sweep
 
     def undisturbed(self, options: Sequence[str] = (), space: str = FOUR) -> Outcome:

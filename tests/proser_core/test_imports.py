@@ -12,16 +12,8 @@ import proser_core
 
 ROOT = Path(proser_core.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
-LEVELS = {
-    "store": 0,
-    "config": 0,
-    "data": 1,
-    "networks": 1,
-    "learning": 2,
-    "recognition": 3,
-    "baselines": 4,
-    "jobs": 5,
-}
+FLOORS = [("store", "config"), ("data", "networks"), ("learning",), ("recognition",), ("baselines",), ("jobs",)]
+LEVELS = {package: level for level, floor in enumerate(FLOORS) for package in floor}
 
 
 WITHOUT = """
@@ -77,9 +69,18 @@ def test_modules_at_the_root_import_no_package(name):
     assert {package_of(module) for module in imports_of(ROOT / f"{name}.py")} <= {""}
 
 
-def test_importing_the_method_loads_no_workflow_tool():
-    modules = "proser_core.baselines, proser_core.jobs.in_memory, proser_core.recognition.open_set_classifier"
-    tools = {"ray", "mlflow", "hamilton", "tyro", "pandas"}
+@pytest.mark.parametrize(
+    ("modules", "tools"),
+    [
+        (
+            "proser_core.baselines, proser_core.jobs.in_memory, proser_core.recognition.open_set_classifier",
+            {"ray", "mlflow", "hamilton", "tyro", "pandas"},
+        ),
+        ("proser_core.config, proser_core.naming", {"torch"}),
+    ],
+    ids=["the method", "reading a recipe"],
+)
+def test_importing_the_method_loads_no_workflow_tool_and_reading_a_recipe_no_torch(modules, tools):
     code = f"import sys, {modules}; print(*sorted({tools} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent, check=True)
     assert done.stdout.split() == []
@@ -90,7 +91,7 @@ def test_the_runner_works_where_nothing_of_the_workflow_is_installed(tmp_path):
     training = {"epochs": 1, "batch_size": 64}
     recipe = {"precision": "fp32", "data": {**data, "padding": 1}, "pretrain": training, "finetune": training}
     (tmp_path / "JOB.json").write_text(json.dumps({"recipe": recipe, "finetunes": [{}]}))
-    absent = (
+    absent = [
         "ray",
         "mlflow",
         "hamilton",
@@ -101,7 +102,7 @@ def test_the_runner_works_where_nothing_of_the_workflow_is_installed(tmp_path):
         "matplotlib",
         "pipelines",
         "tune_spaces",
-    )
+    ]
     command = [sys.executable, "-c", WITHOUT.format(absent=absent), str(tmp_path / "JOB.json"), str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT.parent)
     assert done.returncode == 0, done.stderr
@@ -116,9 +117,3 @@ def test_parquet_without_its_reader_is_refused_with_what_to_do(tmp_path, monkeyp
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(DataError, match="read by pyarrow, which cannot be imported here"):
         ParquetLayout("").read(tmp_path, "train", size=8)
-
-
-def test_reading_a_recipe_does_not_load_torch():
-    code = "import sys, proser_core.config, proser_core.naming; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent, check=True)
-    assert done.stdout.strip() == "False"

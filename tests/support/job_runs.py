@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import proser_core
+from proser_core.job import main
 
 ROOT = Path(proser_core.__file__).parent.parent
 RECIPE: dict[str, Any] = {
@@ -38,6 +39,11 @@ def write_job(folder: Path, **changes: Any) -> Path:
     path = folder / "JOB.json"
     path.write_text(json.dumps({name: value for name, value in values.items() if value is not None}))
     return path
+
+
+def run_here(folder: Path, out: Path, **changes: Any) -> int:
+    """Exit code of the runner in this process, with a job file in `folder`."""
+    return main([str(write_job(folder, **changes)), str(out)])
 
 
 def command(job: Path, out: Path) -> list[str]:

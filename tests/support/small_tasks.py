@@ -50,20 +50,17 @@ def labelled(count: int, num_known: int = 3, seed: int = 0) -> Labelled:
     return Labelled(random_images(count, seed=seed), np.arange(count) % num_known)
 
 
-def training_batches(
-    count: int = 40, batch_size: int = 8, num_known: int = 3, seed: int = 0, **more
+def batches_of(
+    images: Labelled, batch_size: int = 8, *, padding=2, flip=True, normalisation=NORMALISATION, **more
 ) -> TrainingBatches:
-    config = DataConfig(image_size=SIZE, padding=2)
-    return TrainingBatches(
-        labelled(count, num_known),
-        config,
-        NORMALISATION,
-        batch_size=batch_size,
-        seed=seed,
-        purpose="finetune",
-        device=CPU,
-        **more,
-    )
+    """Batches of a fine-tune on the CPU, but for what `more` says."""
+    config = DataConfig(image_size=SIZE, padding=padding, flip=flip)
+    given = {"batch_size": batch_size, "seed": 0, "purpose": "finetune", "device": CPU} | more
+    return TrainingBatches(images, config, normalisation, **given)
+
+
+def training_batches(count: int = 40, batch_size: int = 8, num_known: int = 3, **more) -> TrainingBatches:
+    return batches_of(labelled(count, num_known), batch_size, **more)
 
 
 def finetune_config(**values) -> FinetuneConfig:

@@ -35,10 +35,9 @@ def test_every_space_has_a_docstring_and_points_that_are_recipes(name: str) -> N
 
 @pytest.mark.parametrize("typo", ["trade_of", "tradeoff", "trade-off"])
 def test_a_typo_gets_the_nearest_name(typo: str) -> None:
-    with pytest.raises(ConfigError, match="did you mean 'trade_off'"):
-        check_name(typo)
-    with pytest.raises(ConfigError, match="did you mean 'trade_off'"):
-        expand(typo)
+    for look_up in (check_name, expand):
+        with pytest.raises(ConfigError, match="did you mean 'trade_off'"):
+            look_up(typo)
 
 
 def test_a_point_with_a_field_that_recipes_lack_is_refused() -> None:
@@ -66,13 +65,28 @@ def test_a_point_with_a_value_that_does_not_suit_is_refused(fields: object, mess
         apply_point(digits(), {"finetune": fields}, "mine")
 
 
-def test_a_space_that_draws_at_random_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = 'from ray import tune\n\ndef param_space():\n    return {"finetune": {"beta": tune.uniform(0, 1)}}\n'
-    (tmp_path / "drawn.py").write_text(text)
+def write(path: Path, space: str, head: str = "") -> str:
+    """A file with a space, and its path."""
+    path.write_text(f"{head}\nfrom ray import tune\n\ndef param_space():\n    return {space}\n")
+    return str(path)
+
+
+@pytest.fixture
+def spaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in the place of the one with the spaces of the project."""
     monkeypatch.setattr(tune_spaces, "FOLDER", tmp_path)
     monkeypatch.setattr(tune_spaces, "__path__", [str(tmp_path)])
-    with pytest.raises(ConfigError, match="at random"):
-        expand("drawn")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "space", "message"),
+    [("drawn", '{"finetune": {"beta": tune.uniform(0, 1)}}', "at random"), ("nothing", "{}", "empty")],
+)
+def test_a_space_that_draws_at_random_or_is_empty_is_refused(spaces: Path, name: str, space: str, message: str) -> None:
+    write(spaces / f"{name}.py", space)
+    with pytest.raises(ConfigError, match=message):
+        expand(name)
 
 
 class TestDraws:
@@ -93,11 +107,8 @@ class TestDraws:
 
 class TestAFileOfOnesOwn:
     def test_it_is_a_space_by_its_path(self, tmp_path: Path) -> None:
-        text = (
-            'from ray import tune\n\ndef param_space():\n    return {"finetune": {"beta": tune.grid_search([1, 3])}}\n'
-        )
-        (tmp_path / "mine.py").write_text(text)
-        assert [point["finetune"]["beta"] for point in expand(str(tmp_path / "mine.py"))] == [1, 3]
+        path = write(tmp_path / "mine.py", '{"finetune": {"beta": tune.grid_search([1, 3])}}')
+        assert [point["finetune"]["beta"] for point in expand(path)] == [1, 3]
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -116,11 +127,7 @@ class TestAFileOfOnesOwn:
     def test_numbers_of_numpy_become_plain_ones(self, tmp_path: Path) -> None:
         values = "np.arange(1, 3)", "np.linspace(0.1, 0.2, 2, dtype=np.float32)"
         fields = ", ".join(f'"{n}": tune.grid_search(list({v}))' for n, v in zip(("epochs", "lr"), values, strict=True))
-        text = (
-            f'import numpy as np\nfrom ray import tune\n\ndef param_space():\n    return {{"finetune": {{{fields}}}}}\n'
-        )
-        (tmp_path / "mine.py").write_text(text)
-        points = points_of(digits(), str(tmp_path / "mine.py"))
+        points = points_of(digits(), write(tmp_path / "mine.py", f'{{"finetune": {{{fields}}}}}', "import numpy as np"))
         assert {(type(point.epochs), type(point.lr)) for point in points} == {(int, float)}
         assert [point.epochs for point in points] == [1, 2, 1, 2]
 
@@ -149,19 +156,8 @@ def test_the_recipes_own_point_is_tried_beside_the_grid_and_equal_points_once(tm
     assert count(0.2) == 27
 
 
-def test_a_new_file_is_a_new_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = '"""Two."""\nfrom ray import tune\n\ndef param_space():\n    return {"seed": tune.grid_search([3, 4])}\n'
-    (tmp_path / "two_seeds.py").write_text(text)
-    monkeypatch.setattr(tune_spaces, "FOLDER", tmp_path)
-    monkeypatch.setattr(tune_spaces, "__path__", [str(tmp_path)])
+def test_a_new_file_is_a_new_space(spaces: Path) -> None:
+    write(spaces / "two_seeds.py", '{"seed": tune.grid_search([3, 4])}', '"""Two."""')
     assert space_names() == ["two_seeds"]
     assert describe("two_seeds") == "Two."
     assert [point["seed"] for point in expand("two_seeds")] == [3, 4]
-
-
-def test_an_empty_space_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "nothing.py").write_text('"""None."""\n\ndef param_space():\n    return {}\n')
-    monkeypatch.setattr(tune_spaces, "FOLDER", tmp_path)
-    monkeypatch.setattr(tune_spaces, "__path__", [str(tmp_path)])
-    with pytest.raises(ConfigError, match="empty"):
-        expand("nothing")

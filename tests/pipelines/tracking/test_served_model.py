@@ -62,7 +62,9 @@ class TestInPython:
         pixels: np.ndarray,
         encoded: list[bytes],
         tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        monkeypatch.setenv("PROSER_IMAGE_ROOT", str(tmp_path))
         paths = [tmp_path / f"{number:03}.png" for number in range(COUNT)]
         for path, content in zip(paths, encoded, strict=True):
             path.write_bytes(content)
@@ -76,13 +78,32 @@ class TestInPython:
             ({"picture": [b"x"]}, "columns picture; need `image`"),
             ({"image": ["no base64!"]}, "row 0: `image` is neither bytes nor base64"),
             ({"image": [b"no image"]}, "row 0: the image cannot be decoded"),
-            ({"path": ["gone.png"]}, r"gone\.png cannot be read"),
+            ({"path": ["/etc/passwd"]}, "read where PROSER_IMAGE_ROOT names the folder"),
             ({"image": []}, "a table without a row"),
         ],
     )
     def test_anything_else_is_refused(self, model: PyFuncModel, table: dict[str, list[Any]], reason: str) -> None:
         with pytest.raises(MlflowException, match=reason):
             model.predict(pd.DataFrame(table))
+
+    @pytest.mark.parametrize(
+        ("path", "reason"),
+        [
+            ("gone.png", r"gone\.png cannot be read"),
+            ("/etc/passwd", "/etc/passwd does not lie below the folder"),
+            ("../secret.png", "does not lie below"),
+            ("link.png", "does not lie below"),
+        ],
+    )
+    def test_no_path_leads_out_of_the_image_root(
+        self, model: PyFuncModel, path: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "secret.png").write_text("secret")
+        (tmp_path / "root").mkdir()
+        (tmp_path / "root/link.png").symlink_to(tmp_path / "secret.png")
+        monkeypatch.setenv("PROSER_IMAGE_ROOT", str(tmp_path / "root"))
+        with pytest.raises(MlflowException, match=reason):
+            model.predict(pd.DataFrame({"path": [path]}))
 
     def test_pixels_out_of_range_are_refused(self, model: PyFuncModel, pixels: np.ndarray) -> None:
         for images in (pixels.astype(np.int64) + 1, pixels / 255):

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run cleanly, also in the sweep after a pretraining in the same process."""
+"""Ctrl-C and SIGTERM end a run cleanly, also in the sweep after a pretraining in the same process."""
 
 import os
 import signal
@@ -15,7 +15,12 @@ COMMAND = [sys.executable, "-m", "pipelines.cli", "run", "digits", "--pretrain.e
 
 
 @pytest.mark.slow
-def test_an_interrupt_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sent", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
+    tmp_path: Path, sent: signal.Signals, code: int, word: str
+) -> None:
     database = f"sqlite:///{tmp_path / 'mlflow.db'}"
     process = subprocess.Popen(
         COMMAND,
@@ -28,10 +33,10 @@ def test_an_interrupt_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(t
     )
     while "trained before" not in (line := process.stdout.readline()):
         assert line, "the run ended before its sweep"
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, sent) if sent == signal.SIGINT else process.send_signal(sent)
     _, error = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert error.strip().endswith("the same command goes on from the last finished epoch")
+    assert process.returncode == code
+    assert error.strip() == f"proser: {word}; the same command goes on from the last finished epoch"
     client = MlflowClient(database)
     experiment = client.get_experiment_by_name(EXPERIMENT)
     assert {run.info.status for run in client.search_runs([experiment.experiment_id])} == {"KILLED"}

@@ -11,7 +11,7 @@ from proser_core.baselines.tables import closed_set_scores, controls, finetunes_
 from proser_core.config import FinetuneConfig, named_finetunes
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, load_logits, save_logits
+from proser_core.recognition.logits import TRAIN, LogitTable
 from proser_core.recognition.scores import SCORES, MaxLogit, PlaceholderGap, ScoreFunction
 
 OWN = FinetuneConfig(epochs=3, batch_size=32, lr=0.5, weight_decay=0.01)
@@ -101,13 +101,3 @@ def test_controls_are_every_score_of_the_pretrained_net_then_of_the_cross_entrop
     assert found["MaxLogit"] == evaluate(pretrained, MaxLogit(), task, 0.8)
     assert found["CE control, MaxLogit"] == evaluate(cross_entropy, MaxLogit(), task, 0.8)
     assert list(controls(pretrained, None, task, 0.8)) == ["MSP", "MaxLogit"]
-
-
-def test_logits_of_training_images_are_a_part_that_may_be_missing(tmp_path):
-    logits = tables(0)
-    save_logits(logits, tmp_path / "without.npz")
-    assert tuple(load_logits(tmp_path / "without.npz")) == PARTS
-    save_logits({TRAIN: logits["test"], **logits}, tmp_path / "with.npz")
-    loaded = load_logits(tmp_path / "with.npz")
-    assert tuple(loaded) == (*PARTS, TRAIN)
-    np.testing.assert_array_equal(loaded[TRAIN].known, logits["test"].known)

@@ -24,17 +24,13 @@ from proser_core.rng import keyed_generator, keyed_seed
 
 BAD_FIELDS = [
     (FinetuneConfig, "finetune", "num_dummies", 0, "at least 1"),
-    (FinetuneConfig, "finetune", "num_dummies", -1, "at least 1"),
     (FinetuneConfig, "finetune", "num_dummies", 1_000_000_000, "at most 10,000"),
     (DataConfig, "data", "image_size", 100_000, "at most 4,096"),
     (FinetuneConfig, "finetune", "alpha", 0.0, "above 0"),
-    (FinetuneConfig, "finetune", "alpha", -2.0, "above 0"),
     (FinetuneConfig, "finetune", "alpha", math.inf, "finite"),
     (FinetuneConfig, "finetune", "beta", -0.1, "at least 0"),
     (FinetuneConfig, "finetune", "beta", math.nan, "finite"),
-    (FinetuneConfig, "finetune", "beta", math.inf, "finite"),
     (FinetuneConfig, "finetune", "gamma", -1.0, "at least 0"),
-    (FinetuneConfig, "finetune", "gamma", math.nan, "finite"),
     (FinetuneConfig, "finetune", "gamma", math.inf, "finite"),
     (FinetuneConfig, "finetune", "batch_size", 7, "even.* use 8"),
     (FinetuneConfig, "finetune", "batch_size", 0, "at least 2"),
@@ -93,23 +89,22 @@ def test_a_mistyped_choice_is_refused_and_does_not_stand_for_another(block, name
         block(**{name: "mistyped"})
 
 
-def test_a_batch_that_workers_cannot_halve_is_refused_with_multiples_and_worker_counts():
-    with pytest.raises(ConfigError) as caught:
-        Recipe(cluster=ClusterConfig(num_workers=3))
-    message = str(caught.value)
-    assert "finetune.batch_size 128 cannot be cut into two equal halves on each of 3 workers" in message
-    assert "multiple of 6 (126 or 132)" in message
-    assert "cluster.num_workers to 1, 2" in message
-
-
-def test_a_pretraining_batch_that_workers_cannot_share_is_refused():
-    with pytest.raises(ConfigError, match=r"pretrain.batch_size 64 .* 3 workers; use a multiple of 3 \(63 or 66\)"):
-        Recipe(cluster=ClusterConfig(pretrain_workers=3))
-
-
-def test_more_workers_than_a_batch_has_pairs_are_offered_only_a_larger_batch():
-    with pytest.raises(ConfigError, match=r"multiple of 16 \(16\), or set cluster.num_workers to 1, 2"):
-        Recipe(finetune=FinetuneConfig(batch_size=4), cluster=ClusterConfig(num_workers=8))
+@pytest.mark.parametrize(
+    ("cluster", "batch_size", "message"),
+    [
+        (
+            {"num_workers": 3},
+            128,
+            r"finetune.batch_size 128 cannot be cut into two equal halves on each of 3 workers"
+            r".*multiple of 6 \(126 or 132\).*cluster.num_workers to 1, 2",
+        ),
+        ({"num_workers": 8}, 4, r"multiple of 16 \(16\), or set cluster.num_workers to 1, 2"),
+        ({"pretrain_workers": 3}, 128, r"pretrain.batch_size 64 .* 3 workers; use a multiple of 3 \(63 or 66\)"),
+    ],
+)
+def test_a_batch_that_workers_cannot_share_is_refused_with_multiples_and_worker_counts(cluster, batch_size, message):
+    with pytest.raises(ConfigError, match=message):
+        Recipe(finetune=FinetuneConfig(batch_size=batch_size), cluster=ClusterConfig(**cluster))
 
 
 @given(st.integers(1, 12), st.integers(1, 200))
@@ -151,11 +146,6 @@ def test_a_recipe_survives_the_way_through_a_json_file(recipe):
     assert from_json(Recipe, json.loads(json.dumps(to_json(recipe)))) == recipe
 
 
-def test_an_unknown_field_in_json_is_refused_by_name():
-    with pytest.raises(ConfigError, match=r"no field of Recipe\.finetune is called 'betta'; did you mean 'beta'\?"):
-        from_json(Recipe, {"finetune": {"betta": 1.0}})
-
-
 @pytest.mark.parametrize(
     ("cls", "values", "message"),
     [
@@ -166,6 +156,12 @@ def test_an_unknown_field_in_json_is_refused_by_name():
             r"^Recipe\.data\.unknown_settings\[1\] is '2'; need a whole",
         ),
         (Recipe, {"data": 5}, r"^Recipe\.data is 5; need an object of its fields"),
+        (
+            Recipe,
+            {"finetune": {"betta": 1.0}},
+            r"^no field of Recipe\.finetune is called 'betta'; did you mean 'beta'\?",
+        ),
+        (Recipe, {"finetune": {"num_dummies": 0}}, r"finetune\.num_dummies is 0"),
         (ClassSplit, {"known": "01", "unknown": [], "settings": []}, r"^ClassSplit\.known is '01'; need a list$"),
         (ClassSplit, {"known": [0, 1.5], "unknown": [], "settings": []}, r"known\[1\] is 1\.5; need a whole number"),
         (ClassSplit, {"known": [0], "unknown": [], "settings": [None]}, r"settings\[0\] is None; need .* or a string"),
@@ -174,7 +170,7 @@ def test_an_unknown_field_in_json_is_refused_by_name():
         (Calibration, {"bias": True}, r"^Calibration\.bias is True; need a number$"),
     ],
 )
-def test_values_of_another_type_are_refused_by_field_with_what_was_got_and_is_needed(cls, values, message):
+def test_values_that_do_not_suit_are_refused_by_field_with_what_was_got_and_is_needed(cls, values, message):
     with pytest.raises(ConfigError, match=message):
         from_json(cls, values)
 

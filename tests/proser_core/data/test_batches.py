@@ -1,34 +1,25 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_tasks import CPU, NORMALISATION, batches_of
 
-from proser_core.config import DataConfig
-from proser_core.data.augmentation.batches import Normaliser, TrainingBatches, evaluation_batches, half_slices
+from proser_core.data.augmentation.batches import Normaliser, half_slices
 from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError
 from proser_core.rng import keyed_generator
 
-CPU = torch.device("cpu")
 PLAIN = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
-UNEVEN = ((0.5, 0.4, 0.3), (0.25, 0.2, 0.3))
+make = partial(batches_of, normalisation=PLAIN)
 
 
 def numbered(count: int, size: int = 8, seed: int = 0) -> Labelled:
     """Random images whose target is their own row, so that a batch tells what is in it."""
     images = np.random.default_rng(seed).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
     return Labelled(images, np.arange(count))
-
-
-def make(labelled: Labelled, batch_size: int, *, padding: int = 2, flip: bool = True, seed: int = 0, **more):
-    config = DataConfig(image_size=8, padding=padding, flip=flip)
-    return TrainingBatches(
-        labelled,
-        config,
-        PLAIN,
-        **({"batch_size": batch_size, "seed": seed, "purpose": "finetune", "device": CPU} | more),
-    )
 
 
 def pad_flip_slice(image: np.ndarray, padding: int, flip: bool, top: int, left: int) -> np.ndarray:
@@ -124,17 +115,21 @@ def test_another_epoch_seed_or_purpose_has_other_batches(other):
     assert not torch.equal(first, second)
 
 
-def test_an_epoch_does_not_depend_on_the_epochs_before_it():
+def test_the_same_epoch_has_the_same_batches_whatever_epochs_were_before_it():
     batches = make(numbered(24), 8)
     list(batches.epoch(0))
     for a, b in zip(batches.epoch(1), make(numbered(24), 8).epoch(1), strict=True):
         assert torch.equal(a.images, b.images)
+        assert torch.equal(a.targets, b.targets)
 
 
+@pytest.mark.parametrize("rand_augment", [0, 12])
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
-def test_the_slices_of_all_ranks_make_the_global_batch_in_both_halves(world_size):
-    whole = list(make(numbered(50), 24).epoch(1))
-    ranks = [list(make(numbered(50), 24, rank=rank, world_size=world_size).epoch(1)) for rank in range(world_size)]
+def test_the_slices_of_all_ranks_make_the_global_batch_in_both_halves(world_size, rand_augment):
+    def batches(**rank):
+        return list(make(numbered(50), 24, rand_augment=rand_augment, **rank).epoch(1))
+
+    whole, ranks = batches(), [batches(rank=rank, world_size=world_size) for rank in range(world_size)]
     for step, batch in enumerate(whole):
         parts = [rank[step] for rank in ranks]
         part = 12 // world_size
@@ -160,18 +155,11 @@ def test_too_few_images_for_one_batch_are_refused_with_the_largest_size_that_fit
 
 def test_the_normaliser_subtracts_the_mean_and_divides_by_the_standard_deviation():
     pixels = numbered(3).images
-    mean, std = (np.array(values) for values in UNEVEN)
-    normalise = Normaliser(UNEVEN, CPU)
+    mean, std = (np.array(values) for values in NORMALISATION)
+    normalise = Normaliser(NORMALISATION, CPU)
     for part in (pixels, pixels[:, :, :5], pixels[:, 1:2, :1]):  # one normaliser for images of any width
         expected = ((part / 255.0 - mean) / std).transpose(0, 3, 1, 2)
         result = normalise(torch.from_numpy(part))
         assert result.dtype == torch.float32
         assert result.is_contiguous(memory_format=torch.channels_last)
         np.testing.assert_allclose(result, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("count", [1, 32, 70])
-def test_evaluation_batches_hold_all_images_in_order_and_unaugmented(count):
-    images = numbered(count).images
-    result = torch.cat(list(evaluation_batches(images, PLAIN, CPU)))
-    np.testing.assert_array_equal(bytes_of(result), images)

@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_tasks import NORMALISATION, random_images
+from small_tasks import batches_of, random_images
 
-from proser_core.config import DataConfig
-from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.data.augmentation.crop_tables import padded_versions, shared_table
 from proser_core.data.tasks import Labelled
 
@@ -47,15 +45,7 @@ def test_it_is_what_a_process_would_make_for_itself(mapped: np.memmap, padding: 
 
 def test_batches_from_it_equal_those_from_memory(mapped: np.memmap) -> None:
     def batches(images: np.ndarray) -> list[torch.Tensor]:
-        made = TrainingBatches(
-            Labelled(images, np.arange(30) % 3),
-            DataConfig(image_size=8, padding=2),
-            NORMALISATION,
-            batch_size=10,
-            seed=0,
-            purpose="finetune",
-            device=torch.device("cpu"),
-        )
+        made = batches_of(Labelled(images, np.arange(30)), batch_size=10)
         return [batch.images for epoch in range(2) for batch in made.epoch(epoch)]
 
     for shared, own in zip(batches(mapped), batches(IMAGES), strict=True):

@@ -57,9 +57,10 @@ class TestOneImage:
         with pytest.raises(DataError, match=r"a\.jpg: the image cannot be decoded \(it is none of BMP, GIF, JPEG"):
             decode_square(content, SIZE, "a.jpg")
 
-    def test_of_sixteen_bits_keeps_its_shades(self) -> None:
+    @pytest.mark.parametrize("ending", ["PNG", "TIFF"])
+    def test_of_sixteen_bits_keeps_its_shades(self, ending: str) -> None:
         shades = np.arange(SIZE * SIZE, dtype=np.uint16).reshape(SIZE, SIZE) * 1000
-        got = decode_square(encode(Image.fromarray(shades)), SIZE, "deep.png")
+        got = decode_square(encode(Image.fromarray(shades), ending), SIZE, "deep")
         np.testing.assert_array_equal(got, np.repeat((shades // 257).astype(np.uint8)[..., None], 3, axis=2))
 
     @pytest.mark.parametrize("largest", [65535, 4095, 256])
@@ -71,11 +72,6 @@ class TestOneImage:
         got = decode_square(f"{kind}\n{SIZE} {SIZE}\n{largest}\n".encode() + content, SIZE, "deep.pgm")
         np.testing.assert_allclose(got[..., 0], shades * (255 / largest), atol=1)
         assert (got[0, 0, 0], got[-1, -1, 0]) == (0, 255)
-
-    def test_of_a_sixteen_bit_tiff_keeps_its_shades(self) -> None:
-        shades = np.arange(SIZE * SIZE, dtype=np.uint16).reshape(SIZE, SIZE) * 1000
-        got = decode_square(encode(Image.fromarray(shades), "TIFF"), SIZE, "deep.tif")
-        np.testing.assert_array_equal(got[..., 0], shades // 257)
 
     @pytest.mark.parametrize(("content", "shade"), [(b"\xff", 255), (b"\x00", 0), (b"\x88", 0x88)])
     def test_of_a_twelve_bit_tiff_keeps_its_shades(self, content: bytes, shade: int) -> None:
@@ -119,16 +115,13 @@ class TestOneImage:
         got = decode_square(encode(image, exif=exif), SIZE, "turned.png")
         np.testing.assert_array_equal(got, np.rot90(PIXELS, k=-1))
 
-    def test_of_a_folder_may_be_an_animation(self, tmp_path: Path) -> None:
-        frames = [Image.fromarray(pixels).convert("P") for pixels in random_images(2, SIZE)]
-        (tmp_path / "two.gif").write_bytes(encode(frames[0], "GIF", save_all=True, append_images=frames[1:]))
+    @pytest.mark.parametrize(("ending", "mode"), [("PNG", "RGB"), ("GIF", "P")])
+    def test_of_an_animation_is_its_first_frame(self, tmp_path: Path, ending: str, mode: str) -> None:
+        frames = [Image.fromarray(each).convert(mode) for each in random_images(3, SIZE)]
+        path = tmp_path / f"moving.{ending.lower()}"
+        path.write_bytes(encode(frames[0], ending, save_all=True, append_images=frames[1:]))
         (part,) = read(tmp_path)
         np.testing.assert_array_equal(part.images[0], np.asarray(frames[0].convert("RGB")))
-
-    def test_of_an_animation_is_its_first_frame(self) -> None:
-        frames = [Image.fromarray(each) for each in random_images(3, SIZE)]
-        content = encode(frames[0], "PNG", save_all=True, append_images=frames[1:])
-        np.testing.assert_array_equal(decode_square(content, SIZE, "moving.png"), np.asarray(frames[0]))
 
     def test_of_a_few_bytes_that_claim_many_pixels_is_refused_before_it_is_decoded(self) -> None:
         side = int(MAX_PIXELS**0.5) + 1
@@ -198,11 +191,26 @@ class TestPaths:
 
     def test_leave_other_files_alone_and_count_them(self, tmp_path: Path) -> None:
         write(tmp_path / "a.png")
+        parquet.write_table(pa.table({"number": [1]}), tmp_path / "metadata.parquet")
         (tmp_path / "notes.txt").write_text("no image")
         (tmp_path / ".hidden.png").write_bytes(b"")
         found = Found()
         assert [piece.files for piece in pieces([str(tmp_path)], found)] == [(str(tmp_path / "a.png"),)]
-        assert (found.others, found.first_other) == (1, str(tmp_path / "notes.txt"))
+        assert (found.others, found.first_other) == (2, str(tmp_path / "metadata.parquet"))
+
+    @pytest.mark.parametrize(
+        ("table", "reason"),
+        [
+            (pa.table({"number": [1]}), r"some\.parquet has no image column; .* got number"),
+            (pa.table({"image": pa.array([], pa.binary())}), "have no row"),
+        ],
+    )
+    def test_of_a_parquet_file_without_images_are_refused_by_name(
+        self, tmp_path: Path, table: pa.Table, reason: str
+    ) -> None:
+        parquet.write_table(table, tmp_path / "some.parquet")
+        with pytest.raises(DataError, match=reason):
+            count_images([str(tmp_path / "some.parquet")])
 
     def test_name_what_cannot_be_decoded_and_go_on(self, tmp_path: Path) -> None:
         write(tmp_path / "a.png")
@@ -259,23 +267,6 @@ class TestPaths:
         monkeypatch.setattr("os.scandir", refuse)
         with pytest.raises(DataError, match=rf"{tmp_path} cannot be read \(Permission denied\)"):
             count_images([str(tmp_path)])
-
-    def test_a_parquet_file_of_other_things_is_left_alone_in_a_folder(self, tmp_path: Path) -> None:
-        write(tmp_path / "one.png")
-        parquet.write_table(pa.table({"number": [1]}), tmp_path / "metadata.parquet")
-        found = Found()
-        assert len(list(pieces([str(tmp_path)], found))) == 1
-        assert found.first_other == str(tmp_path / "metadata.parquet")
-
-    def test_without_a_row_is_refused(self, tmp_path: Path) -> None:
-        parquet.write_table(pa.table({"image": pa.array([], pa.binary())}), tmp_path / "none.parquet")
-        with pytest.raises(DataError, match="have no row"):
-            count_images([str(tmp_path / "none.parquet")])
-
-    def test_a_parquet_file_without_images_is_refused_by_name(self, tmp_path: Path) -> None:
-        parquet.write_table(pa.table({"number": [1]}), tmp_path / "numbers.parquet")
-        with pytest.raises(DataError, match=r"numbers\.parquet has no image column; .* got number"):
-            count_images([str(tmp_path / "numbers.parquet")])
 
     @pytest.mark.parametrize("is_named", [False, True])
     def test_a_truncated_parquet_file_is_left_out_by_name_as_an_image_is(self, tmp_path: Path, is_named: bool) -> None:

@@ -69,18 +69,10 @@ def test_they_are_called_re_created_unless_odins_own_folder_is_there(root):
 
 
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"no image", "it is none of BMP"),
-        (b"", "it is empty"),
-        (None, "truncated|not enough|incomplete"),
-    ],
-)
-def test_an_image_that_cannot_be_decoded_is_named(root, name, content, reason):
+def test_an_image_that_cannot_be_decoded_is_named(root, name):
     path = root / "lsun-test" / "5.PNG"
-    path.write_bytes(path.read_bytes()[:200] if content is None else content)
-    with pytest.raises(DataError, match=rf"lsun-test/5\.PNG: the image cannot be decoded \(.*({reason})"):
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(DataError, match=r"lsun-test/5\.PNG: the image cannot be decoded \(.*(truncated|not enough)"):
         open_outlier_set(name, root).load(size=32, count=6)
 
 

@@ -92,24 +92,3 @@ def test_batches_are_cropped_and_mirrored_first_and_the_draws_of_those_stay_as_t
         expected = rand_augment(torch.from_numpy(bytes_of(before.images)), draw, 9)
         np.testing.assert_array_equal(bytes_of(after.images), expected)
         assert torch.equal(before.targets, after.targets)
-
-
-def test_magnitude_zero_leaves_batches_bit_identical():
-    for before, after in zip(
-        make(numbered(24), 8).epoch(1), make(numbered(24), 8, rand_augment=0).epoch(1), strict=True
-    ):
-        assert torch.equal(before.images, after.images)
-
-
-@pytest.mark.parametrize("world_size", [2, 4])
-def test_an_image_gets_the_same_operation_whatever_the_number_of_workers(world_size):
-    whole = {}
-    for batch in make(numbered(48), 24, rand_augment=12).epoch(1):
-        whole |= dict(zip(batch.targets.tolist(), batch.images, strict=True))
-    seen = 0
-    for rank in range(world_size):
-        for batch in make(numbered(48), 24, rand_augment=12, rank=rank, world_size=world_size).epoch(1):
-            for target, image in zip(batch.targets.tolist(), batch.images, strict=True):
-                assert torch.equal(image, whole[target])
-                seen += 1
-    assert seen == 48

@@ -7,14 +7,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from small_tasks import CPU, batches_of, random_images
+from test_batches import PLAIN, bytes_of
 
-from proser_core.config import DataConfig
-from proser_core.data.augmentation.batches import TrainingBatches, evaluation_batches
+from proser_core.data.augmentation.batches import evaluation_batches
 from proser_core.data.tasks import Labelled
-
-CPU = torch.device("cpu")
-UNEVEN = ((0.5, 0.4, 0.3), (0.25, 0.2, 0.3))
-SIZE = 8
 
 
 class Streamed:
@@ -42,14 +39,8 @@ class Streamed:
 
 def both(count: int, seed: int = 0) -> tuple[Labelled, Labelled]:
     """The same images in memory and streamed."""
-    pixels = np.random.default_rng(seed).integers(0, 256, (count, SIZE, SIZE, 3), dtype=np.uint8)
+    pixels = random_images(count, seed=seed)
     return Labelled(pixels, np.arange(count)), Labelled(Streamed(pixels), np.arange(count))
-
-
-def batches_of(labelled: Labelled, batch_size: int, *, padding: int = 2, flip: bool = True, **more) -> TrainingBatches:
-    config = DataConfig(image_size=SIZE, padding=padding, flip=flip)
-    given = {"batch_size": batch_size, "seed": 0, "purpose": "finetune", "device": CPU} | more
-    return TrainingBatches(labelled, config, UNEVEN, **given)
 
 
 @given(
@@ -97,8 +88,7 @@ def test_what_is_drawn_of_an_epoch_does_not_grow_with_the_size_of_a_streamed_ima
 
 
 @pytest.mark.parametrize("count", [1, 32, 70])
-def test_images_are_scored_in_their_order_however_they_come(count):
-    in_memory, streamed = (labelled.images for labelled in both(count))
-    expected, result = (list(evaluation_batches(images, UNEVEN, CPU)) for images in (in_memory, streamed))
-    assert len(expected) == len(result)
-    assert all(torch.equal(a, b) for a, b in zip(expected, result, strict=True))
+def test_images_are_scored_in_their_order_and_unaugmented_however_they_come(count):
+    for labelled in both(count):
+        batches = list(evaluation_batches(labelled.images, PLAIN, CPU))
+        np.testing.assert_array_equal(bytes_of(torch.cat(batches)), random_images(count))

@@ -14,7 +14,7 @@ from typing import Any
 import job_runs
 import pytest
 import torch
-from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, write_job
+from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, run_here, write_job
 
 from proser_core.config import Recipe, from_json
 from proser_core.digests import sha256_of
@@ -44,12 +44,23 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, subproce
 
 
 @pytest.fixture(scope="module")
-def undisturbed(done: tuple, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def out(done: tuple) -> Path:
+    return done[1]
+
+
+@pytest.fixture
+def copied(out: Path, tmp_path: Path) -> Path:
+    """A copy of OUT, to go on in."""
+    return shutil.copytree(out, tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(out: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """OUT after the long job, which began with its pretraining there."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    out = shutil.copytree(done[1], folder / "out")
-    assert main([str(write_job(folder, **LONG)), str(out)]) == 0
-    return out
+    long = shutil.copytree(out, folder / "out")
+    assert run_here(folder, long, **LONG) == 0
+    return long
 
 
 def results_of(out: Path) -> dict[str, Any]:
@@ -69,17 +80,15 @@ def test_it_is_clean_and_ends_with_a_table_and_where_all_is(done: tuple) -> None
     assert "left" in process.stderr
 
 
-def test_every_training_has_weights_logits_a_curve_and_a_manifest(done: tuple) -> None:
-    _, out, _ = done
+def test_every_training_has_weights_logits_a_curve_and_a_manifest(out: Path) -> None:
     trainings = digests(out)
     assert len(trainings) == 1 + len(FINETUNES)
     for files in trainings.values():
         assert files.keys() == {spec.WEIGHTS, spec.LOGITS, spec.EPOCHS}
 
 
-def test_every_training_knows_the_seconds_of_its_epochs_and_on_what_it_ran(done: tuple) -> None:
+def test_every_training_knows_the_seconds_of_its_epochs_and_on_what_it_ran(out: Path) -> None:
     """Those of the workers, not of a run that scores and waits beside them."""
-    _, out, _ = done
     for stage in ("pretrain", "trials"):
         manifests = [read_json(path) for path in (out / stage).rglob("manifest.json")]
         assert manifests
@@ -87,8 +96,7 @@ def test_every_training_knows_the_seconds_of_its_epochs_and_on_what_it_ran(done:
         assert all(manifest["seconds"] > 0 for manifest in manifests)
 
 
-def test_results_have_the_metrics_of_every_training_by_name_and_method(done: tuple) -> None:
-    _, out, _ = done
+def test_results_have_the_metrics_of_every_training_by_name_and_method(out: Path) -> None:
     trainings = results_of(out)["trainings"]
     assert list(trainings)[:2] == ["pretrained net", "CE control"]
     for entry in trainings.values():
@@ -111,14 +119,11 @@ def test_a_second_run_trains_nothing_and_changes_no_file(done: tuple) -> None:
 
 
 def test_a_fine_tune_more_trains_that_one_alone(
-    done: tuple, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    out: Path, copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, out, _ = done
-    before = digests(out)
-    more = shutil.copytree(out, tmp_path / "out")
-    assert main([str(write_job(tmp_path, finetunes=[*FINETUNES, {"gamma": 1}])), str(more)]) == 0
+    assert run_here(tmp_path, copied, finetunes=[*FINETUNES, {"gamma": 1}]) == 0
     assert "Trained now: 1." in capsys.readouterr().out
-    assert before.items() <= digests(more).items()
+    assert digests(out).items() <= digests(copied).items()
 
 
 def test_it_is_what_the_worker_of_the_pipeline_gives_under_the_same_key(done: tuple, tmp_path: Path) -> None:
@@ -157,9 +162,9 @@ def test_a_training_from_scratch_has_no_pretraining_in_its_key(tmp_path: Path) -
 
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_was_stopped_in_a_training_comes_out_as_one_that_was_not(
-    done: tuple, undisturbed: Path, tmp_path: Path, kill: signal.Signals, capsys: pytest.CaptureFixture[str]
+    copied: Path, undisturbed: Path, tmp_path: Path, kill: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job, stopped = write_job(tmp_path, **LONG), shutil.copytree(done[1], tmp_path / "stopped")
+    job, stopped = write_job(tmp_path, **LONG), copied
     process = subprocess.Popen(
         command(job, stopped), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
@@ -178,20 +183,18 @@ def test_a_run_that_was_stopped_in_a_training_comes_out_as_one_that_was_not(
 
 
 def test_a_fine_tune_that_diverges_is_named_and_the_others_go_on(
-    done: tuple, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = shutil.copytree(done[1], tmp_path / "out")
-    code = main([str(write_job(tmp_path, finetunes=[{"gamma": 1e38}, CONTROL])), str(out)])
+    assert run_here(tmp_path, copied, finetunes=[{"gamma": 1e38}, CONTROL]) == 1
     printed = capsys.readouterr()
-    assert code == 1
     assert "must stay finite" in printed.err
     assert "CE control: MSP" in printed.out
-    assert results_of(out)["trainings"]["beta 1, gamma 1e+38, C 5, alpha 2"]["failure"]
+    assert results_of(copied)["trainings"]["beta 1, gamma 1e+38, C 5, alpha 2"]["failure"]
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("out of memory.\nmuch more"), ConfigError("cannot")])
 def test_a_fine_tune_that_cannot_be_trained_is_named_and_the_others_go_on(
-    done: tuple, tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    copied: Path, tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail_for_two(job: spec.Job, notify: Any) -> None:
         if job.recipe["finetune"]["beta"] == 2:
@@ -199,19 +202,15 @@ def test_a_fine_tune_that_cannot_be_trained_is_named_and_the_others_go_on(
         run_job(job, notify)
 
     monkeypatch.setattr(runner, "run_job", fail_for_two)
-    out = shutil.copytree(done[1], tmp_path / "out")
-    assert main([str(write_job(tmp_path, finetunes=[{"beta": 2}, {"beta": 3}])), str(out)]) == 1
+    assert run_here(tmp_path, copied, finetunes=[{"beta": 2}, {"beta": 3}]) == 1
     printed = capsys.readouterr()
     reason = str(error).splitlines()[0]
     assert f"failed: [1/2] beta 2, gamma 0.1, C 5, alpha 2: {reason}" in printed.err
     assert "much more" not in printed.err
-    trainings = results_of(out)["trainings"]
+    trainings = results_of(copied)["trainings"]
     assert trainings["beta 2, gamma 0.1, C 5, alpha 2"]["failure"].startswith(reason)
-    assert trainings["beta 3, gamma 0.1, C 5, alpha 2"]["methods"].keys() == {
-        "PROSER",
-        "PROSER, p(unknown)",
-        "PROSER, MaxLogit",
-    }
+    methods = trainings["beta 3, gamma 0.1, C 5, alpha 2"]["methods"]
+    assert methods.keys() == {"PROSER", "PROSER, p(unknown)", "PROSER, MaxLogit"}
 
 
 def test_the_epochs_of_a_failed_training_leave_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,64 +238,61 @@ def test_points_that_are_almost_equal_have_names_of_their_own(tmp_path: Path) ->
     ]
 
 
-def test_the_control_is_not_keyed_by_what_is_the_placeholders_own(tmp_path: Path) -> None:
-    parsed = read_job_file(write_job(tmp_path, finetunes=[CONTROL, {**CONTROL, "batch_use": "all"}]))
-    assert parsed.finetunes[0] == parsed.finetunes[1]
-
-
 def test_a_method_that_cannot_be_calibrated_leaves_its_reason(
-    done: tuple, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(score: Any, logits: Any) -> Any:
         raise CalibrationError("no bias")
 
     monkeypatch.setattr(MaxSoftmaxProbability, "__call__", refuse)
-    out = shutil.copytree(done[1], tmp_path / "out")
-    assert main([str(write_job(tmp_path)), str(out)]) == 1
-    entry = results_of(out)["trainings"]["pretrained net"]
+    assert run_here(tmp_path, copied) == 1
+    entry = results_of(copied)["trainings"]["pretrained net"]
     assert entry["failure"] == "MSP: no bias"
     assert entry["methods"].keys() == {"MaxLogit", "OpenMax"}
     assert "failed: pretrained net: MSP: no bias" in capsys.readouterr().err
 
 
-def test_a_prepared_task_of_other_code_is_refused_before_any_training(
-    done: tuple, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, out, _ = done
-    shutil.copytree(out / "prepare" / results_of(out)["task"], tmp_path / "carried")
-    manifest = json.loads((tmp_path / "carried/manifest.json").read_text())
+@pytest.fixture
+def carried(out: Path, tmp_path: Path) -> Path:
+    """The prepared task, in a folder of its own."""
+    return shutil.copytree(out / "prepare" / results_of(out)["task"], tmp_path / "carried")
+
+
+def test_a_prepared_task_is_taken_as_it_is(out: Path, copied: Path, carried: Path, tmp_path: Path) -> None:
+    shutil.rmtree(copied / "prepare")
+    assert run_here(tmp_path, copied, task=str(carried)) == 0
+    assert (copied / "prepare" / results_of(out)["task"] / "manifest.json").is_file()
+    assert digests(copied) == digests(out)
+
+
+def of_other_code(carried: Path) -> None:
+    manifest = read_json(carried / "manifest.json")
     manifest["inputs"]["code"] = "other"
-    (tmp_path / "carried/manifest.json").write_text(json.dumps(manifest))
-    assert main([str(write_job(tmp_path, task="carried")), str(tmp_path / "out")]) == 2
-    assert "was prepared by other code" in capsys.readouterr().err
-    assert not (tmp_path / "out/pretrain").exists()
+    (carried / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_a_prepared_task_is_taken_as_it_is_and_a_changed_one_refused(
-    done: tuple, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("change", "split_index", "reason"),
+    [
+        (of_other_code, 0, "was prepared by other code"),
+        (lambda carried: None, 1, "was prepared with data.split_index 0, and the recipe has 1"),
+        (lambda carried: (carried / "val_targets.npy").write_bytes(b"changed"), 0, "val_targets.npy is not the file"),
+    ],
+)
+def test_a_prepared_task_of_another_kind_is_refused_before_any_training(
+    carried: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any, split_index: int, reason: str
 ) -> None:
-    _, out, _ = done
-    key = results_of(out)["task"]
-    shutil.copytree(out / "prepare" / key, tmp_path / "carried")
-    copy = shutil.copytree(out, tmp_path / "out")
-    shutil.rmtree(copy / "prepare")
-    job = write_job(tmp_path, task="carried")
-    assert main([str(job), str(copy)]) == 0
-    assert (copy / "prepare" / key / "manifest.json").is_file()
-    assert digests(copy) == digests(out)
-    capsys.readouterr()
-    other = {**RECIPE, "data": {**RECIPE["data"], "split_index": 1}}
-    assert main([str(write_job(tmp_path / "x", recipe=other, task=str(tmp_path / "carried"))), str(copy)]) == 2
-    assert "was prepared with data.split_index 0, and the recipe has 1" in capsys.readouterr().err
-    (tmp_path / "carried/val_targets.npy").write_bytes(b"changed")
-    assert main([str(job), str(tmp_path / "fresh")]) == 2
-    assert "val_targets.npy is not the file" in capsys.readouterr().err
+    change(carried)
+    recipe = {**RECIPE, "data": {**RECIPE["data"], "split_index": split_index}}
+    assert run_here(tmp_path, tmp_path / "out", recipe=recipe, task=str(carried)) == 2
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "out/pretrain").exists()
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out").mkdir()
     with exclusive_storage(tmp_path / "out", "a sweep"):
-        assert main([str(write_job(tmp_path)), str(tmp_path / "out")]) == 2
+        assert run_here(tmp_path, tmp_path / "out") == 2
     assert f"{tmp_path / 'out'}: a sweep, process {os.getpid()} on" in capsys.readouterr().err
 
 

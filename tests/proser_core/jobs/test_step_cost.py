@@ -3,28 +3,23 @@
 import numpy as np
 import pytest
 import torch
-from small_tasks import CPU, NORMALISATION, labelled
+from small_tasks import CPU, SIZE, training_batches
 
 from benchmarks.kernels import OperationCount, count_kernels, difference
-from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
-from proser_core.data.augmentation.batches import TrainingBatches
+from proser_core.config import FinetuneConfig, NetworkConfig
 from proser_core.data.augmentation.rand_augment import OPERATIONS, rand_augment
 from proser_core.learning.fit import fit
 from proser_core.learning.objectives import ProserObjective
 from proser_core.learning.step import Arithmetic
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 
-SIZE, BATCH = 8, 8
+BATCH = 8
 
 
 def epoch_of(steps: int, bf16: bool, batch_size: int, **choices) -> OperationCount:
     config = FinetuneConfig(epochs=1, batch_size=batch_size, **choices)
     net = add_placeholders(make_closed_set_net(NetworkConfig(), 3, SIZE, seed=0), 5, seed=0)
-    data = DataConfig(image_size=SIZE, padding=2)
-    images = labelled(steps * batch_size)
-    batches = TrainingBatches(
-        images, data, NORMALISATION, batch_size=batch_size, seed=0, purpose="finetune", device=CPU
-    )
+    batches = training_batches(steps * batch_size, batch_size)
     objective, arithmetic = ProserObjective(net, config, seed=0), Arithmetic(CPU, bf16)
     return count_kernels(lambda: fit(objective, batches, config, arithmetic, seed=0, report=lambda *_: None))
 

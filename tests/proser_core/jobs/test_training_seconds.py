@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,10 +19,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     return now
 
 
-def state(epoch: int) -> dict[str, Any]:
-    return {"epoch": epoch}
-
-
 def test_epochs_count_and_what_reporting_them_takes_does_not(tmp_path: Path, clock: dict[str, float]) -> None:
     def slow_to_notify(_: object) -> None:
         clock["seconds"] += 50.0
@@ -31,7 +26,7 @@ def test_epochs_count_and_what_reporting_them_takes_does_not(tmp_path: Path, clo
     report = DurableReport(tmp_path, slow_to_notify, write=True)
     for epoch in range(3):
         clock["seconds"] += 2.5
-        report(epoch, {}, state(epoch))
+        report(epoch, {}, {"epoch": epoch})
     assert report.seconds == 7.5
 
 
@@ -40,10 +35,10 @@ def test_a_training_that_goes_on_adds_to_what_it_had_and_an_epoch_that_was_lost_
 ) -> None:
     first = DurableReport(tmp_path, lambda _: None, write=True)
     clock["seconds"] += 4.0
-    first(0, {}, state(0))
+    first(0, {}, {"epoch": 0})
     clock["seconds"] += 1000.0  # lost with the worker
     again = DurableReport(tmp_path, lambda _: None, write=True)
     assert again.last_state(CPU) == {"epoch": 0, "seconds": 4.0}
     clock["seconds"] += 3.0
-    again(1, {}, state(1))
+    again(1, {}, {"epoch": 1})
     assert again.seconds == 7.0

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from small_tasks import (
     CPU,
     NORMALISATION,
+    batches_of,
     bit_equal,
     finetune_config,
     random_images,
@@ -18,8 +19,7 @@ from small_tasks import (
     training_batches,
 )
 
-from proser_core.config import DataConfig, FinetuneConfig, PretrainConfig
-from proser_core.data.augmentation.batches import TrainingBatches
+from proser_core.config import FinetuneConfig, PretrainConfig
 from proser_core.data.tasks import Labelled
 from proser_core.errors import TrainingError
 from proser_core.learning.fit import fit, lr_factor
@@ -51,8 +51,8 @@ def finetune(*, seed=0, resume=None, stop_after=None, arithmetic=FP32, net_seed=
     objective = ProserObjective(tiny_net(dropout=0.3, seed=net_seed), finetune_config(**config), seed)
     record = Record(stop_after)
     try:
-        fit(objective, training_batches(seed=seed), finetune_config(**config), arithmetic,
-            seed=seed, report=record, resume=resume)  # fmt: skip
+        given = objective, training_batches(seed=seed), finetune_config(**config), arithmetic
+        fit(*given, seed=seed, report=record, resume=resume)
     except KeyboardInterrupt:
         assert stop_after is not None
     return objective, record
@@ -112,10 +112,7 @@ def test_training_learns_classes_that_differ_by_colour(kind, optimizer):
     images[np.arange(48), :, :, targets] += 120
     lr = {"sgd": 0.05, "muon": 0.02}[optimizer]
     config = finetune_config(epochs=8, lr=lr, batch_size=16, optimizer=optimizer, start="scratch")
-    batches = TrainingBatches(
-        Labelled(images, targets), DataConfig(image_size=8, padding=1), NORMALISATION,
-        batch_size=16, seed=0, purpose="finetune", device=CPU,
-    )  # fmt: skip
+    batches = batches_of(Labelled(images, targets), batch_size=16, padding=1)
     objective = (
         ProserObjective(tiny_net(), config, 0) if kind == "proser" else CrossEntropyObjective(tiny_closed_set_net())
     )
@@ -153,8 +150,9 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_reports_nothing():
     assert record.metrics == []
 
 
-def factors(schedule: str, total: int) -> list[float]:
-    return [lr_factor(FinetuneConfig(schedule=schedule), step, total) for step in range(total)]
+def factors(schedule: str, total: int, **options) -> list[float]:
+    config = FinetuneConfig(schedule=schedule, **options)
+    return [lr_factor(config, step, total) for step in range(total)]
 
 
 def test_a_constant_schedule_stays_at_the_peak():
@@ -181,8 +179,7 @@ def test_a_schedule_rises_to_the_peak_once_and_never_above(schedule, total):
 
 @given(st.integers(0, 4), st.integers(1, 3000))
 def test_restarts_cut_the_fall_into_equal_parts_that_end_at_a_thousandth(restarts, total):
-    config = FinetuneConfig(schedule="cosine_restarts", restarts=restarts)
-    values = [lr_factor(config, step, total) for step in range(total)]
+    values = factors("cosine_restarts", total, restarts=restarts)
     warmup = max(1, round(total / 60))
     assert values[:warmup] == pytest.approx([(step + 1) / warmup for step in range(warmup)])
     assert max(values) == 1.0
@@ -199,8 +196,7 @@ def test_restarts_cut_the_fall_into_equal_parts_that_end_at_a_thousandth(restart
 
 def test_the_schedule_with_restarts_is_the_published_one():
     """10 of 600 epochs of warm-up, two restarts, `eta_min = lr * 1e-3` (Vaze et al. 2022)."""
-    config = FinetuneConfig(schedule="cosine_restarts", restarts=2)
-    values = [lr_factor(config, step, 6000) for step in range(6000)]
+    values = factors("cosine_restarts", 6000, restarts=2)
     assert values[99] == values[100] == 1.0
     part = 5900 / 3
     for step in (100, 1000, 2066, 2067, 3000, 5000, 5999):

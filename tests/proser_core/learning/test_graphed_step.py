@@ -3,12 +3,13 @@
 Networks this small make much of any rounding: where two eager trainings differ, the other tests say nothing.
 """
 
+import copy
+
 import pytest
 import torch
-from small_tasks import NORMALISATION, SIZE, labelled
+from small_tasks import SIZE, training_batches
 
-from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
-from proser_core.data.augmentation.batches import TrainingBatches
+from proser_core.config import FinetuneConfig, NetworkConfig
 from proser_core.learning import fit as fitting
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
 from proser_core.learning.step import Arithmetic, GraphedStep
@@ -21,11 +22,12 @@ BATCH = 8
 def fitted(
     monkeypatch,
     *,
-    graphed: bool,
-    network: NetworkConfig,
-    pretrain: bool = False,
-    bf16: bool = False,
-    resume_after: int | None = None,
+    graphed,
+    backbone="classifier32",
+    dropout=0.0,
+    pretrain=False,
+    bf16=False,
+    resume_after=None,
     **options,
 ) -> dict:
     """The network's values after three epochs of four steps, the second and third from a checkpoint if asked."""
@@ -36,24 +38,16 @@ def fitted(
     states: list = []
 
     def run(resume):
-        closed_set = make_closed_set_net(network, 3, SIZE, seed=0)
+        closed_set = make_closed_set_net(NetworkConfig(backbone=backbone, dropout=dropout), 3, SIZE, seed=0)
         objective = (
             CrossEntropyObjective(closed_set, label_smoothing=0.1)
             if pretrain
             else ProserObjective(add_placeholders(closed_set, 5, seed=0), config, seed=0)
         )
-        batches = TrainingBatches(
-            labelled(4 * BATCH),
-            DataConfig(image_size=SIZE, padding=2),
-            NORMALISATION,
-            batch_size=BATCH,
-            seed=0,
-            purpose="finetune",
-            device=cuda,
-        )
+        batches = training_batches(4 * BATCH, BATCH, device=cuda)
 
         def keep(epoch, metrics, state):
-            states.append({key: _copied(value) for key, value in state.items()})
+            states.append(copy.deepcopy(state))
 
         fitting.fit(objective, batches, config, Arithmetic(cuda, bf16), seed=0, report=keep, resume=resume)
         return {name: value.cpu() for name, value in objective.state_dict().items()}
@@ -62,56 +56,33 @@ def fitted(
     return values if resume_after is None else run(states[resume_after])
 
 
-def _copied(value):
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    if isinstance(value, dict):
-        return {key: _copied(inner) for key, inner in value.items()}
-    return [_copied(inner) for inner in value] if isinstance(value, list) else value
+SMALL_IMAGES = [name for name in BACKBONES if not name.endswith("_224")]
+KINDS = [{"batch_use": "half"}, {"batch_use": "all"}, {"pretrain": True}]
+MUON = {"batch_use": "all", "optimizer": "muon", "start": "scratch"}
 
 
-EVERY_BACKBONE = pytest.mark.parametrize("backbone", [name for name in BACKBONES if not name.endswith("_224")])
-
-
-@EVERY_BACKBONE
+@pytest.mark.parametrize("backbone", SMALL_IMAGES)
 def test_eager_training_equals_itself(monkeypatch, backbone):
-    first, second = (fitted(monkeypatch, graphed=False, network=NetworkConfig(backbone=backbone)) for _ in range(2))
-    for name, value in first.items():
-        torch.testing.assert_close(second[name], value, rtol=0, atol=0, msg=name)
+    first, second = (fitted(monkeypatch, graphed=False, backbone=backbone) for _ in range(2))
+    torch.testing.assert_close(second, first, rtol=0, atol=0)
 
 
-@EVERY_BACKBONE
 @pytest.mark.parametrize(
-    "kind", [{"batch_use": "half"}, {"batch_use": "all"}, {"pretrain": True}], ids=["half", "all", "pretraining"]
+    ("options", "rtol", "atol"),
+    [
+        *(({"backbone": name, **kind}, 1e-4, 1e-5) for name in SMALL_IMAGES for kind in KINDS),
+        ({"dropout": 0.2}, 1e-4, 1e-5),
+        (MUON, 1e-4, 1e-4),
+        (MUON | {"bf16": True}, 2e-2, 2e-2),
+    ],
+    ids=str,
 )
-def test_graphed_training_equals_eager_training(monkeypatch, kind, backbone):
-    eager, graphed = (
-        fitted(monkeypatch, graphed=graphed, network=NetworkConfig(backbone=backbone), **kind)
-        for graphed in (False, True)
-    )
-    for name, value in eager.items():
-        torch.testing.assert_close(graphed[name], value, rtol=1e-4, atol=1e-5, msg=name)
-
-
-def test_graphed_training_with_dropout_equals_eager_training(monkeypatch):
-    network = NetworkConfig(dropout=0.2)
-    eager, graphed = (fitted(monkeypatch, graphed=graphed, network=network) for graphed in (False, True))
-    for name, value in eager.items():
-        torch.testing.assert_close(graphed[name], value, rtol=1e-4, atol=1e-5, msg=name)
+def test_graphed_training_equals_eager_training(monkeypatch, options, rtol, atol):
+    eager, graphed = (fitted(monkeypatch, graphed=graphed, **options) for graphed in (False, True))
+    torch.testing.assert_close(graphed, eager, rtol=rtol, atol=atol)
 
 
 def test_graphed_training_goes_on_from_a_checkpoint(monkeypatch):
-    options = {"network": NetworkConfig(dropout=0.2), "batch_use": "all"}
-    whole = fitted(monkeypatch, graphed=True, **options)
-    resumed = fitted(monkeypatch, graphed=True, **options, resume_after=0)
-    for name, value in whole.items():
-        torch.testing.assert_close(resumed[name], value, rtol=1e-4, atol=1e-5, msg=name)
-
-
-@pytest.mark.parametrize(("bf16", "tolerance"), [(False, 1e-4), (True, 2e-2)])
-def test_graphed_training_with_muon_equals_eager_training(monkeypatch, bf16, tolerance):
-    network = NetworkConfig()
-    options = {"network": network, "batch_use": "all", "bf16": bf16, "optimizer": "muon", "start": "scratch"}
-    eager, graphed = (fitted(monkeypatch, graphed=graphed, **options) for graphed in (False, True))
-    for name, value in eager.items():
-        torch.testing.assert_close(graphed[name], value, rtol=tolerance, atol=tolerance, msg=name)
+    options = {"graphed": True, "dropout": 0.2, "batch_use": "all"}
+    whole, resumed = fitted(monkeypatch, **options), fitted(monkeypatch, **options, resume_after=0)
+    torch.testing.assert_close(resumed, whole, rtol=1e-4, atol=1e-5)

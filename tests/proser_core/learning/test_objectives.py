@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_tasks import SIZE, finetune_config, tiny_closed_set_net, tiny_net
+from small_tasks import CPU, SIZE, finetune_config, tiny_closed_set_net, tiny_net
 from torch import nn
 
 from proser_core.learning.losses import augmented_logits
@@ -115,49 +115,46 @@ def test_a_half_without_a_mixed_pair_adds_nothing_and_leaves_the_gradient_finite
     assert all(torch.equal(a, b) for a, b in zip(results[0][1], results[1][1], strict=True))
 
 
-def test_each_class_may_occur_once_in_the_smallest_batch():
-    images, _, draw = random_batch(2, 2, 0)
-    objective = ProserObjective(tiny_net(2, 1), finetune_config(batch_size=2, num_dummies=1), 0).train()
-    terms = objective(images, torch.tensor([0, 1]), torch.tensor([0, 1]), draw)
-    terms.total.backward()
-    assert terms.total.isfinite()
-
-
-def test_gradients_reach_the_dummies_the_classifier_and_both_parts_of_the_backbone():
-    images, _, _ = random_batch(8, 3, 1)
-    targets = torch.tensor([0, 1, 2, 0, 0, 1, 2, 1])
-    draw = MixDraw(torch.tensor([1, 2, 3, 0]), torch.tensor(0.3))
-    net = tiny_net()
-    objective = ProserObjective(net, finetune_config(), 0).train()
-    objective(images, targets, targets, draw).total.backward()
-    for part in (net.backbone.pre, net.backbone.post, net.classifier, net.dummies):
-        assert any((parameter.grad != 0).any() for parameter in part.parameters())
-
-
 def running_statistics(module: nn.Module) -> list[torch.Tensor]:
     norms = [norm for norm in module.modules() if isinstance(norm, nn.BatchNorm2d)]
     return [value.clone() for norm in norms for value in (norm.running_mean, norm.running_var)]
 
 
-def test_separate_batch_norm_keeps_mixtures_out_of_the_running_statistics():
-    images, targets, draw = random_batch(8, 3, 2)
-    net, twin = tiny_net().train(), tiny_net().train()
-    ProserObjective(net, finetune_config(mixture_batch_norm="separate"), 0).train()(images, targets, targets, draw)
-    twin.logits(twin.hidden(images)[:4])
-    for statistic, expected in zip(running_statistics(net), running_statistics(twin), strict=True):
-        assert torch.equal(statistic, expected)
+def assert_statistics(expected: nn.Module, batch_use: str, **choices) -> None:
+    """After a step of the objective, the running statistics are those of `expected`."""
+    images, targets, draw = random_batch(8, 3, 2, batch_use=batch_use)
+    net = tiny_net().train()
+    objective = ProserObjective(net, finetune_config(batch_use=batch_use, **choices), 0).train()
+    objective(images, targets, targets, draw).total.backward()
+    torch.testing.assert_close(running_statistics(net), running_statistics(expected))
     assert [norm.momentum for norm in net.modules() if isinstance(norm, nn.BatchNorm2d)] == [0.1, 0.1]
 
 
-def test_shared_batch_norm_lets_mixtures_into_the_running_statistics():
-    images, targets, draw = random_batch(8, 3, 2)
-    net, twin = tiny_net().train(), tiny_net().train()
-    ProserObjective(net, finetune_config(mixture_batch_norm="shared"), 0).train()(images, targets, targets, draw)
+@pytest.mark.parametrize("batch_use", ["half", "all"])
+def test_shared_batch_norm_lets_mixtures_into_the_running_statistics(batch_use):
+    images, _, draw = random_batch(8, 3, 2, batch_use=batch_use)
+    twin = tiny_net().train()
     hidden = twin.hidden(images)
+    clean, to_mix = (hidden[:4], hidden[4:]) if batch_use == "half" else (hidden, hidden)
     lam = draw.mix_lambda
-    twin.logits(torch.cat([hidden[:4], lam * hidden[4:] + (1 - lam) * hidden[4:][draw.partners]]))
-    for statistic, expected in zip(running_statistics(net), running_statistics(twin), strict=True):
-        torch.testing.assert_close(statistic, expected)
+    twin.logits(torch.cat([clean, lam * to_mix + (1 - lam) * to_mix[draw.partners]]))
+    assert_statistics(twin, batch_use, mixture_batch_norm="shared")
+
+
+@pytest.mark.parametrize("batch_use", ["half", "all"])
+def test_separate_batch_norm_keeps_mixtures_out_of_the_running_statistics(batch_use):
+    images, _, _ = random_batch(8, 3, 2, batch_use=batch_use)
+    twin = tiny_net().train()
+    twin.logits(twin.hidden(images)[: 4 if batch_use == "half" else 8])
+    assert_statistics(twin, batch_use, mixture_batch_norm="separate")
+
+
+@pytest.mark.parametrize("mixup", ["manifold", "vanilla"])
+@pytest.mark.parametrize("sharing", ["shared", "separate"])
+def test_whole_batches_without_the_mixture_loss_leave_the_mixtures_out(mixup, sharing):
+    twin = tiny_net().train()
+    twin(random_batch(8, 3, 2, batch_use="all")[0])
+    assert_statistics(twin, "all", gamma=0.0, mixup=mixup, mixture_batch_norm=sharing)
 
 
 def test_separate_batch_norm_normalises_clean_images_without_the_mixtures():
@@ -165,44 +162,20 @@ def test_separate_batch_norm_normalises_clean_images_without_the_mixtures():
     net = tiny_net().train()
     augmented = augmented_logits(net.logits(net.hidden(images)[:4]))
     expected = nn.functional.cross_entropy(augmented, targets[:4], reduction="sum")
-    separate = ProserObjective(tiny_net(), finetune_config(mixture_batch_norm="separate"), 0).train()
-    shared = ProserObjective(tiny_net(), finetune_config(mixture_batch_norm="shared"), 0).train()
-    separate_sum = separate(images, targets, targets, draw).sums["loss/closed_set"][0]
-    shared_sum = shared(images, targets, targets, draw).sums["loss/closed_set"][0]
-    torch.testing.assert_close(separate_sum, expected.detach())
-    assert not torch.isclose(shared_sum, expected)
+    for sharing, is_expected in (("separate", True), ("shared", False)):
+        objective = ProserObjective(tiny_net(), finetune_config(mixture_batch_norm=sharing), 0).train()
+        found = objective(images, targets, targets, draw).sums["loss/closed_set"][0]
+        assert torch.isclose(found, expected) == is_expected
 
 
-@pytest.mark.parametrize("mixup", ["manifold", "vanilla"])
-@pytest.mark.parametrize("sharing", ["shared", "separate"])
-def test_whole_batches_without_the_mixture_loss_leave_the_mixtures_out(mixup, sharing):
-    images, targets, draw = random_batch(8, 3, 2, batch_use="all")
-    net, twin = tiny_net().train(), tiny_net().train()
-    config = finetune_config(batch_use="all", gamma=0.0, mixup=mixup, mixture_batch_norm=sharing)
-    ProserObjective(net, config, 0).train()(images, targets, targets, draw).total.backward()
-    twin(images)
-    for statistic, expected in zip(running_statistics(net), running_statistics(twin), strict=True):
-        assert torch.equal(statistic, expected)
-
-
-def test_whole_batches_let_mixtures_into_shared_statistics_only():
-    images, targets, draw = random_batch(8, 3, 2, batch_use="all")
-    statistics = {}
-    for sharing in ("shared", "separate"):
-        net = tiny_net().train()
-        config = finetune_config(batch_use="all", mixture_batch_norm=sharing)
-        ProserObjective(net, config, 0).train()(images, targets, targets, draw)
-        statistics[sharing] = running_statistics(net)
-    plain = tiny_net().train()
-    plain(images)
-    assert all(map(torch.equal, statistics["separate"], running_statistics(plain)))
-    assert not all(map(torch.equal, statistics["shared"], running_statistics(plain)))
-
-
-def test_the_draw_of_a_whole_batch_is_for_every_image_of_it():
-    objective = ProserObjective(tiny_net(), finetune_config(batch_use="all"), seed=3)
-    draws = objective.draws(1, 5, 8, torch.device("cpu"))
-    assert [sorted(partners) for partners in draws.partners.tolist()] == [list(range(8))] * 5
+@pytest.mark.parametrize(("batch_use", "mixed"), [("half", 4), ("all", 8)])
+def test_the_draw_is_for_the_second_half_of_the_global_batch_or_for_all_of_it(batch_use, mixed):
+    objective = ProserObjective(tiny_net(), finetune_config(batch_use=batch_use), seed=3)
+    draws, again = (objective.draws(1, 6, 8, CPU) for _ in range(2))
+    assert [sorted(partners) for partners in draws.partners.tolist()] == [list(range(mixed))] * 6
+    assert torch.equal(draws.partners, again.partners)
+    assert torch.equal(draws.mix_lambda, again.mix_lambda)
+    assert len(set(draws.mix_lambda.tolist())) == 6
 
 
 def test_reported_counts_are_of_the_clean_half():
@@ -216,46 +189,17 @@ def test_reported_counts_are_of_the_clean_half():
     assert sums["train/accuracy"].tolist() == [right, 4]
 
 
-def test_bf16_forward_gives_a_finite_float32_loss():
-    images, targets, draw = random_batch(8, 3, 2)
-    objective = ProserObjective(tiny_net(), finetune_config(), 0).train()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        terms = objective(images, targets, targets, draw)
-    assert terms.total.dtype == torch.float32
-    assert terms.total.isfinite()
-    terms.total.backward()
-    assert all(parameter.grad.isfinite().all() for parameter in objective.parameters())
-
-
-def test_the_draw_is_for_the_second_half_of_the_global_batch():
-    objective = ProserObjective(tiny_net(), finetune_config(), seed=3)
-    draws, again = (objective.draws(1, 6, 8, torch.device("cpu")) for _ in range(2))
-    assert [sorted(partners) for partners in draws.partners.tolist()] == [[0, 1, 2, 3]] * 6
-    assert torch.equal(draws.partners, again.partners)
-    assert torch.equal(draws.mix_lambda, again.mix_lambda)
-    assert len(set(draws.mix_lambda.tolist())) == 6
-
-
-def test_cross_entropy_objective_averages_over_the_images():
-    images, targets, _ = random_batch(6, 3, 2)
-    net = tiny_closed_set_net().eval()
-    terms = CrossEntropyObjective(net).eval()(images, targets, targets, None)
-    rows = [net(images[i : i + 1])[0].tolist() for i in range(6)]
-    losses = [-math.log(probability(row, int(target))) for row, target in zip(rows, targets, strict=True)]
-    right = sum(row.index(max(row)) == target for row, target in zip(rows, targets.tolist(), strict=True))
-    assert float(terms.total.detach()) == pytest.approx(np.mean(losses), rel=1e-4)
-    assert terms.sums["train/accuracy"].tolist() == [right, 6]
-
-
 @settings(max_examples=20)
 @given(st.integers(1, 6), st.integers(2, 5), st.floats(0, 0.99), st.integers(0, 10**6))
 def test_smoothing_gives_a_share_of_the_target_to_all_classes_alike(batch, num_known, smoothing, seed):
     images, targets, _ = random_batch(2 * batch, num_known, seed)
     net = tiny_closed_set_net(num_known, seed=seed).eval()
     terms = CrossEntropyObjective(net, smoothing).eval()(images, targets, targets, None)
-    losses = []
+    losses, right = [], 0
     for i, target in enumerate(targets.tolist()):
         row = net(images[i : i + 1])[0].tolist()
+        right += row.index(max(row)) == target
         wanted = [smoothing / num_known + (1 - smoothing) * (k == target) for k in range(num_known)]
         losses.append(-sum(share * math.log(probability(row, k)) for k, share in enumerate(wanted)))
     assert float(terms.total.detach()) == pytest.approx(np.mean(losses), rel=1e-4)
+    assert terms.sums["train/accuracy"].tolist() == [right, 2 * batch]

@@ -73,7 +73,7 @@ def test_a_truncated_file_is_refused(tmp_path, suffix, share):
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 def test_random_bytes_never_end_in_another_error(tmp_path):
     generator = np.random.default_rng(0)
-    for index in range(300):
+    for index in range(100):
         path = tmp_path / "net.pt"
         protocol = b"\x80\x02" if index % 2 else b""
         path.write_bytes(protocol + generator.bytes(int(generator.integers(1, 60))))
@@ -86,16 +86,12 @@ def test_a_missing_file_is_refused(tmp_path):
         load_weights(tiny_net(), tmp_path / "none.pt")
 
 
-@pytest.mark.parametrize("content", [[1, 2], {"epoch": 3}, torch.zeros(3), {"state_dict": {"a": "text"}}])
+@pytest.mark.parametrize(
+    "content", [[1, 2], {"epoch": 3}, torch.zeros(3), {"state_dict": {"a": "text"}}, {0: torch.zeros(3)}]
+)
 def test_a_file_without_a_state_dict_is_refused(tmp_path, content):
     torch.save(content, tmp_path / "other.pt")
     with pytest.raises(CheckpointError, match="holds no state_dict"):
-        load_weights(tiny_net(), tmp_path / "other.pt")
-
-
-def test_tensors_under_numbers_are_refused(tmp_path):
-    torch.save({0: torch.zeros(3)}, tmp_path / "other.pt")
-    with pytest.raises(CheckpointError):
         load_weights(tiny_net(), tmp_path / "other.pt")
 
 

@@ -75,13 +75,10 @@ def test_what_does_not_fit_is_named(torchvision_net, tmp_path, spoil, message):
         make_closed_set_net(network(write(state, tmp_path / "resnet18.pth")), 7, 64, seed=0)
 
 
-def test_weights_of_another_resnet_and_files_that_hold_none_are_refused(torchvision_net, tmp_path):
+def test_weights_of_another_resnet_and_a_file_that_is_missing_are_refused(torchvision_net, tmp_path):
     path = write(torchvision_net.state_dict(), tmp_path / "resnet18.pth")
     with pytest.raises(CheckpointError, match="does not fit the network"):
         make_closed_set_net(network(path, "resnet50_224"), 7, 64, seed=0)
-    path.write_bytes(b"not a checkpoint")
-    with pytest.raises(CheckpointError, match="cannot be read"):
-        make_closed_set_net(network(path), 7, 64, seed=0)
     path.unlink()
     with pytest.raises(CheckpointError, match="there is no checkpoint"):
         make_closed_set_net(network(path), 7, 64, seed=0)

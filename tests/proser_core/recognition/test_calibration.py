@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,17 +21,8 @@ def textbook_bias(scores: list[float], percentage: int) -> float:
 def test_bias_is_the_largest_candidate_that_keeps_enough_images_known(scores, percentage):
     calibration = calibrate(np.array(scores), percentage / 100)
     assert calibration.bias == textbook_bias(scores, percentage)
-
-
-def test_ninety_five_percent_of_validation_stays_known():
-    generator = np.random.default_rng(0)
-    for count in range(1, 401):
-        scores = generator.standard_normal(count).astype(np.float32)
-        calibration = calibrate(scores, 0.95)
-        kept = int((scores + calibration.bias <= 0).sum())
-        assert kept == math.ceil(95 * count / 100 - 1e-12)
-        assert calibration.known_rate == kept / count
-        assert calibration.num_images == count
+    assert calibration.known_rate == np.mean(np.array(scores) + calibration.bias <= 0)
+    assert calibration.num_images == len(scores)
 
 
 def test_no_percentage_keeps_an_image_too_many_by_rounding():
@@ -48,12 +37,6 @@ def test_images_tied_at_the_bias_all_stay_known():
     calibration = calibrate(np.array([0.0] * 10 + [-1.0] * 10), 0.95)
     assert str(calibration.bias) == "0.0"
     assert calibration.known_rate == 1.0
-
-
-def test_a_single_image_sets_the_bias_to_minus_its_own_score():
-    calibration = calibrate(np.array([-1.25]))
-    assert (calibration.bias, calibration.known_rate, calibration.num_images) == (1.25, 1.0, 1)
-    assert 0 <= calibration.interval[0] < calibration.interval[1] <= 1
 
 
 def test_no_image_is_refused():

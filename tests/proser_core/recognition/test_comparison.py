@@ -69,13 +69,9 @@ def test_the_interval_holds_the_difference_and_shrinks_with_what_both_share() ->
     candidate, champion = scored(1.1, noise=1), scored(1.0, noise=2)
     paired = against(candidate, champion).differences["auroc"]
     assert paired.low < paired.difference < paired.high
-    alone = _resampled_aurocs(candidate)
+    draws = np.random.default_rng(3).integers(len(candidate.targets), size=(300, 500))
+    alone = [candidate.select(rows).metrics(0.0)["auroc"] for rows in draws]
     assert paired.high - paired.low < np.subtract(*np.percentile(alone, [97.5, 2.5]))
-
-
-def _resampled_aurocs(held: ValidationScores) -> list[float]:
-    generator = np.random.default_rng(3)
-    return [held.select(generator.integers(len(held.targets), size=500)).metrics(0.0)["auroc"] for _ in range(300)]
 
 
 def test_a_known_rate_below_the_target_objects() -> None:

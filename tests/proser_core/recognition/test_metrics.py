@@ -32,23 +32,13 @@ def scores_of_both(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return known.astype(np.float32), unknown.astype(np.float32)
 
 
-def labels_and_scores(known: np.ndarray, unknown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.repeat([0, 1], [len(known), len(unknown)]), np.concatenate([known, unknown])
-
-
 @given(scores_of_both())
-def test_auroc_equals_scikit_learns(scores):
-    assert auroc(*scores) == pytest.approx(roc_auc_score(*labels_and_scores(*scores)), abs=1e-12)
-
-
-@given(scores_of_both())
-def test_aupr_equals_scikit_learns(scores):
-    assert aupr(*scores) == pytest.approx(average_precision_score(*labels_and_scores(*scores)), abs=1e-12)
-
-
-@given(scores_of_both())
-def test_fpr95_is_read_off_scikit_learns_roc_curve(scores):
-    false_rates, true_rates, _ = roc_curve(*labels_and_scores(*scores), drop_intermediate=False)
+def test_auroc_aupr_and_fpr95_equal_scikit_learns(scores):
+    known, unknown = scores
+    labelled = np.repeat([0, 1], [len(known), len(unknown)]), np.concatenate([known, unknown])
+    false_rates, true_rates, _ = roc_curve(*labelled, drop_intermediate=False)
+    assert auroc(*scores) == pytest.approx(roc_auc_score(*labelled), abs=1e-12)
+    assert aupr(*scores) == pytest.approx(average_precision_score(*labelled), abs=1e-12)
     assert fpr_at_positive_rate(*scores) == pytest.approx(false_rates[true_rates >= 0.95 - 1e-12].min(), abs=1e-12)
 
 
@@ -78,25 +68,9 @@ def test_oscr_is_the_area_under_the_textbook_curve(scores, seed):
     )
 
 
-@given(scores_of_both(), st.integers(-64, 64))
-def test_auroc_is_unchanged_by_bias(scores, sixteenths):
-    known, unknown = (np.round(values * 16) / 16 for values in scores)
-    scores = [
-        OpenSetScores(np.zeros(len(s), int), s, num_known=2, bias=sixteenths / 16).unknown_scores
-        for s in (known, unknown)
-    ]
-    assert auroc(*scores) == auroc(known, unknown)
-
-
-def test_a_score_worse_than_chance_is_not_flipped():
-    assert auroc(np.array([0.0, 1.0]), np.array([2.0, 3.0])) == 1.0
-    assert auroc(np.array([2.0, 3.0]), np.array([0.0, 1.0])) == 0.0
-    assert auroc(np.array([1.0, 1.0]), np.array([1.0])) == 0.5
-
-
 @pytest.mark.parametrize(
     ("known", "total", "percent"),
-    [(6, 10, 22.54), (4, 14, 46.55), (4, 54, 72.78), (15, 30, 29.29), (20, 200, 68.37)],
+    [(6, 10, 22.54), (4, 14, 46.55), (4, 54, 72.78), (15, 30, 29.29), (15, 100, 61.27), (20, 200, 68.37)],
 )
 def test_openness_has_the_papers_values(known, total, percent):
     # For 20 of 200 the paper cuts the digits off: 68.377 is printed as 68.37.

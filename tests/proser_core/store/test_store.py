@@ -1,12 +1,14 @@
 """Finished work is found again by its inputs, and only while it is whole."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from storages import artefact
 
 from proser_core.errors import ConfigError
-from proser_core.store.store import MANIFEST, BuildResult, Store, load_if_complete, write_manifest
+from proser_core.store.store import MANIFEST, BuildResult, Store, load_if_complete
 
 INPUTS = {"task": "abc", "lr": 0.1}
 
@@ -73,6 +75,9 @@ def test_a_deleted_or_changed_file_makes_it_stale(store: Store, harm: str) -> No
         '{"files": {}, "complete": true}',
         '{"files": {}, "complete": true, "linked": null}',
         '{"files": {}, "complete": true, "linked": [1]}',
+        '{"inputs": {}, "files": {}, "complete": true, "linked": ["."]}',
+        f'{{"inputs": {{}}, "files": {{"{"x" * 300}": ""}}, "complete": true, "linked": []}}',
+        "[" * 200_000,
     ],
 )
 def test_a_manifest_that_is_none_is_made_again(store: Store, text: str) -> None:
@@ -83,18 +88,23 @@ def test_a_manifest_that_is_none_is_made_again(store: Store, text: str) -> None:
     assert load_if_complete(made.path) == made
 
 
+@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to(path.name)], ids=["folder", "circle"])
+def test_a_manifest_that_is_no_file_is_no_artefact(store: Store, make: Callable[[Path], None]) -> None:
+    made = store.run("stage", INPUTS, write("one"))
+    (made.path / MANIFEST).unlink()
+    make(made.path / MANIFEST)
+    assert load_if_complete(made.path) is None
+
+
+@pytest.fixture
+def trial(store: Store) -> Path:
+    """A finished folder, to link to."""
+    return artefact(store.folder("trials", {"beta": 1}), weights="weights")
+
+
 @pytest.mark.parametrize("harm", ["delete", "change"])
-def test_a_missing_or_changed_linked_artefact_makes_it_stale(store: Store, tmp_path: Path, harm: str) -> None:
-    trial = store.folder("trials", {"beta": 1})
-    trial.mkdir(parents=True)
-    (trial / "weights").write_text("weights")
-    write_manifest(trial, {"beta": 1})
-
-    def build(folder: Path) -> BuildResult:
-        (folder / "table").write_text("table")
-        return BuildResult(linked=(trial,))
-
-    made = store.run("sweep", INPUTS, build)
+def test_a_missing_or_changed_linked_artefact_makes_it_stale(store: Store, trial: Path, harm: str) -> None:
+    made = store.run("sweep", INPUTS, lambda folder: BuildResult(linked=(trial,)))
     assert load_if_complete(made.path) == made
     if harm == "delete":
         shutil.rmtree(trial)
@@ -103,10 +113,7 @@ def test_a_missing_or_changed_linked_artefact_makes_it_stale(store: Store, tmp_p
     assert load_if_complete(made.path) is None
 
 
-def test_links_hold_after_the_storage_has_moved(store: Store, tmp_path: Path) -> None:
-    trial = store.folder("trials", {})
-    trial.mkdir(parents=True)
-    write_manifest(trial, {})
+def test_links_hold_after_the_storage_has_moved(store: Store, trial: Path, tmp_path: Path) -> None:
     made = store.run("sweep", INPUTS, lambda folder: BuildResult(linked=(trial,)))
     moved = tmp_path / "moved"
     store.root.rename(moved)

@@ -26,6 +26,14 @@ def edit(folder: Path, **changes: Any) -> None:
     (folder / MANIFEST).write_text(json.dumps({**manifest, **changes}))
 
 
+def test_a_link_out_of_the_folder_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    (folder / "weights").unlink()
+    (folder / "weights").symlink_to(tmp_path / "there" / "evil")  # whose content has the listed digest
+    with pytest.raises(CheckpointError, match="weights is a link out of its folder; copy the folder again"):
+        import_artefact(folder, "trials", Store(tmp_path / "storage"))
+    assert not list((tmp_path / "storage").rglob("weights"))
+
+
 def test_a_finished_folder_is_adopted(folder: Path, tmp_path: Path) -> None:
     adopted = import_artefact(folder, "trials", Store(tmp_path / "storage"))
     assert (adopted.path / "weights").read_text() == "weights"

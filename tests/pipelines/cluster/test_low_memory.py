@@ -1,0 +1,69 @@
+"""A machine that is low on memory: trainings begin again with fewer at a time, and what stays so costs one line."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pipeline_runs import tiny_recipe, training_job
+
+from pipelines.cluster import cluster as cluster_module
+from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.train_worker import RETRIES, failure_reason
+from proser_core.config import ClusterConfig
+from proser_core.store.store import Artefact
+
+MESSAGE = (
+    "1 worker(s) were killed due to the node running low on memory. Memory on the node was 23.1GB used / 23.5GB limit\n"
+    "Selected to kill: (Task: job ID=01000000, pid=20868, actual memory used=1.25GB, worker ID=03)"
+)
+
+
+def test_the_reason_says_what_the_process_held_and_what_to_do() -> None:
+    reason = failure_reason(RuntimeError(MESSAGE))
+    assert reason.startswith("Ray ended a process of it (1.25 GB), because the machine was low on memory")
+    assert "--cluster.max-concurrent" in reason
+
+
+@pytest.mark.slow
+def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
+    task: Artefact, closed_set_weights: Path, tmp_path: Path, own_ray: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, message = tmp_path / "busy", MESSAGE
+
+    def crowded(config: dict[str, Any]) -> None:
+        """Needs the machine for itself."""
+        folder = Path(config["job"]["folder"])
+        busy.mkdir(exist_ok=True)
+        mine = busy / folder.name
+        mine.touch()
+        try:
+            time.sleep(2)
+            if len(list(busy.iterdir())) > 1:
+                time.sleep(2)  # so that the other sees it too
+                raise RuntimeError(message)
+            (folder / "trained").touch()
+        finally:
+            mine.unlink()
+
+    monkeypatch.setattr(cluster_module, "run_single_trial", crowded)
+    jobs = [training_job(task, tmp_path / name, tiny_recipe(), weights=closed_set_weights) for name in ("one", "two")]
+    for job in jobs:
+        Path(job.folder).mkdir()
+    Cluster(ClusterConfig(max_concurrent=2), tmp_path / "storage").run_jobs(jobs, 1, "crowded")
+    assert [sorted(path.name for path in Path(job.folder).iterdir()) for job in jobs] == [["trained"]] * 2
+
+
+@pytest.mark.slow
+def test_a_machine_without_memory_costs_one_line_and_no_traceback(tmp_path: Path) -> None:
+    full = {"RAY_memory_usage_threshold": "0.001", "RAY_memory_monitor_refresh_ms": "250"}
+    environment = os.environ | full | {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"}
+    command = [sys.executable, "-m", "pipelines.cli", "run", "digits", "--pretrain.epochs", "1", "--space", ""]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("proser: pretraining of class split 0 failed: Ray ended a process of it")
+    assert f"low on memory, {RETRIES + 1} times; free some memory" in line
