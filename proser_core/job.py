@@ -23,8 +23,7 @@ input, 130 interrupted, 143 terminated.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point; the exit code is 0 clean, 1 a training failed, 2 bad input, 130 interrupted,
-    143 terminated."""
+    """Entry point; the exit code is 0 clean, 1 a training failed, 2 bad input, 130 interrupted, 143 terminated."""
     parser = argparse.ArgumentParser(
         prog="python -m proser_core.job",
         description=DESCRIPTION,

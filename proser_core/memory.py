@@ -10,8 +10,7 @@ LARGEST_MMAP_THRESHOLD = 32 << 20
 def keep_freed_memory() -> bool:
     """Tell glibc to keep freed blocks; False where the C library is another one.
 
-    Otherwise each step gives the activations back and pays thousands of page faults to get them
-    again (docs/speed.md).
+    Otherwise each step gives the activations back and pays thousands of page faults to get them again (docs/speed.md).
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -1,8 +1,7 @@
 """What each kind of placeholder gives: mixup only, dummies only, and both, with C = 1 and C = 5, 5 points.
 
-Source: fig. Macro F1 against varying openness. Its plain CNN is the softmax probability of the pretrained
-net, which every sweep evaluates as a control. gamma 10 without the placeholder term stands for the paper's
-gamma to infinity.
+Source: fig. Macro F1 against varying openness. Its plain CNN is the softmax probability of the pretrained net, which
+every sweep evaluates as a control. gamma 10 without the placeholder term stands for the paper's gamma to infinity.
 """
 
 from typing import Any

@@ -136,8 +136,7 @@ class Cluster:
 
         A lost worker or machine is replaced, and its training resumes after its last epoch, up to RETRIES times.
         Trainings that still run after `max_seconds` (0: no limit) are stopped; with `stop_early`, so are those that
-        fall behind on development data. Raises StorageError where the disk is full: no other training would end
-        either.
+        fall behind on development data. Raises StorageError where the disk is full: no other training would end either.
         """
         self.connect()
         folders = [Path(job.folder) for job in jobs]

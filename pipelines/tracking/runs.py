@@ -1,8 +1,7 @@
 """MLflow runs: one parent for a pipeline run, one child for a trial, fed from files on disk.
 
-Everything is looked up by tag before it is made, and only what is not there yet is logged, so that
-calling anything twice changes nothing. A request that failed may have arrived: what the server has is
-read again after it.
+Everything is looked up by tag before it is made, and only what is not there yet is logged, so that calling anything
+twice changes nothing. A request that failed may have arrived: what the server has is read again after it.
 """
 
 import re

@@ -1,8 +1,7 @@
 """What a training worker does: one pretraining or one fine-tune, from files to files.
 
-Knows no Ray: every process of a job calls `run_job`, and rank 0 writes. After each epoch the
-checkpoint and the metrics are on disk before `notify` is called, so that a job that is started
-again goes on from its last epoch.
+Knows no Ray: every process of a job calls `run_job`, and rank 0 writes. After each epoch the checkpoint and the metrics
+are on disk before `notify` is called, so that a job that is started again goes on from its last epoch.
 """
 
 import io

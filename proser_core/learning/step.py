@@ -85,8 +85,7 @@ class TrainingStep:
 class GraphedStep:
     """A `TrainingStep` captured as a CUDA graph: one launch a step instead of hundreds.
 
-    The first steps run eagerly on a side stream, as capturing asks for; they are steps of the
-    training like all others.
+    The first steps run eagerly on a side stream, as capturing asks for; they are steps of the training like all others.
     """
 
     def __init__(self, step: TrainingStep) -> None:

@@ -36,11 +36,10 @@ class WideBlock(nn.Module):
 def wide_resnet28_10(config: NetworkConfig, image_size: int) -> Backbone:
     """WRN-28-10 for 32 pixels, 36 million parameters, average-pooled to 640-d.
 
-    As released: biases in the convolutions, momentum 0.9 in the last BatchNorm, torch's own first
-    weights, dropout 0.3 (network.dropout) inside each block, mixtures before the last stage.
-    Departure from the released code, which classifies known classes by a hidden layer of 50 and
-    gives the dummies the 640-d features: W and the dummies share one embedding, as in the paper.
-    Raises ConfigError where a weights file is set.
+    As released: biases in the convolutions, momentum 0.9 in the last BatchNorm, torch's own first weights, dropout 0.3
+    (network.dropout) inside each block, mixtures before the last stage. Departure from the released code, which
+    classifies known classes by a hidden layer of 50 and gives the dummies the 640-d features: W and the dummies share
+    one embedding, as in the paper. Raises ConfigError where a weights file is set.
     """
     refuse_fields(config, "weights_file")
     stages: dict[str, nn.Module] = {"conv1": nn.Conv2d(3, WIDTHS[0], 3, padding=1)}

@@ -11,7 +11,6 @@ import numpy as np
 from proser_core.data.splits.class_split import ClassSplit, Setting, setting_name
 from proser_core.recognition.scoring import OpenSetScores
 
-CELLS_A_THRESHOLD = 4  # so that few share one
 POSITIVE_RATE = 0.95  # share of unknown images that must be found, for FPR95
 
 
@@ -185,7 +184,7 @@ def _counts_by_threshold(
 ) -> np.ndarray:
     """int64[2, T, K+1]: hits of each class, and its true plus predicted images. Counts of disjoint images add up."""
     order = np.argsort(thresholds, kind="stable")
-    rejecting = count_below(thresholds[order], scores)  # thresholds that reject an image
+    rejecting = np.searchsorted(thresholds[order], scores, side="left")  # thresholds that reject an image
     width = num_known + 2  # one column more, for wrong guesses
 
     def accepted(labels: np.ndarray) -> np.ndarray:
@@ -200,36 +199,6 @@ def _counts_by_threshold(
     counts = np.empty((2, *hits.shape), np.int64)
     counts[0, order], counts[1, order] = hits, predicted + np.bincount(targets, minlength=num_known + 1)
     return counts
-
-
-def count_below(thresholds: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """`np.searchsorted(thresholds, scores, side="left")`, int64[N], of sorted thresholds that lie about evenly.
-
-    A binary search of each image would mostly wait for branches that were guessed wrong. Instead both are put into
-    equal cells, by a map that never turns an order round: thresholds in lower cells are below an image, those in
-    higher ones above it, and only the few in its own are compared.
-    """
-    kind = np.result_type(thresholds, scores)
-    thresholds, scores = thresholds.astype(kind), scores.astype(kind)  # one arithmetic, so that one order
-    cells = CELLS_A_THRESHOLD * len(thresholds)
-    width = float(thresholds[-1]) - float(thresholds[0]) if cells else 0.0
-    with np.errstate(over="ignore"):
-        scale = kind.type(cells / width) if 0 < width < np.inf else np.inf
-    if not np.isfinite(scale):
-        return np.searchsorted(thresholds, scores, side="left")
-
-    def cell(values: np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore"):
-            return np.clip((values - thresholds[0]) * scale, -1, cells).astype(np.int64) + 1
-
-    held = np.bincount(cell(thresholds), minlength=cells + 2)
-    if held.max() > CELLS_A_THRESHOLD:
-        return np.searchsorted(thresholds, scores, side="left")
-    count = (held.cumsum() - held)[cell(scores)]
-    sentinel = np.append(thresholds, np.inf)
-    for _ in range(held.max()):
-        count += sentinel[count] < scores
-    return count
 
 
 def _mean_f1(hits: np.ndarray, sizes: np.ndarray) -> np.ndarray:

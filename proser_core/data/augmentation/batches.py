@@ -1,8 +1,7 @@
 """Augmented training batches from images that stay in memory as uint8, or that are streamed.
 
-The images are padded and mirrored once; a random crop is then one `index_select` over rows of
-pixels, without a Python loop over images. Of streamed images this is done batch by batch, with the
-same draws: the batches are equal.
+The images are padded and mirrored once; a random crop is then one `index_select` over rows of pixels, without a Python
+loop over images. Of streamed images this is done batch by batch, with the same draws: the batches are equal.
 """
 
 from collections.abc import Generator, Iterator

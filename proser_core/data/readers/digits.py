@@ -1,7 +1,6 @@
 """scikit-learn's handwritten digits: real images that need no download.
 
-1,797 grey images of 8x8 pixels. The package has no test part, so a fixed draw sets a third of
-every class apart.
+1,797 grey images of 8x8 pixels. The package has no test part, so a fixed draw sets a third of every class apart.
 """
 
 import numpy as np

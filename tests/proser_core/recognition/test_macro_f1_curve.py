@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
 from proser_core.data.splits.class_split import ClassSplit
-from proser_core.recognition.metrics import count_below, macro_f1_curve, macro_f1_curves
+from proser_core.recognition.metrics import macro_f1_curve, macro_f1_curves
 from proser_core.recognition.scoring import OpenSetScores
 
 
@@ -63,27 +63,3 @@ def test_curves_of_all_settings_equal_each_setting_on_its_own(seed):
         rows = np.isin(class_ids, split.known + split.unknown_in(setting))
         expected = by_scikit_learn(scores[rows], guesses[rows], targets[rows], 3, thresholds)
         assert curve.tolist() == expected.tolist()
-
-
-finite = st.floats(allow_nan=False, allow_infinity=False, width=32)
-
-
-@given(
-    st.lists(finite, max_size=40),
-    st.lists(finite, max_size=40),
-    st.integers(0, 60),
-    st.sampled_from([np.float32, np.float64]),
-    st.sampled_from([np.float32, np.float64]),
-)
-def test_thresholds_below_a_score_are_counted_as_by_a_binary_search(
-    scores: list[float], others: list[float], even: int, kind: type, other_kind: type
-) -> None:
-    """Evenly spaced ones, any others, scores that are thresholds and their neighbours, in both precisions."""
-    low, high = min(others, default=-1.0), max(others, default=1.0)
-    for thresholds in (np.sort(np.array(others, kind)), np.linspace(low, high, even).astype(kind)):
-        with np.errstate(over="ignore"):  # of the largest numbers
-            beside = np.concatenate([np.nextafter(thresholds, np.inf), np.nextafter(thresholds, -np.inf)])
-        values = np.concatenate([np.array(scores), thresholds, beside]).astype(other_kind)
-        values = values[np.isfinite(values)]
-        expected = np.searchsorted(thresholds, values, side="left")
-        assert count_below(thresholds, values).tolist() == expected.tolist()
