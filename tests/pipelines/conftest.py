@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import ray
 from matplotlib.figure import Figure
-from pipeline_runs import Proser, RunFolder, tiny_recipe, training_job
+from pipeline_runs import Proser, RunFolder, tiny_recipe, training_job, write_space
 from ray import tune
 from registered_models import classifier_of
-from served_models import png_files, some_pixels
+from served_models import some_pixels
 from storages import BUCKET, ENVIRONMENT, Machines, s3_server
+from stored_sets import png_file
 
 import tune_spaces
 from pipelines import cli
@@ -24,21 +25,12 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import run_single_trial
 from pipelines.tracking import databases
 from pipelines.tracking.runs import ParentRun
+from pipelines.workflow.training import TrainedSplit
 from proser_core.digests import sha256_of
 from proser_core.jobs import spec
 from proser_core.jobs.preparing import save_task
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact, write_manifest
-
-# A space with one point that cannot stay finite beside the one of the paper.
-ONE_DIVERGES = '''"""Two points; the weight of the second one overflows."""
-
-from ray import tune
-
-
-def param_space():
-    return {"finetune": {"beta": tune.grid_search([1.0]), "gamma": tune.grid_search([0.1, 1e38])}}
-'''
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -141,11 +133,11 @@ def empty_programs(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def spaces(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) -> Path:
-    """The search spaces, and beside them `one_diverges`, in a folder that tests may write to."""
+    """The search spaces and `one_diverges`, two points of which the second does, in a folder that may be written to."""
     folder = tmp_path_factory.mktemp("spaces")
     for path in tune_spaces.FOLDER.glob("*.py"):
         shutil.copy(path, folder)
-    (folder / "one_diverges.py").write_text(ONE_DIVERGES)
+    write_space(folder, "one_diverges", '{"gamma": tune.grid_search([0.1, 1e38])}')
     patch.setattr(tune_spaces, "FOLDER", folder)
     patch.setattr(tune_spaces, "__path__", [str(folder)])
     return folder
@@ -180,6 +172,12 @@ def closed_set_weights(task: Artefact, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture(scope="session")
+def split(task: Artefact, closed_set_weights: Path) -> TrainedSplit:
+    """The class split with this network, and trainings of one epoch to come."""
+    return TrainedSplit(tiny_recipe(epochs=1), task, Artefact(closed_set_weights.parent, "weights"))
+
+
+@pytest.fixture(scope="session")
 def classifier(task: Artefact, closed_set_weights: Path) -> OpenSetClassifier:
     """Of these weights, with placeholders that have not been trained: five digits, and unknown."""
     return classifier_of(task, closed_set_weights)
@@ -194,7 +192,7 @@ def pixels() -> np.ndarray:
 @pytest.fixture(scope="session")
 def encoded(pixels: np.ndarray) -> list[bytes]:
     """The same as image files."""
-    return png_files(pixels)
+    return [png_file(image) for image in pixels]
 
 
 @pytest.fixture(scope="module")

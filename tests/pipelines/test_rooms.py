@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import pipelines
-from proser_core.store.code_version import code_version
+from pipelines.workflow.stage import STAGES
+from proser_core.store.code_version import code_version, imported_modules
 
 FOLDER = Path(pipelines.__file__).parent
 FILES = sorted(FOLDER.rglob("*.py"))
@@ -39,13 +40,13 @@ assert os.listdir(".") == [], os.listdir(".")
 
 
 def imported(path: Path) -> set[str]:
-    """First parts of everything that a file imports, wherever in the file."""
+    """Whatever a file imports, by its whole name, wherever in the file."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module.split(".")[0])
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
 
@@ -53,17 +54,6 @@ def room_of(module: str) -> str:
     """The room of a module of ours: a package or a loose file of `pipelines`, or another package."""
     top, *inside = module.split(".")
     return inside[0] if top == "pipelines" and inside else top
-
-
-def imported_rooms(path: Path) -> set[str]:
-    """Rooms that a file imports from, at its top or in functions."""
-    modules: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            modules += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            modules += [f"{node.module}.{alias.name}" for alias in node.names]
-    return {room_of(module) for module in modules} & FLOOR.keys()
 
 
 def calls(path: Path) -> set[str]:
@@ -76,7 +66,7 @@ def calls(path: Path) -> set[str]:
 def test_rooms_import_from_floors_below_their_own_alone(path: Path) -> None:
     own = path.relative_to(FOLDER).parts[0].removesuffix(".py")
     if own != "__init__":
-        others = imported_rooms(path) - {own}
+        others = ({room_of(name) for name in imported(path)} & FLOOR.keys()) - {own}
         assert {room for room in others if FLOOR[room] <= FLOOR[own]} == set()
 
 
@@ -93,9 +83,17 @@ def test_no_module_imports_itself_through_others(package: str) -> None:
 
 
 def test_only_tracking_imports_mlflow() -> None:
-    users = {path for path in FILES if "mlflow" in imported(path)}
+    users = {path for path in FILES if "mlflow" in map(room_of, imported(path))}
     assert users
     assert all(path.parent == FOLDER / "tracking" for path in users), users
+
+
+@pytest.mark.parametrize("stage", ["evaluate", "report", "sweep", "sweep_report", "compare"])
+def test_what_follows_the_trainings_knows_no_ray_and_no_mlflow(stage: str) -> None:
+    for module in imported_modules(STAGES[stage]) - {"tune_spaces"}:  # spaces are in Tune's own words
+        path = FOLDER.parent.joinpath(*module.split("."))
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        assert {"ray", "mlflow"}.isdisjoint(map(room_of, imported(file))), module
 
 
 def test_ray_is_started_or_joined_in_one_place() -> None:

@@ -19,17 +19,60 @@ from proser_core.jobs.spec import Job
 from proser_core.store.store import Artefact
 
 
-def tiny_recipe() -> Recipe:
-    """The digits recipe at 8 pixels with two epochs of each training and one worker, in fp32."""
+def tiny_recipe(epochs: int = 2) -> Recipe:
+    """The digits recipe at 8 pixels with few epochs of each training and one worker, in fp32."""
     recipe = digits()
     return replace(
         recipe,
         precision="fp32",
         data=replace(recipe.data, image_size=8),
-        pretrain=replace(recipe.pretrain, epochs=2),
-        finetune=replace(recipe.finetune, epochs=2),
+        pretrain=replace(recipe.pretrain, epochs=epochs),
+        finetune=replace(recipe.finetune, epochs=epochs),
         cluster=replace(recipe.cluster, pretrain_workers=1),
     )
+
+
+def lively_recipe(**finetune: Any) -> Recipe:
+    """With three epochs, dropout and a learning rate that moves: what a training that goes on must not lose."""
+    recipe = tiny_recipe(epochs=3)
+    return replace(
+        recipe,
+        network=replace(recipe.network, dropout=0.2),
+        finetune=replace(recipe.finetune, **{"schedule": "cosine", **finetune}),
+    )
+
+
+class StoppedError(Exception):
+    """Stands for a machine that went away."""
+
+
+def stop_after(epochs: int) -> Callable[[object], None]:
+    """What a training reports its epochs to, and is stopped by after so many."""
+    seen = []
+
+    def notify(metrics: object) -> None:
+        seen.append(metrics)
+        if len(seen) == epochs:
+            raise StoppedError
+
+    return notify
+
+
+def ignore(metrics: object) -> None:
+    """What a training reports its epochs to where nobody asks."""
+
+
+def printed(command: Callable[..., int], *arguments: Any, width: int = 200) -> tuple[int, str]:
+    """Exit code of a command that is called with a console as its last argument, and what it prints."""
+    out = io.StringIO()
+    code = command(*arguments, Console(file=out, width=width))
+    return code, out.getvalue()
+
+
+def write_space(folder: Path, name: str, finetune: str) -> None:
+    """A search space over fields of the fine-tune, in Tune's words."""
+    code = f'def param_space():\n    return {{"finetune": {finetune}}}\n'
+    (folder / f"{name}.py").write_text(f'"""A space of a test."""\n\nfrom ray import tune\n\n\n{code}')
 
 
 Proser = Callable[..., tuple[int, str, str]]
@@ -85,7 +128,7 @@ class RunFolder:
     def storage(self) -> Path:
         return self.root / "storage"
 
-    def run(self, recipe: Recipe, pretrained_file: Path | None = None) -> Outcome:
+    def run(self, recipe: Recipe) -> Outcome:
         """One whole run in this process."""
         sessions: list[TrainingSession] = []
         follow = Session.follow
@@ -94,14 +137,13 @@ class RunFolder:
             sessions.append(follow(*arguments, **named))
             return sessions[-1]
 
-        out = io.StringIO()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Session, "follow", spy)
-            code = pipelines.workflow.run.run(recipe, None, self.storage, pretrained_file, Console(file=out, width=200))
+            code, text = printed(pipelines.workflow.run.run, recipe, None, self.storage, None)
         model = self.client.get_registered_model(recipe.model_name)
         versions = self.client.search_model_versions(f"name = '{recipe.model_name}'")
         aliases = {alias: str(number) for alias, number in model.aliases.items()}
-        return Outcome(code, sessions[0], out.getvalue(), aliases, len(versions))
+        return Outcome(code, sessions[0], text, aliases, len(versions))
 
     def parents(self) -> list[Run]:
         return [run for run in self._runs() if "mlflow.parentRunId" not in run.data.tags]

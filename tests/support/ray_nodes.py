@@ -1,4 +1,4 @@
-"""Ray nodes as `ray start` makes them, with token authentication, for tests that join a cluster."""
+"""Servers as processes of their own, and Ray nodes as `ray start` makes them, with token authentication."""
 
 import os
 import secrets
@@ -7,10 +7,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -68,6 +71,31 @@ def node(arguments: list[str], environment: dict[str, str], log: Path, before: t
         finally:
             end(process.pid)
             process.wait()
+
+
+@contextmanager
+def running(
+    command: list[str], environment: dict[str, str], log: Path, ready: str, **options: Any
+) -> Iterator[subprocess.Popen[str]]:
+    """A server from the moment on when the address `ready` answers; all of its processes end with it."""
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True, **options
+        )
+    try:
+        for _ in range(600):
+            with suppress(OSError):
+                urllib.request.urlopen(ready, timeout=5).close()
+                break
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.2)
+        else:
+            raise AssertionError(log.read_text())
+        yield process
+    finally:
+        if process.poll() is None:
+            end(process.pid)
+        process.wait()
 
 
 def end(pid: int) -> None:

@@ -1,25 +1,19 @@
 """Servers of a registered model as processes of their own, what they are asked, and what they must answer."""
 
 import base64
-import io
 import json
 import os
-import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
-from ray_nodes import end
 from registered_models import Registry
+from stored_sets import png_file
 
 from proser_core.data.readers import digits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -39,35 +33,6 @@ def environment_of(classifier: OpenSetClassifier, folder: Path, name: str, patch
 def some_pixels() -> np.ndarray:
     """Real digits, of known and of unknown classes: uint8[COUNT, 8, 8, 3]."""
     return digits.read("test", 8).images[:COUNT]
-
-
-def png_files(images: np.ndarray) -> list[bytes]:
-    """Their contents."""
-    files = [io.BytesIO() for _ in images]
-    for file, image in zip(files, images, strict=True):
-        Image.fromarray(image).save(file, "PNG")
-    return [file.getvalue() for file in files]
-
-
-@contextmanager
-def running(command: list[str], environment: dict[str, str], log: Path, ready: str) -> Iterator[subprocess.Popen[str]]:
-    """A server from the moment on when the address `ready` answers; all of its processes end with it."""
-    with log.open("w") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True)
-    try:
-        for _ in range(600):
-            with suppress(OSError):
-                urllib.request.urlopen(ready, timeout=5).close()
-                break
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.2)
-        else:
-            raise AssertionError(log.read_text())
-        yield process
-    finally:
-        if process.poll() is None:
-            end(process.pid)
-        process.wait()
 
 
 def ask(address: str, content: Any, kind: str = "application/json") -> tuple[int, Any]:
@@ -99,6 +64,4 @@ def as_json(files: list[bytes]) -> dict[str, list[str]]:
 
 def large_image() -> bytes:
     """20,000 pixels, more than the servers of these tests decode."""
-    file = io.BytesIO()
-    Image.new("L", (200, 100)).save(file, "PNG")
-    return file.getvalue()
+    return png_file(np.zeros((100, 200), np.uint8))

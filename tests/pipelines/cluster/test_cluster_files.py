@@ -12,12 +12,8 @@ from ray.autoscaler._private.util import prepare_config, validate_config
 
 ROOT = Path(__file__).parents[3]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text()
-AWS, OWN, KUBERAY, IMAGE = (
-    "ray_cluster.yaml",
-    "clusters/own_machines.yaml",
-    "clusters/kuberay.yaml",
-    "clusters/Dockerfile",
-)
+AWS, OWN = "ray_cluster.yaml", "clusters/own_machines.yaml"
+KUBERAY, IMAGE = "clusters/kuberay.yaml", "clusters/Dockerfile"
 
 
 @pytest.fixture(autouse=True)

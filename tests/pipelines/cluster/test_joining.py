@@ -50,13 +50,12 @@ def the_line(done: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
-def test_a_process_with_the_token_joins_by_address(head: Head, tmp_path: Path) -> None:
-    assert join(head, tmp_path).stdout == "CPUs: 1.0\n"
+@pytest.mark.parametrize("address", ["", "auto"], ids=["the head's", "auto"])
+def test_a_process_with_the_token_joins_the_cluster_that_was_started_on_this_machine(
+    head: Head, tmp_path: Path, address: str
+) -> None:
+    assert join(head, tmp_path, address).stdout == "CPUs: 1.0\n"
     assert list(tmp_path.iterdir()) == []
-
-
-def test_auto_is_the_cluster_that_was_started_on_this_machine(head: Head, tmp_path: Path) -> None:
-    assert join(head, tmp_path, "auto").stdout == "CPUs: 1.0\n"
 
 
 def test_a_token_that_lies_in_its_file_is_sent_without_being_asked_for(head: Head, tmp_path: Path) -> None:
@@ -129,19 +128,17 @@ def test_a_job_with_a_shared_storage_and_a_tracking_server_is_as_it_should_be(un
     check_job("auto", tmp_path / "storage")
 
 
-def test_a_job_that_would_start_a_ray_of_its_own_is_refused(unpacked: Path, tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match=r"give --cluster\.address auto"):
-        check_job("", tmp_path / "storage")
-
-
-def test_a_job_whose_storage_ray_would_delete_is_refused(unpacked: Path) -> None:
-    with pytest.raises(ClusterError, match="give an absolute path that all machines see"):
-        check_job("auto", Path("proser-storage").absolute())
-
-
-def test_a_job_whose_database_ray_would_delete_is_refused(
-    unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("address", "storage", "tracking", "reason"),
+    [
+        ("", "/shared/storage", "http://server", r"give --cluster\.address auto"),  # it would start a Ray of its own
+        ("auto", "storage", "http://server", "give an absolute path that all machines see"),  # Ray would delete it
+        ("auto", "/shared/storage", "", "name a tracking server in MLFLOW_TRACKING_URI"),  # and the database too
+    ],
+)
+def test_a_job_whose_work_would_be_lost_is_refused(
+    unpacked: Path, address: str, storage: str, tracking: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    with pytest.raises(ClusterError, match="name a tracking server in MLFLOW_TRACKING_URI"):
-        check_job("auto", tmp_path / "storage")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking)
+    with pytest.raises(ClusterError, match=reason):
+        check_job(address, Path(storage).absolute())

@@ -2,21 +2,21 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import ray
-from pipeline_runs import tiny_recipe
+from pipeline_runs import StoppedError, ignore, stop_after, tiny_recipe, training_job
 from stored_sets import PARQUET, write_folder, write_parquet
 
 from pipelines.cluster import streaming
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.session import DRIVER_RESOURCE
 from pipelines.cluster.streaming import RayImages
-from proser_core.config import Recipe, to_json
+from proser_core.config import Recipe
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import OpenSetTask
@@ -32,17 +32,6 @@ SETS = {"folder": write_folder, PARQUET.name: write_parquet}
 OUTCOME = (spec.WEIGHTS, spec.EPOCHS, spec.LOGITS)
 
 
-class StoppedError(Exception):
-    """Stands for a machine that went away."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def sources() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SOURCES, PARQUET.name, PARQUET)
-        yield
-
-
 @pytest.fixture(scope="module", autouse=True)
 def local_ray() -> Iterator[None]:
     """Two cores, of which the workers of a trial take both: what decodes must not wait for a third."""
@@ -53,7 +42,8 @@ def local_ray() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data_dir(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) -> Path:
+    patch.setitem(SOURCES, PARQUET.name, PARQUET)
     root = tmp_path_factory.mktemp("data")
     for write in SETS.values():
         write(root, SIZE)
@@ -89,8 +79,7 @@ def recipe_of(name: str, streamed: bool, workers: int = 1) -> Recipe:
 
 
 def job_of(tasks: dict, name: str, streamed: bool, folder: Path, kind: str = "finetune", workers: int = 1) -> spec.Job:
-    recipe = to_json(recipe_of(name, streamed, workers))
-    return spec.Job(kind=kind, recipe=recipe, task=str(tasks[name, streamed].path), folder=str(folder))
+    return training_job(tasks[name, streamed], folder, recipe_of(name, streamed, workers), kind)
 
 
 def same_outcome(one: Path, other: Path) -> bool:
@@ -100,8 +89,8 @@ def same_outcome(one: Path, other: Path) -> bool:
 @pytest.mark.parametrize(("name", "kind"), [("folder", "pretrain"), (PARQUET.name, "finetune")])
 def test_a_streamed_training_equals_one_in_memory(tasks: dict, name: str, kind: str, tmp_path: Path) -> None:
     in_memory, streamed = (job_of(tasks, name, flag, tmp_path / str(flag), kind) for flag in (False, True))
-    run_job(in_memory, lambda metrics: None)
-    run_job(streamed, lambda metrics: None, streaming.stream_opener(streamed))
+    run_job(in_memory, ignore)
+    run_job(streamed, ignore, streaming.stream_opener(streamed))
     assert same_outcome(tmp_path / "False", tmp_path / "True")
 
 
@@ -112,7 +101,7 @@ def run_trials(jobs: list[spec.Job], workers: int, storage: Path) -> None:
 @pytest.mark.slow
 def test_two_trials_that_stream_at_a_time_equal_one_in_memory(tasks: dict, tmp_path: Path) -> None:
     in_memory = job_of(tasks, "folder", False, tmp_path / "in memory")
-    run_job(in_memory, lambda metrics: None)
+    run_job(in_memory, ignore)
     run_trials([job_of(tasks, "folder", True, tmp_path / name) for name in ("one", "two")], 1, tmp_path / "storage")
     assert same_outcome(tmp_path / "one", tmp_path / "in memory")
     assert same_outcome(tmp_path / "two", tmp_path / "in memory")
@@ -128,14 +117,10 @@ def test_a_trial_of_two_workers_that_stream_equals_one_in_memory(tasks: dict, tm
 
 def test_a_streamed_training_that_was_stopped_equals_one_that_never_stopped(tasks: dict, tmp_path: Path) -> None:
     whole, stopped = (job_of(tasks, "folder", True, tmp_path / name) for name in ("whole", "stopped"))
-    run_job(whole, lambda metrics: None, streaming.stream_opener(whole))
-
-    def stop(metrics: object) -> None:
-        raise StoppedError
-
+    run_job(whole, ignore, streaming.stream_opener(whole))
     with pytest.raises(StoppedError):
-        run_job(stopped, stop, streaming.stream_opener(stopped))
-    run_job(stopped, lambda metrics: None, streaming.stream_opener(stopped))
+        run_job(stopped, stop_after(1), streaming.stream_opener(stopped))
+    run_job(stopped, ignore, streaming.stream_opener(stopped))
     assert same_outcome(tmp_path / "whole", tmp_path / "stopped")
 
 
@@ -170,18 +155,12 @@ def test_batches_hold_the_asked_rows_in_the_asked_order_however_they_are_cut_int
     stored, pixels = stored_of(tasks[name, True]), OpenSetTask.load(tasks[name, False].path).train.images
     rows = np.random.default_rng(batch_size).integers(0, len(stored), 65)  # some more than once
     batches = list(RayImages(stored, 2).batches(rows, batch_size))
-    assert [len(batch) for batch in batches] == [len(part) for part in cut(rows, batch_size)]
-    np.testing.assert_array_equal(np.concatenate(batches), pixels[rows])  # type: ignore[index]
-
-
-def cut(rows: np.ndarray, batch_size: int) -> list[np.ndarray]:
-    return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    assert [len(batch) for batch in batches] == [*[batch_size] * (65 // batch_size), 65 % batch_size]
+    np.testing.assert_array_equal(np.concatenate(batches), pixels[rows])
 
 
 def stored_of(task: Artefact) -> StoredImages:
-    images = OpenSetTask.load(task.path).train.images
-    assert isinstance(images, StoredImages)
-    return images
+    return OpenSetTask.load(task.path).train.images
 
 
 def test_an_epoch_that_is_left_early_leaves_the_next_one_as_it_is(tasks: dict, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,26 +174,18 @@ def test_an_epoch_that_is_left_early_leaves_the_next_one_as_it_is(tasks: dict, m
 
 
 @pytest.fixture
-def own_folder(tmp_path: Path) -> Iterator[Callable[[], StoredImages]]:
+def own_images(tmp_path: Path) -> StoredImages:
     """A prepared folder of images that a test may damage."""
     root = write_folder(tmp_path / "own", SIZE)
     folder = tmp_path / "task"
     folder.mkdir()
     save_task(recipe_of("folder", True), root, folder)
-    artefact = write_manifest(folder, {})
-    return lambda: stored_of(artefact)
-
-
-def first_file(stored: StoredImages) -> Path:
-    return Path(os.fsdecode(stored.files[stored.places[0]["file"]]))
+    return stored_of(write_manifest(folder, {}))
 
 
 @pytest.mark.parametrize(("damage", "words"), [("gone", "cannot be read"), ("damaged", "cannot be decoded")])
-def test_an_image_that_fails_while_training_is_named(
-    own_folder: Callable[[], StoredImages], damage: str, words: str
-) -> None:
-    stored = own_folder()
-    path = first_file(stored)
+def test_an_image_that_fails_while_training_is_named(own_images: StoredImages, damage: str, words: str) -> None:
+    path = Path(os.fsdecode(own_images.files[own_images.places[0]["file"]]))
     path.unlink() if damage == "gone" else path.write_bytes(b"no image")
     with pytest.raises(DataError, match=rf"^[^\n]*{path.name}[^\n]*{words}[^\n]*$"):
-        list(RayImages(stored, 1).batches(np.arange(4), 2))
+        list(RayImages(own_images, 1).batches(np.arange(4), 2))

@@ -5,12 +5,11 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from pipeline_runs import tiny_recipe, training_job
+from pipeline_runs import StoppedError, ignore, lively_recipe, stop_after, tiny_recipe, training_job
 from safetensors.torch import load_file
 
 from proser_core.config import Recipe
@@ -22,18 +21,14 @@ from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import PARTS, TRAIN, compute_logits, load_logits
-from proser_core.store.store import Artefact, load_if_complete
+from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
 Make = Callable[..., spec.Job]
 
 
-class StoppedError(Exception):
-    """Stands for a machine that went away."""
-
-
 @pytest.fixture
 def make(task: Artefact, closed_set_weights: Path, tmp_path: Path) -> Make:
-    """A job of the tiny recipe with three epochs, dropout and a learning rate that moves."""
+    """A job of the lively recipe or another one."""
 
     def job(name: str, kind: str = "finetune", recipe: Recipe | None = None, weights: Path | None = None) -> spec.Job:
         (tmp_path / name).mkdir()  # as the store does
@@ -41,31 +36,6 @@ def make(task: Artefact, closed_set_weights: Path, tmp_path: Path) -> Make:
         return training_job(task, tmp_path / name, recipe or lively_recipe(), kind, begin or "")
 
     return job
-
-
-def lively_recipe(**finetune: Any) -> Recipe:
-    recipe = tiny_recipe()
-    return replace(
-        recipe,
-        network=replace(recipe.network, dropout=0.2),
-        pretrain=replace(recipe.pretrain, epochs=3),
-        finetune=replace(recipe.finetune, **{"epochs": 3, "schedule": "cosine", **finetune}),
-    )
-
-
-def stop_after(epochs: int) -> Callable[[object], None]:
-    seen = []
-
-    def notify(metrics: object) -> None:
-        seen.append(metrics)
-        if len(seen) == epochs:
-            raise StoppedError
-
-    return notify
-
-
-def ignore(metrics: object) -> None:
-    pass
 
 
 @pytest.mark.parametrize("stopped_after", [1, 3])
@@ -82,14 +52,15 @@ def test_a_job_that_was_stopped_after_an_epoch_equals_one_that_never_stopped(
     run_job(stopped, ignore)
     for name in (spec.WEIGHTS, spec.EPOCHS, spec.LOGITS):
         assert sha256_of(Path(stopped.folder) / name) == sha256_of(Path(whole.folder) / name), name
-    assert load_if_complete(Path(stopped.folder)).digest == load_if_complete(Path(whole.folder)).digest  # type: ignore[union-attr]
+    assert load_if_complete(Path(stopped.folder)).digest == load_if_complete(Path(whole.folder)).digest
 
 
 def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make: Make, task: Artefact) -> None:
-    job = make("job")
-    run_job(job, ignore)
+    job, on_disk = make("job"), []
     folder = Path(job.folder)
-    assert {path.name for path in folder.iterdir()} == {spec.WEIGHTS, spec.LOGITS, spec.EPOCHS, "manifest.json"}
+    run_job(job, lambda metrics: on_disk.append(len(spec.read_epochs(folder))))
+    assert on_disk == [1, 2, 3], "before they are reported"
+    assert {path.name for path in folder.iterdir()} == {spec.WEIGHTS, spec.LOGITS, spec.EPOCHS, MANIFEST}
     rows = spec.read_epochs(folder)
     assert [row["epoch"] for row in rows] == [0, 1, 2]
     assert all(math.isfinite(value) for row in rows for value in row.values())
@@ -98,13 +69,6 @@ def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make:
     for part in PARTS:
         assert logits[part].known.shape == (len(getattr(images, part)), 5)
         assert logits[part].dummies.shape == (len(getattr(images, part)), 5)
-
-
-def test_epochs_on_disk_are_there_before_they_are_reported(make: Make) -> None:
-    job = make("job")
-    on_disk = []
-    run_job(job, lambda metrics: on_disk.append(len(spec.read_epochs(Path(job.folder)))))
-    assert on_disk == [1, 2, 3]
 
 
 def test_a_job_with_the_users_weights_only_scores_them(make: Make, closed_set_weights: Path, task: Artefact) -> None:
@@ -154,13 +118,6 @@ def test_weights_that_overflow_in_the_very_last_step_are_a_failure_too(make: Mak
     assert load_if_complete(Path(job.folder)) is None
 
 
-def test_the_message_of_an_earlier_failure_goes_when_the_job_succeeds(make: Make) -> None:
-    job = make("job")
-    (Path(job.folder) / spec.FAILURE).write_text("an earlier attempt")
-    run_job(job, ignore)
-    assert not (Path(job.folder) / spec.FAILURE).exists()
-
-
 def test_a_crash_in_the_last_moment_of_a_job_repeats_no_epoch(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     job = make("job")
 
@@ -195,7 +152,7 @@ def test_a_full_disk_at_a_checkpoint_is_named_and_the_job_goes_on_once_there_is_
     run_job(cut, again.append)
     run_job(whole, ignore)
     assert len(again) == 2  # the first epoch had its checkpoint
-    assert load_if_complete(folder).digest == load_if_complete(Path(whole.folder)).digest  # type: ignore[union-attr]
+    assert load_if_complete(folder).digest == load_if_complete(Path(whole.folder)).digest
 
 
 def test_a_full_disk_at_the_weights_leaves_the_last_checkpoint_and_no_half_of_them(make: Make) -> None:
@@ -208,10 +165,11 @@ def test_a_full_disk_at_the_weights_leaves_the_last_checkpoint_and_no_half_of_th
     assert load_if_complete(folder) is not None
 
 
-def test_a_job_removes_what_a_killed_process_was_writing_and_leaves_the_lock(make: Make) -> None:
+def test_a_job_removes_what_a_killed_process_was_writing_and_an_earlier_failure_and_leaves_the_lock(make: Make) -> None:
     job = make("job", recipe=lively_recipe(epochs=1))
     folder = Path(job.folder)
     (folder / f".{spec.STATE}.12345").write_bytes(b"half")
+    (folder / spec.FAILURE).write_text("an earlier attempt")
     (folder / ".lock").touch()
     run_job(job, ignore)
-    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == [".lock"]
+    assert {path.name for path in folder.iterdir()} == {".lock", spec.WEIGHTS, spec.LOGITS, spec.EPOCHS, MANIFEST}

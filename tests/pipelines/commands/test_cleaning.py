@@ -1,6 +1,5 @@
 """`proser clean`: lists what no run asks for again, and removes it only where told to, and only from a storage."""
 
-import io
 import os
 import re
 import time
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from own_networks import NEAREST
-from rich.console import Console
+from pipeline_runs import printed
 
 from pipelines.commands.clean import MAX_LISTED, CleanRequest, clean
 from pipelines.reports.page import template_digests
@@ -67,21 +66,19 @@ def storage(tmp_path: Path, ours: str, theirs: str) -> Path:
 
 def found(storage: Path, **options: object) -> dict[str, str]:
     values = {"older_than": 7.0, "outdated": False, **options}
-    return {f"{each.stage}/{each.path.name}": each.reason for each in stale_artefacts(storage, **values)}  # type: ignore[arg-type]
+    return {f"{each.stage}/{each.path.name}": each.reason for each in stale_artefacts(storage, **values)}
 
 
 def carry_out(storage: Path, *, outdated: bool = False, yes: bool = False, list_all: bool = False) -> str:
-    out = io.StringIO()
-    request = CleanRequest(storage, outdated=outdated, list_all=list_all, yes=yes)
-    assert clean(request, Console(file=out, width=120)) == 0
-    return out.getvalue()
+    code, text = printed(clean, CleanRequest(storage, outdated=outdated, list_all=list_all, yes=yes))
+    assert code == 0
+    return text
 
 
-def test_unfinished_work_and_what_ray_left_may_go(storage: Path) -> None:
+def test_unfinished_work_and_what_ray_left_may_go_and_work_of_other_code_where_asked_for(
+    storage: Path, theirs: str
+) -> None:
     assert found(storage) == {HALF: "unfinished", OF_RAY: "left by Ray"}
-
-
-def test_work_of_other_code_may_go_where_asked_for(storage: Path, theirs: str) -> None:
     assert found(storage, outdated=True) == {HALF: "unfinished", OF_RAY: "left by Ray", theirs: "of other code"}
 
 
@@ -143,21 +140,11 @@ def test_a_folder_that_is_no_storage_is_refused_and_not_touched(tmp_path: Path) 
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_of_a_new_and_of_an_emptied_storage_nothing_is_to_be_removed(tmp_path: Path) -> None:
-    assert "nothing to delete" in carry_out(tmp_path)
-    unfinished(tmp_path, HALF, OF_RAY)
-    made_old(tmp_path)
-    assert "2 folders deleted" in carry_out(tmp_path, yes=True)
-    assert "nothing to delete" in carry_out(tmp_path, yes=True)
-
-
-RAY_NAMES = ["pretrain", f"pretrain-{KEY}", f"finetune-{KEY}", f"{KEY}-0", f"{KEY}-1"]
-
-
 def test_what_trainings_and_sweeps_give_to_ray_is_known(storage: Path) -> None:
-    unfinished(storage, *(f"ray/{name}" for name in RAY_NAMES if f"ray/{name}" != OF_RAY))
+    of_ray = [f"ray/{name}" for name in ("pretrain", f"pretrain-{KEY}", f"finetune-{KEY}", f"{KEY}-1")]
+    unfinished(storage, *of_ray)
     made_old(storage)
-    assert {f"ray/{name}" for name in RAY_NAMES} < found(storage).keys()
+    assert {*of_ray, OF_RAY} < found(storage).keys()
 
 
 def test_every_stage_of_the_code_is_known() -> None:
@@ -179,7 +166,6 @@ def test_every_stage_leaves_unfinished_work_and_work_of_other_code(tmp_path: Pat
 
 def test_work_of_this_code_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS, NEAREST.name, NEAREST)
-    assert NEAREST.train is not None
     finished(tmp_path, "methods", code_version(NEAREST.train.__module__))
     for name, module in STAGES.items():
         finished(tmp_path, name, code_version(module))

@@ -109,13 +109,6 @@ def test_every_recipe_can_take_every_schedule(recipe, name):
     replace(RECIPES[recipe](), pretrain=PRETRAINING[name]())
 
 
-def test_a_schedule_without_its_name_is_refused(parsed, proser):
-    code, _, error = proser("run", "digits", "--pretraining")
-    assert code == 2
-    assert "--pretraining" in error
-    assert parsed == []
-
-
 @pytest.mark.parametrize("arguments", [["list"], ["run", "digits", "--help"]])
 def test_the_schedules_are_named_where_a_user_looks(arguments, proser):
     code, text, _ = proser(*arguments)

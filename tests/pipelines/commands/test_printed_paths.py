@@ -1,11 +1,9 @@
 """Brackets in a path are part of it, and no style of the terminal's."""
 
-import io
 from pathlib import Path
 
 import pytest
-from pipeline_runs import Proser, tiny_recipe
-from rich.console import Console
+from pipeline_runs import Proser, printed, tiny_recipe
 
 from pipelines.reproduction.offline_jobs import write_jobs
 from proser_core.jobs.runner import JOB_FILE, RESULTS
@@ -39,19 +37,19 @@ def test_the_storage_is_printed_as_it_is(command: str, name: str, place: Path, p
         (place / "out").mkdir()
         assert proser("job", "digits", "--output", f"out/{JOB_FILE}")[0] == 0
         write_json(place / "out" / RESULTS, {"task": "none", "bf16": False})
-    code, printed, _ = proser(*COMMANDS[command], "--storage", f"file/{name}")
+    code, text, _ = proser(*COMMANDS[command], "--storage", f"file/{name}")
     assert code == 2
-    assert f"storage file/{name}, tracking " in printed
+    assert f"storage file/{name}, tracking " in text
 
 
 @pytest.mark.parametrize("name", PLACES)
 def test_job_files_are_printed_as_they_are(name: str, place: Path, proser: Proser) -> None:
     folder = place / name
     folder.mkdir(parents=True)
-    code, printed, _ = proser("job", "digits", "--output", f"{name}/{JOB_FILE}")
+    code, text, _ = proser("job", "digits", "--output", f"{name}/{JOB_FILE}")
     assert code == 0
-    assert f"{name}/{JOB_FILE}: pretraining" in printed
-    out, recipe = io.StringIO(), tiny_recipe()
-    write_jobs([recipe], [recipe.finetune], None, None, folder, Console(file=out, width=120))
-    assert f"{folder}/{recipe.name}-split-" in out.getvalue()
-    assert f"Copy {folder} and the folder proser_core" in out.getvalue()
+    assert f"{name}/{JOB_FILE}: pretraining" in text
+    recipe = tiny_recipe()
+    _, text = printed(write_jobs, [recipe], [recipe.finetune], None, None, folder)
+    assert f"{folder}/{recipe.name}-split-" in text
+    assert f"Copy {folder} and the folder proser_core" in text

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
+from pipeline_runs import printed
 from pyarrow import parquet
 from registered_models import Registry
 from rich.console import Console
@@ -65,19 +66,13 @@ def known(labelled: Path, classifier: OpenSetClassifier, tmp_path_factory: pytes
     return folder
 
 
-def printed() -> tuple[Console, io.StringIO]:
-    text = io.StringIO()
-    return Console(file=text, width=200), text
-
-
 class TestCalibrating:
     def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_else(
         self, registry: Registry, classifier: OpenSetClassifier, known: Path
     ) -> None:
-        console, text = printed()
-        assert calibrate(CalibrateRequest("models:/own/1", known, 0.8), console) == 0
+        code, text = printed(calibrate, CalibrateRequest("models:/own/1", known, 0.8))
+        assert code == 0
         made = load("models:/own@candidate")
-        assert made.version is not None
         assert made.version.tags[CALIBRATED_FROM] == "1"
         scores = classifier.score_function(folder_logits(classifier, known, "cpu").logits)
         kept = int(np.ceil(0.8 * len(scores) - 1e-9))
@@ -85,15 +80,14 @@ class TestCalibrating:
         assert made.classifier.calibration.num_images == len(scores)
         for name, weights in classifier.net.state_dict().items():
             np.testing.assert_array_equal(made.classifier.net.state_dict()[name].numpy(), weights.numpy())
-        assert f"{100 * kept / len(scores):.1f} % of {len(scores)} images stay known (target 80 %)" in text.getvalue()
-        assert f"models:/own/{made.version.number} (candidate)" in text.getvalue()
+        assert f"{100 * kept / len(scores):.1f} % of {len(scores)} images stay known (target 80 %)" in text
+        assert f"models:/own/{made.version.number} (candidate)" in text
         figures = {name: float(made.version.tags[f"{FIGURE}{name}"]) for name in ("dev/auroc", "val/known_rate")}
         assert figures["dev/auroc"] == pytest.approx(classifier.results["dev/auroc"], abs=1e-3)
         assert figures["val/known_rate"] < classifier.results["val/known_rate"] - 0.05
 
     def test_its_card_says_what_was_measured_with_what(self, registry: Registry, known: Path) -> None:
-        console, _ = printed()
-        calibrate(CalibrateRequest("models:/own/1", known, 0.85), console)
+        printed(calibrate, CalibrateRequest("models:/own/1", known, 0.85))
         made = load("models:/own@candidate")
         card = model_card(made.classifier)
         assert "(target 85 %)" in card
@@ -104,19 +98,19 @@ class TestCalibrating:
         assert "| MaxLogit |" in card
 
     def test_it_can_be_compared_with_the_model_that_it_was_made_of(self, registry: Registry, known: Path) -> None:
-        console, text = printed()
-        calibrate(CalibrateRequest("models:/own/1", known, 0.9), console)
-        assert promote(PromoteRequest("own", tolerance=0.3, force=True), console) == 0
-        assert "AUROC" in text.getvalue()
-        assert "+0.0 to +0.0" in text.getvalue(), "the order of the scores is the same"
-        assert "test/known_rate" not in text.getvalue(), "it was measured with another bias"
+        printed(calibrate, CalibrateRequest("models:/own/1", known, 0.9))
+        code, text = printed(promote, PromoteRequest("own", tolerance=0.3, force=True))
+        assert code == 0
+        assert "AUROC" in text
+        assert "+0.0 to +0.0" in text, "the order of the scores is the same"
+        assert "test/known_rate" not in text, "it was measured with another bias"
 
     @pytest.mark.parametrize(("rate", "reason"), [(1.0, "--target-rate got 1; need"), (0.9999, "need at least 10000")])
     def test_a_rate_that_cannot_be_told_is_refused(
         self, registry: Registry, known: Path, rate: float, reason: str
     ) -> None:
         with pytest.raises(ConfigError, match=reason):
-            calibrate(CalibrateRequest("models:/own/1", known, rate), printed()[0])
+            printed(calibrate, CalibrateRequest("models:/own/1", known, rate))
 
     def test_a_run_whose_version_cannot_be_registered_is_marked_as_failed(
         self, registry: Registry, known: Path, monkeypatch: pytest.MonkeyPatch
@@ -126,27 +120,27 @@ class TestCalibrating:
 
         monkeypatch.setattr("pipelines.tracking.registry._log_model", refused)
         with pytest.raises(OSError, match="no space"):
-            calibrate(CalibrateRequest("models:/own/1", known, 0.7), printed()[0])
+            printed(calibrate, CalibrateRequest("models:/own/1", known, 0.7))
         client = registry.client
         last = client.search_runs([experiment_id(client)], order_by=["start_time DESC"], max_results=1)[0]
         assert (last.info.run_name, last.info.status) == (f"calibrate: own version 1 on {known.name}", "FAILED")
 
     def test_images_of_other_classes_are_refused(self, registry: Registry, labelled: Path) -> None:
         with pytest.raises(DataError, match="give images of known classes only"):
-            calibrate(CalibrateRequest("models:/own/1", labelled), printed()[0])
+            printed(calibrate, CalibrateRequest("models:/own/1", labelled))
 
     def test_a_model_in_a_folder_is_refused(self, classifier: OpenSetClassifier, known: Path, tmp_path: Path) -> None:
         classifier.save(tmp_path)
         with pytest.raises(TrackingError, match="is a folder; a new version needs a registered model"):
-            calibrate(CalibrateRequest(str(tmp_path), known), printed()[0])
+            printed(calibrate, CalibrateRequest(str(tmp_path), known))
 
 
 class TestEvaluating:
     def test_its_metrics_are_those_of_scikit_learn(
         self, registry: Registry, classifier: OpenSetClassifier, labelled: Path, tmp_path: Path
     ) -> None:
-        console, text = printed()
-        assert evaluate(EvaluateRequest("models:/own/1", labelled, tmp_path / "out.json"), console) == 0
+        code, text = printed(evaluate, EvaluateRequest("models:/own/1", labelled, tmp_path / "out.json"))
+        assert code == 0
         got = json.loads((tmp_path / "out.json").read_text())["metrics"]
         images = digits.read("test", 8)
         names = [images.class_names[label] for label in images.labels]
@@ -160,30 +154,23 @@ class TestEvaluating:
         assert got["known_accuracy"] == pytest.approx(right[known].mean())
         assert got["unknown_found"] == pytest.approx(right[~known].mean())
         strangers = sorted(set(images.class_names) - set(classifier.class_names))
-        assert f"counted as unknown: {', '.join(strangers)}" in text.getvalue()
+        assert f"counted as unknown: {', '.join(strangers)}" in text
 
     def test_images_in_no_folder_of_a_class_are_skipped(
         self, registry: Registry, known: Path, labelled: Path, tmp_path: Path
     ) -> None:
         shutil.copytree(known, tmp_path / "data")
         Image.new("RGB", (8, 8)).save(tmp_path / "data" / "stray.png")
-        console, text = printed()
-        assert evaluate(EvaluateRequest("models:/own/1", tmp_path / "data"), console) == 1
-        assert "skipped: 1 images that lie in no folder of a class" in text.getvalue()
-        assert "0 of others" in text.getvalue()
-
-    @pytest.mark.parametrize("place", ["folder.json", "/proc/out.json"])
-    def test_an_output_that_cannot_be_written_is_refused_before_any_work(self, tmp_path: Path, place: str) -> None:
-        (tmp_path / "folder.json").mkdir()
-        with pytest.raises(ConfigError, match=rf"--output got .*{place}"):
-            evaluate(EvaluateRequest("no such model", tmp_path, tmp_path / place), printed()[0])
-        assert [path.name for path in tmp_path.iterdir()] == ["folder.json"]
+        code, text = printed(evaluate, EvaluateRequest("models:/own/1", tmp_path / "data"))
+        assert code == 1
+        assert "skipped: 1 images that lie in no folder of a class" in text
+        assert "0 of others" in text
 
     def test_without_unknown_images_it_says_what_can_be_said(self, registry: Registry, known: Path) -> None:
-        console, text = printed()
-        assert evaluate(EvaluateRequest("models:/own/1", known), console) == 0
-        assert "no folder of an unknown class" in text.getvalue()
-        assert [line.split()[-1] for line in text.getvalue().splitlines() if line.strip().startswith("AUROC")] == ["-"]
+        code, text = printed(evaluate, EvaluateRequest("models:/own/1", known))
+        assert code == 0
+        assert "no folder of an unknown class" in text
+        assert [line.split()[-1] for line in text.splitlines() if line.strip().startswith("AUROC")] == ["-"]
 
     def test_a_folder_whose_name_is_not_utf8_is_told(
         self, registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path
@@ -197,32 +184,25 @@ class TestEvaluating:
 
     def test_a_folder_without_a_known_class_is_refused(self, registry: Registry, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="has no folder of a class; need one of a class that own version 1 knows"):
-            evaluate(EvaluateRequest("models:/own/1", tmp_path), printed()[0])
+            printed(evaluate, EvaluateRequest("models:/own/1", tmp_path))
         with pytest.raises(DataError, match="is no folder"):
-            evaluate(EvaluateRequest("models:/own/1", tmp_path / "gone"), printed()[0])
-        with pytest.raises(ConfigError, match=r"--output got .*out\.csv"):
-            evaluate(EvaluateRequest("models:/own/1", tmp_path, tmp_path / "out.csv"), printed()[0])
+            printed(evaluate, EvaluateRequest("models:/own/1", tmp_path / "gone"))
 
 
 class TestDrift:
     def test_images_of_the_same_kind_do_not_drift_and_others_do(
         self, registry: Registry, known: Path, labelled: Path, classifier: OpenSetClassifier, tmp_path: Path
     ) -> None:
-        console, text = printed()
         same = [str(known / name) for name in classifier.class_names]
-        assert drift(DriftRequest("models:/own/1", same), console) == 0
-        assert "no significant drift" in text.getvalue()
+        code, text = printed(drift, DriftRequest("models:/own/1", same))
+        assert code == 0
+        assert "no significant drift" in text
         strangers = [str(path) for path in labelled.iterdir() if path.name not in classifier.class_names]
-        assert drift(DriftRequest("models:/own/1", strangers, tmp_path / "drift.png"), console) == 0
-        assert "drift: the scores differ" in text.getvalue()
+        code, text = printed(drift, DriftRequest("models:/own/1", strangers, tmp_path / "drift.png"))
+        assert code == 0
+        assert "drift: the scores differ" in text
         with Image.open(tmp_path / "drift.png") as picture:
             assert picture.size[0] > 500
-
-    @pytest.mark.parametrize("place", ["folder.png", "/proc/drift.png"])
-    def test_a_figure_that_cannot_be_written_is_refused_before_any_work(self, tmp_path: Path, place: str) -> None:
-        (tmp_path / "folder.png").mkdir()
-        with pytest.raises(ConfigError, match=rf"--figure got .*{place}"):
-            drift(DriftRequest("no such model", [str(tmp_path)], tmp_path / place), printed()[0])
 
     def test_its_numbers_are_those_of_the_scores(self) -> None:
         generator = np.random.default_rng(0)
@@ -245,7 +225,7 @@ class TestDrift:
     ) -> None:
         replace(classifier, validation_scores=None).save(tmp_path / "model")
         with pytest.raises(DataError, match="has no record of its validation images"):
-            drift(DriftRequest(str(tmp_path / "model"), [str(known)]), printed()[0])
+            printed(drift, DriftRequest(str(tmp_path / "model"), [str(known)]))
 
 
 def test_a_folder_whose_parquet_files_have_no_row_is_refused(
@@ -255,4 +235,17 @@ def test_a_folder_whose_parquet_files_have_no_row_is_refused(
     folder.mkdir()
     parquet.write_table(pa.table({"image": pa.array([], pa.binary())}), folder / "none.parquet")
     with pytest.raises(DataError, match=r"none of the 0 images below .* have no row"):
-        evaluate(EvaluateRequest("models:/own/1", tmp_path), printed()[0])
+        printed(evaluate, EvaluateRequest("models:/own/1", tmp_path))
+
+
+@pytest.mark.parametrize("name", ["folder.json", "/proc/out.json", "out.csv", "folder.png", "/proc/drift.png"])
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path, name: str) -> None:
+    for folder in ("folder.json", "folder.png"):
+        (tmp_path / folder).mkdir()
+    before, path = sorted(tmp_path.iterdir()), tmp_path / name
+    call = (drift, DriftRequest("no model", [str(tmp_path)], path))
+    if not name.endswith(".png"):
+        call = (evaluate, EvaluateRequest("no model", tmp_path, path))
+    with pytest.raises(ConfigError, match=f"--(output|figure) got {path}"):
+        printed(*call)
+    assert sorted(tmp_path.iterdir()) == before

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 import ray
 from PIL import Image
+from pipeline_runs import printed
 from pyarrow import parquet
 from registered_models import Registry
 from rich.console import Console
+from stored_sets import png_file
 
 from pipelines.cluster.session import join
 from pipelines.commands.predict import PredictRequest, predict
@@ -52,9 +54,7 @@ def images(pixels: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def predicted(**request) -> tuple[int, str]:
-    text = io.StringIO()
-    code = predict(PredictRequest(**request), Console(file=text, width=200))
-    return code, text.getvalue()
+    return printed(predict, PredictRequest(**request))
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -194,20 +194,15 @@ def test_what_is_written_into_the_folder_that_is_read_is_not_read(
     folder = tmp_path / "photos"
     shutil.copytree(images, folder)
     for _ in range(2):
-        code, text = predicted(
-            model=model, paths=(str(folder),), output=folder / "predictions.parquet", contact_sheet=folder / "sheet.png"
-        )
+        written = {"output": folder / "predictions.parquet", "contact_sheet": folder / "sheet.png"}
+        code, text = predicted(model=model, paths=(str(folder),), **written)
         assert code == 1
         assert f"{COUNT} images in" in text
         assert len(rows_of(folder / "predictions.parquet")) == COUNT + 1
 
 
 def test_names_that_are_not_utf8_are_written(model: str, pixels: np.ndarray, tmp_path: Path) -> None:
-    strange = os.fsencode(tmp_path) + b"/caf\xe9.png"
-    content = io.BytesIO()
-    Image.fromarray(pixels[0]).save(content, "PNG")
-    with open(strange, "wb") as file:
-        file.write(content.getvalue())
+    (tmp_path / os.fsdecode(b"caf\xe9.png")).write_bytes(png_file(pixels[0]))
     for ending in FORMATS:
         output = tmp_path / f"out{ending}"
         code, _ = predicted(model=model, paths=(f"{tmp_path}/*.png",), output=output)
@@ -217,9 +212,8 @@ def test_names_that_are_not_utf8_are_written(model: str, pixels: np.ndarray, tmp
 
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
 def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, tmp_path: Path, ending: str) -> None:
-    for number, name in enumerate([b"caf\xe9.png", b"a$^$b.png"]):
-        Image.fromarray(pixels[number]).save(tmp_path / "image.png")
-        (tmp_path / "image.png").rename(tmp_path / os.fsdecode(name))
+    for name in (b"caf\xe9.png", b"a$^$b.png"):
+        (tmp_path / os.fsdecode(name)).write_bytes(png_file(pixels[0]))
     (tmp_path / os.fsdecode(b"damaged\xe9.png")).write_bytes(b"no image")
     (tmp_path / os.fsdecode(b"notes\xe9.txt")).write_bytes(b"no image")
     terminal = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", write_through=True)

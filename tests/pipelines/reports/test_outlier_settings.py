@@ -1,13 +1,12 @@
 """Tables, figures and files of runs and sweeps whose test settings are outlier sets."""
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pipeline_runs import printed
 from pyarrow import parquet
-from rich.console import Console
 from sweep_tables import CONTROLS, SPLIT, metrics, texts, trade_off
 
 from pipelines.commands.list_ import print_listing
@@ -37,12 +36,7 @@ def renamed(values: object) -> object:
 @pytest.fixture(scope="module")
 def made() -> SweepTable:
     numbered = trade_off(range(1))
-    return replace(
-        numbered,
-        splits={0: NAMED},
-        rows=renamed(numbered.rows),
-        controls=renamed(numbered.controls),  # type: ignore[arg-type]
-    )
+    return replace(numbered, splits={0: NAMED}, rows=renamed(numbered.rows), controls=renamed(numbered.controls))
 
 
 def test_the_closing_tables_have_a_column_for_each_outlier_set_and_no_openness(made: SweepTable) -> None:
@@ -85,11 +79,11 @@ def test_the_parquet_file_names_the_outlier_set_in_the_place_of_a_number(made: S
 def test_the_list_says_which_sets_are_there_and_what_is_to_be_known_of_them(tmp_path: Path) -> None:
     (tmp_path / "tiny-imagenet-200" / "test" / "images").mkdir(parents=True)
     (tmp_path / "LSUN").mkdir()
-    printed = io.StringIO()
-    print_listing(tmp_path, Console(file=printed, width=300))
-    rows = dict(line.split(maxsplit=1) for line in printed.getvalue().splitlines() if line.startswith("  "))
+    _, text = printed(print_listing, tmp_path, width=300)
+    rows = dict(line.split(maxsplit=1) for line in text.splitlines() if line.startswith("  "))
     assert rows["noise"].strip() == "generated"
-    assert rows["imagenet-crop"].startswith("re-created, not ODIN's own images")
+    recreated = "re-created, not ODIN's own images: a random crop of 32 pixels from each of"
+    assert rows["imagenet-crop"].startswith(recreated)
     assert rows["lsun-crop"].strip() == "ODIN's folder"
     for missing in ("omniglot", "lsun-resize", "mnist-noise", "svhn", "tiny-imagenet"):
         assert rows[missing].startswith("not found; need ")

@@ -52,9 +52,7 @@ def test_the_best_mean_on_development_is_selected_whatever_test_images_say(value
     for row in made.rows:
         row["metrics"] |= {name: random.random() for name in row["metrics"] if name.startswith("test/")}
     means = [statistics.fmean([values[place], values[place + 8]]) for place in range(8)]
-    selected = spaces_of(made)[0].selected
-    assert selected is not None
-    assert selected.mean("dev/macro_f1") == pytest.approx(max(means))
+    assert spaces_of(made)[0].selected.mean("dev/macro_f1") == pytest.approx(max(means))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +63,6 @@ def test_a_run_a_report_and_a_promotion_select_the_same_of_points_that_are_level
     of_run = select([row for row in made.rows if row["split_index"] == 1], made.own)
     assert of_run == best_row(made, made.own, 1)
     selected = spaces_of(made)[0].selected
-    assert selected is not None
     assert selected.label == label
     assert selected.rows[1] == of_run
 
@@ -73,9 +70,7 @@ def test_a_run_a_report_and_a_promotion_select_the_same_of_points_that_are_level
 def test_a_point_that_lacks_a_split_is_not_selected() -> None:
     best = {"beta": 0.0, "gamma": 0.0}
     for made in (losing(trade_off(), best, 0), lacking(trade_off(), best, 0)):
-        selected = spaces_of(made)[0].selected
-        assert selected is not None
-        assert selected.label == "beta 0.01, gamma 0"
+        assert spaces_of(made)[0].selected.label == "beta 0.01, gamma 0"
 
 
 def test_equal_numbers_are_one_point_however_they_are_written() -> None:

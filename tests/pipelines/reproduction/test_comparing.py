@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from own_networks import NEAREST
-from pipeline_runs import tiny_recipe
+from pipeline_runs import ignore
 
 from pipelines.reproduction.comparing import compare, read_compared
 from pipelines.workflow.training import TrainedSplit
@@ -13,7 +13,6 @@ from proser_core.baselines import METHODS
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
-from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Artefact, Store
@@ -27,22 +26,14 @@ def diverges(task: OpenSetTask, recipe: Recipe, folder: Path) -> None:
 DIVERGES = replace(NEAREST, name="Diverges", train=diverges)
 
 
-@pytest.fixture
-def split(task: Artefact, tmp_path: Path) -> TrainedSplit:
-    recipe = tiny_recipe()
-    recipe = replace(recipe, pretrain=replace(recipe.pretrain, epochs=1), finetune=replace(recipe.finetune, epochs=1))
-    run_job(Job.of("pretrain", recipe, task, tmp_path / "pretrained", False), lambda _: None)
-    return TrainedSplit(recipe, task, Artefact(tmp_path / "pretrained", "weights"))
-
-
 def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_loses_its_own_row_alone(
     split: TrainedSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for method in (DIVERGES, NEAREST):
         monkeypatch.setitem(METHODS, method.name, method)
     store = Store(tmp_path / "storage")
-    (trial,) = split.trials([METHODS["PROSER"].finetune(split.recipe.finetune)], store, bf16=False)  # type: ignore[misc]
-    run_job(trial.job(split.task, split.pretrained, False), lambda _: None)
+    (trial,) = split.trials([METHODS["PROSER"].finetune(split.recipe.finetune)], store, bf16=False)
+    run_job(trial.job(split.task, split.pretrained, False), ignore)
 
     names = ("MaxLogit", "Diverges", "PROSER", "Dummy", "Nearest mean")
     built = compare([split], names, False, store, tmp_path)

@@ -1,13 +1,11 @@
 """A reproduction of several studies, one of which fails: the others are reported, and the page says which failed."""
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from pipeline_runs import tiny_recipe
-from rich.console import Console
+from pipeline_runs import printed, tiny_recipe
 
 from pipelines.output_files import RESULTS
 from pipelines.reproduction import protocols, reproducing, studies
@@ -51,10 +49,10 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
 
 
 def test_the_others_are_reported_and_the_page_says_which_failed_and_why(wanted: ReproduceRequest) -> None:
-    out = io.StringIO()
-    assert reproducing.reproduce(wanted, Console(file=out, width=200)) == 1
-    assert "failed: second: class split 0 failed: the loss is nan" in out.getvalue()
-    report = next(line for line in out.getvalue().splitlines() if line.startswith("Report: "))
+    code, text = printed(reproducing.reproduce, wanted)
+    assert code == 1
+    assert "failed: second: class split 0 failed: the loss is nan" in text
+    report = next(line for line in text.splitlines() if line.startswith("Report: "))
     page = Path(report.removeprefix("Report: "))
     assert "| MSP | 50.0 |" in (page.parent / RESULTS).read_text()
     for name in (HTML, RESULTS):
@@ -64,4 +62,4 @@ def test_the_others_are_reported_and_the_page_says_which_failed_and_why(wanted: 
 
 def test_where_all_fail_it_is_an_error(wanted: ReproduceRequest) -> None:
     with pytest.raises((TrainingError, DataError), match="the loss is nan"):
-        reproducing.reproduce(replace(wanted, names=("second-accuracy", "times")), Console(file=io.StringIO()))
+        printed(reproducing.reproduce, replace(wanted, names=("second-accuracy", "times")))

@@ -245,7 +245,7 @@ def test_the_terminal_tells_of_which_lists_a_published_number_is() -> None:
     names = ("MSP", "CE control, tuned, MaxLogit", "PROSER")
     measured = [result for name in names for result in results(name, 0.7, 0.9)]
     out.print(terminal_table("cifar10", table_column(CIFAR10, measured, "neal")))
-    title, *lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    title, *lines = out.file.getvalue().splitlines()
     assert title.strip() == "cifar10, CIFAR10: AUROC, %, class lists of neal"
     assert not any("…" in line for line in lines)  # nothing is cut
     cells = {line.split()[0]: line.split()[-1] for line in lines if line.strip()}

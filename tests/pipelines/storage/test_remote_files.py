@@ -72,8 +72,7 @@ class TestAFinishedFolder:
         first.push(made)
         second.sync([second.root / "trials/k"])
         found = load_if_complete(second.root / "trials/k")
-        assert found is not None
-        assert found.digest == load_if_complete(made).digest  # type: ignore[union-attr]
+        assert found.digest == load_if_complete(made).digest
 
     def test_brings_those_that_it_links_to(self, machines: Machines) -> None:
         first, second = machines.mirror("first"), machines.mirror("second")

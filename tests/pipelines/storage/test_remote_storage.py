@@ -1,6 +1,5 @@
 """A storage behind a URI as a whole: it goes away for a while or for good, and holds all that a sweep leaves."""
 
-import io
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -8,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import ray
-from pipeline_runs import RunFolder, tiny_recipe, training_job
-from rich.console import Console
+from pipeline_runs import RunFolder, printed, tiny_recipe, training_job, write_space
 from storages import BUCKET, TASK, Machines, artefact, s3_server
 
 import pipelines.storage.lease
@@ -68,34 +66,24 @@ def test_trials_of_two_workers_leave_their_outcome_on_the_storage(
     assert on_s3.objects.stamp(f"trials/good/{MANIFEST}") is not None
 
 
-BETAS = '''"""Two points."""
-
-from ray import tune
-
-
-def param_space():
-    return {"finetune": {"beta": tune.grid_search([1.0, 2.0])}}
-'''
-
-
 @pytest.mark.slow
 def test_a_sweep_is_found_finished_by_a_machine_that_has_nothing(
     on_s3: Machines, run_folder: RunFolder, spaces: Path, monkeypatch: pytest.MonkeyPatch, own_ray: None
 ) -> None:
-    (spaces / "betas.py").write_text(BETAS)
+    write_space(spaces, "betas", '{"beta": tune.grid_search([1.0, 2.0])}')
     monkeypatch.setattr(pipelines.storage.lease, "SETTLE_S", 0.05)
     request = SweepRequest(tiny_recipe(), ("betas",), (0,), None, on_s3.uri)
 
     def swept(machine: str) -> tuple[str, dict[str, int]]:
         """What a sweep on that machine says, and when each network was put on the storage."""
         on_s3.on(machine)
-        out = io.StringIO()
         try:
-            assert sweep(request, Console(file=out, width=200)) == 0
+            code, text = printed(sweep, request)
         finally:
             ray.shutdown()
+        assert code == 0
         there = {**on_s3.objects.listing("pretrain"), **on_s3.objects.listing("trials")}
-        return out.getvalue(), {name: stamp[1] for name, stamp in there.items() if name.endswith(spec.WEIGHTS)}
+        return text, {name: stamp[1] for name, stamp in there.items() if name.endswith(spec.WEIGHTS)}
 
     text, trained = swept("first")
     assert "3 to train" in text

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline_runs import tiny_recipe, training_job
+from pipeline_runs import ignore, lively_recipe, training_job
 from ray import tune
 from storages import TASK, Machines
 
@@ -35,11 +35,6 @@ def stop_after(epochs: int, look: Callable[[], Any]) -> tuple[Callable[[object],
             raise ConnectionError("this machine is gone")
 
     return report, seen
-
-
-def lively_recipe(**finetune: Any) -> Recipe:
-    recipe = tiny_recipe()
-    return replace(recipe, finetune=replace(recipe.finetune, **{"epochs": 3, "schedule": "cosine", **finetune}))
 
 
 def driver_of(machines: Machines, task: Artefact, closed_set_weights: Path) -> Mirror:
@@ -96,7 +91,7 @@ class TestATraining:
         assert load_if_complete(folder) is not None
         assert machines.objects.stamp(f"trials/k/{spec.STATE}") is None
         whole = replace(spec.Job(**self.config(driver, sees_driver=True)["job"]), folder=str(tmp_path / "undisturbed"))
-        run_job(whole, lambda metrics: None)
+        run_job(whole, ignore)
         for name in (spec.WEIGHTS, spec.EPOCHS, spec.LOGITS):
             assert sha256_of(folder / name) == sha256_of(tmp_path / "undisturbed" / name), name
 
@@ -140,7 +135,7 @@ class TestATraining:
         self, on_s3: Machines, task: Artefact, closed_set_weights: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         driver = driver_of(on_s3, task, closed_set_weights)
-        monkeypatch.setattr(tune, "report", lambda metrics: None)
+        monkeypatch.setattr(tune, "report", ignore)
         recipe = lively_recipe(epochs=1)
         on_s3.on("first")
         run_single_trial(self.config(driver, recipe))
@@ -157,7 +152,7 @@ class TestATraining:
     def test_that_diverges_tells_the_driver_why(
         self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(tune, "report", lambda metrics: None)
+        monkeypatch.setattr(tune, "report", ignore)
         config = self.config(driver, lively_recipe(gamma=1e38))
         machines.on("first")
         run_single_trial(config)

@@ -14,8 +14,8 @@ import pytest
 import torch
 from mlflow.exceptions import MlflowException
 from mlflow.pyfunc import PyFuncModel
-from ray_nodes import free_ports
-from served_models import COUNT, ask, assert_as_predicted, environment_of, running
+from ray_nodes import free_ports, running
+from served_models import COUNT, ask, assert_as_predicted, environment_of
 
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import PROGRAM

@@ -58,15 +58,13 @@ def until_it_succeeds(log: Callable[[], None]) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_requests_and_answers_that_get_lost_double_nothing_and_lose_nothing(parent: ParentRun, seed: int) -> None:
     client = parent.client
-    parent.client = Lossy(client, seed)  # type: ignore[assignment]
+    parent.client = Lossy(client, seed)
     for count in (1, 3, 4):
-        until_it_succeeds(lambda count=count: parent.curve("pretrain", EPOCHS[:count]))  # type: ignore[misc]
+        until_it_succeeds(lambda count=count: parent.curve("pretrain", EPOCHS[:count]))
         for key in TRIALS:
-            until_it_succeeds(
-                lambda key=key, count=count: parent.track_epochs(key, key, {"beta": 1}, EPOCHS[:count])  # type: ignore[misc]
-            )
+            until_it_succeeds(lambda key=key, count=count: parent.track_epochs(key, key, {"beta": 1}, EPOCHS[:count]))
     for key in TRIALS:
-        until_it_succeeds(lambda key=key: parent.track_trial(finished_row(key), EPOCHS))  # type: ignore[misc]
+        until_it_succeeds(lambda key=key: parent.track_trial(finished_row(key), EPOCHS))
     runs = client.search_runs([parent.experiment_id])
     keys = Counter(run.data.tags.get("proser.trial_key", "the sweep") for run in runs)
     assert keys == {"the sweep": 1, "one": 1, "two": 1}
@@ -174,10 +172,7 @@ ASKED: dict[str, Callable[[MlflowClient, Path], Any]] = {
     "a version": lambda client, _: find(client, "models:/proser/1"),
     "a sweep": lambda client, _: find_run(client, "a sweep"),
     "a sweep's report": lambda client, place: fetch_report(
-        client,
-        SimpleNamespace(info=SimpleNamespace(run_id="1", run_name="a sweep")),  # type: ignore[arg-type]
-        ["sweep.json"],
-        place,
+        client, SimpleNamespace(info=SimpleNamespace(run_id="1", run_name="a sweep")), ["sweep.json"], place
     ),
 }
 

@@ -1,6 +1,5 @@
 """`proser job`, the runner, `proser import`: as if the pipeline had trained it, and nothing trained twice."""
 
-import io
 import json
 import shutil
 from dataclasses import replace
@@ -8,52 +7,28 @@ from pathlib import Path
 
 import pytest
 from mlflow.entities import Run
-from pipeline_runs import Proser, RunFolder, tiny_recipe
-from rich.console import Console
+from pipeline_runs import Proser, RunFolder, printed, tiny_recipe, write_space
 
 from pipelines.cluster.cluster import Cluster
-from pipelines.workflow import offline_jobs as carrying
+from pipelines.workflow.offline_jobs import import_job, write_job
 from proser_core import job as runner
 from proser_core.config import Recipe
 from proser_core.errors import CheckpointError, ConfigError
 
 pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
 
-TWO_POINTS = '''"""Two points."""
-
-from ray import tune
-
-
-def param_space():
-    return {"finetune": {"beta": tune.grid_search([1.0, 2.0])}}
-'''
-
 
 def recipe() -> Recipe:
-    tiny = tiny_recipe()
-    return replace(tiny, space="two_points", cluster=replace(tiny.cluster, pretrain_workers=1))
-
-
-def console() -> Console:
-    return Console(file=io.StringIO(), width=200)
-
-
-def text_of(printed: Console) -> str:
-    assert isinstance(printed.file, io.StringIO)
-    return printed.file.getvalue()
-
-
-def do_not_train(*arguments: object) -> None:
-    raise AssertionError("something was to be trained")
+    return replace(tiny_recipe(), space="two_points")
 
 
 @pytest.fixture(scope="module")
 def out(run_folder: RunFolder, spaces: Path) -> Path:
     """What the runner leaves of the two-point recipe, from a carried task."""
-    (spaces / "two_points.py").write_text(TWO_POINTS)
+    write_space(spaces, "two_points", '{"beta": tune.grid_search([1.0, 2.0])}')
     there = run_folder.root / "there"
     there.mkdir()
-    carrying.write_job(recipe(), None, run_folder.root / "first", there / "JOB.json", True, console())
+    printed(write_job, recipe(), None, run_folder.root / "first", there / "JOB.json", True)
     shutil.rmtree(run_folder.root / "first")
     assert runner.main([str(there / "JOB.json"), str(there / "out")]) == 0
     shutil.rmtree(there / "task")
@@ -63,12 +38,12 @@ def out(run_folder: RunFolder, spaces: Path) -> Path:
 @pytest.fixture(scope="module")
 def imported(out: Path, run_folder: RunFolder) -> tuple[str, Run]:
     """The printed text of an import into an empty storage, and its MLflow run."""
-    printed = console()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Cluster, "connect", do_not_train)
-        assert carrying.import_job(out, run_folder.storage, printed) == 0
+        patch.setattr(Cluster, "connect", lambda cluster: pytest.fail("something was to be trained"))
+        code, text = printed(import_job, out, run_folder.storage)
+    assert code == 0
     (parent,) = run_folder.parents()
-    return text_of(printed), parent
+    return text, parent
 
 
 def test_the_job_file_has_the_control_the_recipes_point_and_the_space_and_its_task(out: Path) -> None:
@@ -110,10 +85,11 @@ def test_the_pipeline_then_finds_every_stage_finished(imported: tuple[str, Run],
 
 
 def test_a_second_import_changes_nothing(imported: tuple[str, Run], out: Path, run_folder: RunFolder) -> None:
-    printed, runs = console(), len(run_folder._runs())
-    assert carrying.import_job(out, run_folder.storage, printed) == 0
-    assert "0 finished folders copied, 5 were there" in text_of(printed)
-    assert "every stage was found finished" in text_of(printed)
+    runs = len(run_folder._runs())
+    code, text = printed(import_job, out, run_folder.storage)
+    assert code == 0
+    assert "0 finished folders copied, 5 were there" in text
+    assert "every stage was found finished" in text
     assert len(run_folder._runs()) == runs
 
 
@@ -133,21 +109,8 @@ def test_a_changed_or_missing_file_is_refused_by_name(copy: Path, tmp_path: Path
     victim = sorted(copy.glob(f"trials/*/{name}"))[1]
     victim.write_bytes(victim.read_bytes() + b" ") if harm == "change" else victim.unlink()
     with pytest.raises(CheckpointError, match=f"{victim.parent.name}/{name} is "):
-        carrying.import_job(copy, tmp_path / "storage", console())
+        printed(import_job, copy, tmp_path / "storage")
     assert not (tmp_path / "storage").exists()
-
-
-def test_changed_inputs_are_refused(copy: Path, tmp_path: Path) -> None:
-    path = sorted(copy.glob("trials/*/manifest.json"))[0]
-    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
-    with pytest.raises(CheckpointError, match="records inputs that do not give the folder's name"):
-        carrying.import_job(copy, tmp_path / "storage", console())
-
-
-def test_a_training_that_is_listed_and_not_there_is_refused_by_name(copy: Path, tmp_path: Path) -> None:
-    edit_job(copy, finetunes=[{}, {"beta": 7.0}])
-    with pytest.raises(ConfigError, match=r"lacks beta 7, gamma 0\.1, C 5, alpha 2, and nothing is trained"):
-        carrying.import_job(copy, tmp_path / "storage", console())
 
 
 def test_an_old_failure_in_the_storage_does_not_stand_for_a_training_that_is_missing(
@@ -159,67 +122,55 @@ def test_an_old_failure_in_the_storage_does_not_stand_for_a_training_that_is_mis
     old.parent.mkdir(parents=True)
     old.write_text("an old one")
     with pytest.raises(ConfigError, match="and nothing is trained"):
-        carrying.import_job(copy, tmp_path / "storage", console())
+        printed(import_job, copy, tmp_path / "storage")
+
+
+def test_inputs_of_other_trainings_are_refused(copy: Path, tmp_path: Path) -> None:
+    path = sorted(copy.glob("trials/*/manifest.json"))[0]
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    with pytest.raises(CheckpointError, match="records inputs that do not give the folder's name"):
+        printed(import_job, copy, tmp_path / "storage")
+
+
+@pytest.mark.parametrize(
+    ("finetunes", "reason"),
+    [
+        ([{}, {"beta": 7.0}], r"lacks beta 7, gamma 0\.1, C 5, alpha 2, and nothing is trained"),
+        ([{"objective": "cross_entropy"}], "no finished PROSER fine-tune"),
+    ],
+)
+def test_a_list_of_trainings_that_are_not_there_is_refused(
+    copy: Path, tmp_path: Path, finetunes: list[dict], reason: str
+) -> None:
+    edit_job(copy, finetunes=finetunes)
+    with pytest.raises(ConfigError, match=reason):
+        printed(import_job, copy, tmp_path / "storage")
 
 
 def test_other_sources_are_refused(copy: Path, tmp_path: Path) -> None:
     code = json.loads((copy / "JOB.json").read_text())["code"]
     edit_job(copy, code={**code, "train": "0", "sources": {**code["sources"], "proser_core.rng": "0"}})
     with pytest.raises(ConfigError, match=r"the source of proser_core\.rng is not that"):
-        carrying.import_job(copy, tmp_path / "storage", console())
-
-
-def test_controls_alone_are_refused(copy: Path, tmp_path: Path) -> None:
-    edit_job(copy, finetunes=[{"objective": "cross_entropy"}])
-    with pytest.raises(ConfigError, match="no finished PROSER fine-tune"):
-        carrying.import_job(copy, tmp_path / "storage", console())
+        printed(import_job, copy, tmp_path / "storage")
 
 
 def test_a_list_of_its_own_is_a_sweep_and_a_run_of_its_own_with_its_failures(
     imported: tuple[str, Run], copy: Path, run_folder: RunFolder
 ) -> None:
-    edit_job(copy, finetunes=[{}, {"gamma": 1e38}], task=None)
+    edit_job(copy, finetunes=[{}, {"gamma": 1e38}])
     values = json.loads((copy / "JOB.json").read_text())
     del values["task"]
     (copy.parent / "JOB.json").write_text(json.dumps(values))
     assert runner.main([str(copy.parent / "JOB.json"), str(copy)]) == 1
-    printed = console()
-    assert carrying.import_job(copy, run_folder.storage, printed) == 1
-    assert "gamma 1e+38" in text_of(printed)
-    assert "must stay finite" in text_of(printed)
+    code, text = printed(import_job, copy, run_folder.storage)
+    assert code == 1
+    assert "gamma 1e+38" in text
+    assert "must stay finite" in text
     parents = run_folder.parents()
     assert len(parents) == 2
     (other,) = (run for run in parents if run.info.run_id != imported[1].info.run_id)
     children = run_folder.children(other.info.run_id)
     assert sorted(run.info.status for run in children) == ["FAILED", "FINISHED"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        (["import", "nowhere"], "nowhere/JOB.json does not exist"),
-        (["job", "digit"], "did you mean 'digits'"),
-        (["job", "cifar100", "--with-task"], "--data-dir"),
-        (["job", "digits", "-o", "nowhere/JOB.json"], "a folder that exists"),
-        (["job", "digits", "-o", "."], "--output got .; need a file"),
-        (["job", "digits", "-o", "/proc/JOB.json"], "/proc/JOB.json, which cannot be written"),
-        (
-            ["job", "digits", "--network.backbone", "resnet18", "--network.dropout", "0.2"],
-            "network.dropout is 0.2, and the backbone resnet18",
-        ),
-        (["job", "cifar100", "--data.streaming"], "train with `proser run`"),
-        (["job", "digits", "--space", "trade_of"], "did you mean 'trade_off'"),
-    ],
-)
-def test_bad_input_of_the_two_commands_is_one_line_and_exit_code_2(
-    arguments: list[str], part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proser: Proser
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, _, error = proser(*arguments)
-    assert code == 2
-    assert error.startswith("proser: ")
-    assert part in error
-    assert len(error.splitlines()) == 1
 
 
 def test_the_command_writes_a_job_of_one_process(

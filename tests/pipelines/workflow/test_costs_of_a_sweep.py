@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from mlflow import MlflowClient
-from pipeline_runs import finished_row, tiny_recipe
+from pipeline_runs import finished_row, ignore, tiny_recipe
 from ray import tune
 from rich.console import Console
 from sweep_tables import GRID, by_weights, table
@@ -25,7 +25,8 @@ from pipelines.workflow.stages.trial_rows import TrialRows
 from pipelines.workflow.training import TrainedSplit
 from proser_core.jobs import spec
 from proser_core.jobs.selection import ranked
-from proser_core.store.store import Artefact, Store
+from proser_core.jobs.worker import run_job
+from proser_core.store.store import Store
 
 
 class Counting:
@@ -41,7 +42,7 @@ class Counting:
 
 def test_a_finished_trial_is_tracked_in_three_requests(parent: ParentRun) -> None:
     client = Counting(parent.client)
-    parent.client = client  # type: ignore[assignment]
+    parent.client = client
     epochs = [{"epoch": number, "loss": 1.0 / (number + 1)} for number in range(20)]
     parent.track_trial({**finished_row("one"), "spaces": ["trade_off"]}, epochs)
     assert client.requests == {"create_run": 1, "log_batch": 1, "set_terminated": 1}
@@ -62,23 +63,14 @@ def test_an_epoch_is_never_cut_in_two_requests(parent: ParentRun, monkeypatch: p
 
 
 def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_tracked(
-    task: Artefact, closed_set_weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    split: TrainedSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from proser_core.jobs.worker import run_job
-
-    recipe, store = tiny_recipe(), Store(tmp_path)
-    split = TrainedSplit(recipe, task, Artefact(closed_set_weights.parent, ""))
-    trials = split.trials([replace(recipe.finetune, beta=float(beta)) for beta in range(5)], store, bf16=False)
-    run_job(trials[0].job(task, split.pretrained, bf16=False), lambda metrics: None)
+    store, points = Store(tmp_path), [replace(split.recipe.finetune, beta=float(beta)) for beta in range(5)]
+    trials = split.trials(points, store, bf16=False)
+    run_job(trials[0].job(split.task, split.pretrained, bf16=False), ignore)
     trials[1].folder.mkdir()
-    silent = lambda *_: None  # noqa: E731
-    session = SimpleNamespace(
-        store=store,
-        run=SimpleNamespace(track_trial=silent, track_epochs=silent),
-        console=Console(file=io.StringIO()),
-        cluster=SimpleNamespace(shortage=lambda workers: ""),
-    )
-    watch = SweepWatch(session, trials, TrialRows({0: task}, {}, (), lambda: "silent"))  # type: ignore[arg-type]
+    session = Mock(store=store, console=Console(file=io.StringIO()), **{"cluster.shortage.return_value": ""})
+    watch = SweepWatch(session, trials, TrialRows({0: split.task}, {}, (), lambda: "silent"))
     seen: list[Path] = []
     read = spec.read_epochs
     monkeypatch.setattr(spec, "read_epochs", lambda folder: seen.append(folder) or read(folder))

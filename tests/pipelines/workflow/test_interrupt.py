@@ -31,7 +31,6 @@ def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
         text=True,
         start_new_session=True,
     )
-    assert process.stdout is not None
     while "trained before" not in (line := process.stdout.readline()):
         assert line, "the run ended before its sweep"
     os.killpg(process.pid, sent) if sent == signal.SIGINT else process.send_signal(sent)
@@ -40,5 +39,4 @@ def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
     assert error.strip() == f"proser: {word}; the same command goes on from the last finished epoch"
     client = MlflowClient(database)
     experiment = client.get_experiment_by_name(EXPERIMENT)
-    assert experiment is not None
     assert {run.info.status for run in client.search_runs([experiment.experiment_id])} == {"KILLED"}

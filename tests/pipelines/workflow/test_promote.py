@@ -1,6 +1,5 @@
 """Promotion and rollback on a real registry: what is compared, what is refused, what is written down."""
 
-import io
 import json
 import multiprocessing
 from dataclasses import replace
@@ -9,8 +8,8 @@ from pathlib import Path
 import mlflow
 import numpy as np
 import pytest
+from pipeline_runs import printed
 from registered_models import Registry, classifier_of
-from rich.console import Console
 
 from pipelines.commands.models import print_models
 from pipelines.tracking import decisions
@@ -24,11 +23,6 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact
 
 pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
-
-
-@pytest.fixture(scope="module")
-def good(classifier: OpenSetClassifier) -> OpenSetClassifier:
-    return classifier
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +48,24 @@ def registry(tmp_path: Path) -> Registry:
 
 
 @pytest.fixture
-def three(registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier) -> Registry:
+def three(registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier) -> Registry:
     """With three versions, of which the first is the champion and the last two are better."""
-    for classifier in (bad, good, replace(good, recipe={**good.recipe, "seed": 7})):
-        registry.add(classifier)
+    for each in (bad, classifier, replace(classifier, recipe={**classifier.recipe, "seed": 7})):
+        registry.add(each)
     return registry
 
 
 def promoted(registry: Registry, **request) -> tuple[int, str]:
-    text = io.StringIO()
-    code = promote(PromoteRequest(registry.name, **request), Console(file=text, width=200))
-    return code, text.getvalue()
+    return printed(promote, PromoteRequest(registry.name, **request))
+
+
+def rolled_back(registry: Registry) -> str:
+    """Who is the champion after a rollback."""
+    assert printed(rollback, registry.name, "champion")[0] == 0
+    return registry.champion
+
+
+NO_DECISION = "no decision records which version of .* was champion before "
 
 
 @pytest.mark.parametrize("score", ["MSP", "OpenMax"])
@@ -76,7 +77,6 @@ def test_a_control_takes_the_place_of_a_network_with_placeholders(
     registry.add(control)
     assert promoted(registry, tolerance=0.1)[0] == 0
     champion = load(f"models:/{registry.name}@champion")
-    assert champion.version is not None
     assert champion.version.number == "2"
     images = np.asarray(OpenSetTask.load(task.path).test.images[:20])
     expected = control.predict(images)
@@ -86,15 +86,15 @@ def test_a_control_takes_the_place_of_a_network_with_placeholders(
     assert ("program" in served.metadata.flavors["python_function"]["artifacts"]) == (score != "OpenMax")
 
 
-def test_the_test_models_differ_as_their_names_say(good: OpenSetClassifier, bad: OpenSetClassifier) -> None:
-    assert good.results["dev/macro_f1"] > bad.results["dev/macro_f1"] + 0.1
+def test_the_test_models_differ_as_their_names_say(classifier: OpenSetClassifier, bad: OpenSetClassifier) -> None:
+    assert classifier.results["dev/macro_f1"] > bad.results["dev/macro_f1"] + 0.1
 
 
 def test_a_better_candidate_takes_the_champions_place_and_a_worse_one_is_refused(
-    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+    registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
 ) -> None:
     registry.add(bad)
-    registry.add(good)
+    registry.add(classifier)
     code, text = promoted(registry)
     assert (code, registry.champion) == (0, "2")
     assert f"promoted: {registry.name} version 2 is the champion now, in the place of {registry.name} version 1" in text
@@ -110,17 +110,17 @@ def test_a_better_candidate_takes_the_champions_place_and_a_worse_one_is_refused
 
 
 def test_a_decision_is_a_run_with_a_report_its_intervals_and_a_figure(
-    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+    registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
 ) -> None:
     registry.add(bad)
-    registry.add(good)
+    registry.add(classifier)
     promoted(registry)
     (run,) = registry.decided()
     client = registry.client
     assert run.info.status == "FINISHED"
     assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"decision.md", "comparison.png"}
     metrics = run.data.metrics
-    assert metrics["candidate/macro_f1"] == pytest.approx(good.results["dev/macro_f1"])
+    assert metrics["candidate/macro_f1"] == pytest.approx(classifier.results["dev/macro_f1"])
     assert metrics["champion/auroc"] == pytest.approx(bad.results["dev/auroc"])
     assert metrics["difference/macro_f1_low"] <= metrics["difference/macro_f1"] <= metrics["difference/macro_f1_high"]
     note = run.data.tags[decisions.NOTE]
@@ -128,30 +128,29 @@ def test_a_decision_is_a_run_with_a_report_its_intervals_and_a_figure(
     assert "test/unknown_1/auroc" in note
 
 
-def test_test_figures_decide_nothing(registry: Registry, good: OpenSetClassifier) -> None:
-    registry.add(good)
-    worse = {name: 0.0 if name.startswith("test/") else value for name, value in good.results.items()}
-    registry.add(replace(good, results=worse))
+def test_test_figures_decide_nothing(registry: Registry, classifier: OpenSetClassifier) -> None:
+    registry.add(classifier)
+    worse = {name: 0.0 if name.startswith("test/") else value for name, value in classifier.results.items()}
+    registry.add(replace(classifier, results=worse))
     assert promoted(registry)[0] == 0
     assert registry.champion == "2"
 
 
 def test_a_candidate_that_lets_too_few_known_images_through_is_refused(
-    registry: Registry, good: OpenSetClassifier
+    registry: Registry, classifier: OpenSetClassifier
 ) -> None:
-    registry.add(good)
-    assert good.validation_scores is not None
-    strict = -float(np.quantile(good.validation_scores.scores[good.validation_scores.is_known], 0.8))
-    registry.add(replace(good, calibration=replace(good.calibration, bias=strict)))
+    registry.add(classifier)
+    strict = -float(np.quantile(classifier.validation_scores.scores[classifier.validation_scores.is_known], 0.8))
+    registry.add(replace(classifier, calibration=replace(classifier.calibration, bias=strict)))
     code, text = promoted(registry, tolerance=0.5)
     assert code == 1
     assert "objection: known rate: 8" in text
 
 
 def test_models_of_other_images_are_not_compared_but_can_be_forced(
-    registry: Registry, good: OpenSetClassifier, of_other_images: OpenSetClassifier
+    registry: Registry, classifier: OpenSetClassifier, of_other_images: OpenSetClassifier
 ) -> None:
-    registry.add(good)
+    registry.add(classifier)
     registry.add(of_other_images)
     with pytest.raises(TrackingError, match="cannot be compared: their validation and development images"):
         promoted(registry)
@@ -161,8 +160,8 @@ def test_models_of_other_images_are_not_compared_but_can_be_forced(
     assert "Objection: it could not be compared" in registry.decided()[0].data.tags[decisions.NOTE]
 
 
-def test_without_a_champion_the_candidate_becomes_it(registry: Registry, good: OpenSetClassifier) -> None:
-    registry.add(good)
+def test_without_a_champion_the_candidate_becomes_it(registry: Registry, classifier: OpenSetClassifier) -> None:
+    registry.add(classifier)
     registry.client.delete_registered_model_alias(registry.name, "champion")
     code, text = promoted(registry, version="1")
     assert (code, registry.champion) == (0, "1")
@@ -171,70 +170,48 @@ def test_without_a_champion_the_candidate_becomes_it(registry: Registry, good: O
     assert "is the champion already; nothing to do" in text
 
 
-def test_rollbacks_lead_further_back_and_never_forth(three: Registry) -> None:
-    promoted(three, version="2")
-    promoted(three, version="3")
-    console = Console(file=io.StringIO(), width=140)
-    for version in ("2", "1"):
-        assert rollback(three.name, "champion", console) == 0
-        assert three.champion == version
+def test_a_version_that_was_promoted_twice_is_passed_twice_on_the_way_back(three: Registry) -> None:
+    for version in ("2", "1", "3", "1"):
+        promoted(three, version=version, force=True)
+    assert [rolled_back(three) for _ in range(4)] == ["3", "1", "2", "1"]
     assert three.decided()[-1].data.tags[decisions.KIND] == decisions.ROLLED_BACK
-    with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 1"):
-        rollback(three.name, "champion", console)
-
-
-def test_a_version_that_was_promoted_twice_is_passed_twice_on_the_way_back(
-    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
-) -> None:
-    registry.add(bad)
-    registry.add(good)
-    console = Console(file=io.StringIO(), width=140)
-    for version in ("2", "1", "2"):
-        promoted(registry, version=version, force=True)
-    for version in ("1", "2", "1"):
-        assert rollback(registry.name, "champion", console) == 0
-        assert registry.champion == version
-    with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 1"):
-        rollback(registry.name, "champion", console)
-    promoted(registry, version="2")
-    rollback(registry.name, "champion", console)
-    assert registry.champion == "1"
+    with pytest.raises(TrackingError, match=f"{NO_DECISION}1"):
+        rolled_back(three)
+    promoted(three, version="2")
+    assert rolled_back(three) == "1"
 
 
 def test_a_rollback_passes_over_versions_that_were_deleted(three: Registry) -> None:
     for version in ("2", "3", "2", "3"):
         promoted(three, version=version, force=True)
     three.client.delete_model_version(three.name, "2")
-    assert rollback(three.name, "champion", Console(file=io.StringIO())) == 0
-    assert three.champion == "1"
-    with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 1"):
-        rollback(three.name, "champion", Console(file=io.StringIO()))
+    assert rolled_back(three) == "1"
+    with pytest.raises(TrackingError, match=f"{NO_DECISION}1"):
+        rolled_back(three)
 
 
 def test_what_was_before_an_alias_that_was_moved_by_another_hand_is_not_guessed(three: Registry) -> None:
     promoted(three, version="2")
     three.client.set_registered_model_alias(three.name, "champion", "3")
-    with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 3"):
-        rollback(three.name, "champion", Console(file=io.StringIO()))
+    with pytest.raises(TrackingError, match=f"{NO_DECISION}3"):
+        rolled_back(three)
     promoted(three, version="2", force=True)
-    rollback(three.name, "champion", Console(file=io.StringIO()))
-    assert three.champion == "3"
+    assert rolled_back(three) == "3"
 
 
 def test_a_rollback_without_a_decision_or_to_a_version_that_is_gone_is_refused(
-    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+    registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
 ) -> None:
-    console = Console(file=io.StringIO())
     with pytest.raises(TrackingError, match="has no version of a model"):
-        rollback(registry.name, "champion", console)
+        rolled_back(registry)
     registry.add(bad)
-    with pytest.raises(TrackingError, match=r"no decision records which version of .* was champion before 1"):
-        rollback(registry.name, "champion", console)
-    registry.add(good)
+    with pytest.raises(TrackingError, match=f"{NO_DECISION}1"):
+        rolled_back(registry)
+    registry.add(classifier)
     promoted(registry)
     registry.client.delete_model_version(registry.name, "1")
     with pytest.raises(TrackingError, match=r"version 1 of .*, the champion before, was deleted"):
-        rollback(registry.name, "champion", console)
+        rolled_back(registry)
     assert registry.champion == "2"
 
 
@@ -257,7 +234,7 @@ def test_an_alias_that_moved_in_the_meantime_is_left_where_it_is(
 
 def promote_in_process(name: str, version: str, results: "multiprocessing.Queue[tuple[str, int | str]]") -> None:
     try:
-        results.put((version, promote(PromoteRequest(name, version), Console(file=io.StringIO()))))
+        results.put((version, printed(promote, PromoteRequest(name, version))[0]))
     except ProserError as error:
         results.put((version, str(error)))
 
@@ -282,18 +259,17 @@ def test_of_promotions_at_once_the_alias_is_where_the_last_decision_put_it(three
 
 
 def test_the_list_has_every_version_with_its_aliases_and_figures(
-    registry: Registry, good: OpenSetClassifier, bad: OpenSetClassifier
+    registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
 ) -> None:
-    text = io.StringIO()
     with pytest.raises(TrackingError, match=f"no version of a model '{registry.name}'; it has models: "):
-        print_models(registry.name, Console(file=text))
+        printed(print_models, registry.name)
     registry.add(bad)
-    registry.add(good)
-    print_models(registry.name, Console(file=text, width=140))
-    newest, oldest = [line.split() for line in text.getvalue().splitlines() if "digits" in line]
+    registry.add(classifier)
+    _, text = printed(print_models, registry.name)
+    newest, oldest = [line.split() for line in text.splitlines() if "digits" in line]
     assert newest[:3] == ["2", "candidate", "digits"]
     assert oldest[:3] == ["1", "champion", "digits"]
-    assert newest[3] == f"{100 * good.results['dev/macro_f1']:.1f}"
+    assert newest[3] == f"{100 * classifier.results['dev/macro_f1']:.1f}"
 
 
 @pytest.mark.parametrize(
@@ -306,12 +282,10 @@ def test_the_list_has_every_version_with_its_aliases_and_figures(
     ],
 )
 def test_a_model_that_is_not_there_is_refused_with_what_there_is(
-    registry: Registry, good: OpenSetClassifier, uri: str, reason: str
+    registry: Registry, classifier: OpenSetClassifier, uri: str, reason: str
 ) -> None:
-    registry.add(good)
-    with pytest.raises(
-        TrackingError, match=reason.replace("it has models: .*NAME", f"it has models: .*{registry.name}")
-    ):
+    registry.add(classifier)
+    with pytest.raises(TrackingError, match=reason.replace(".*NAME", f".*{registry.name}")):
         load(uri.replace("NAME", registry.name))
 
 
@@ -321,8 +295,10 @@ def stored_card(registry: Registry) -> Path:
     return place / "artifacts" / "classifier" / CARD
 
 
-def test_a_registered_model_that_was_changed_is_refused_by_name(registry: Registry, good: OpenSetClassifier) -> None:
-    registry.add(good)
+def test_a_registered_model_that_was_changed_is_refused_by_name(
+    registry: Registry, classifier: OpenSetClassifier
+) -> None:
+    registry.add(classifier)
     card = stored_card(registry)
     values = json.loads(card.read_text())
     values["calibration"]["bias"] += 1
@@ -340,8 +316,8 @@ def test_an_alias_that_mlflow_does_not_take_is_refused_before_anything(registry:
         promoted(registry, alias=alias)
 
 
-def test_another_alias_has_champions_of_its_own(registry: Registry, good: OpenSetClassifier) -> None:
-    registry.add(good)
+def test_another_alias_has_champions_of_its_own(registry: Registry, classifier: OpenSetClassifier) -> None:
+    registry.add(classifier)
     assert promoted(registry, alias="prod-eu_1")[0] == 0
     assert registry.client.get_model_version_by_alias(registry.name, "prod-eu_1").version in (1, "1")
 

@@ -1,7 +1,7 @@
 """Images of one's own, all classes known: hyperparameters from a proxy, then all classes, in the same registry."""
 
-import io
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from pipeline_runs import RunFolder, tiny_recipe
-from rich.console import Console
+from pipeline_runs import RunFolder, printed, tiny_recipe
 
 from pipelines.commands.calibrate import CalibrateRequest, calibrate
 from pipelines.recipes import digits as digits_recipe
@@ -59,20 +58,18 @@ def my_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 class TestRun:
     @pytest.fixture(scope="class")
-    def printed(self, run_folder: RunFolder, my_images: Path) -> str:
-        path = run_folder.root / "printed.txt"
-        with path.open("w") as file:
-            assert run(own_recipe(), my_images, run_folder.storage, None, Console(file=file, width=200)) == 0
-        return path.read_text()
+    def text(self, run_folder: RunFolder, my_images: Path) -> str:
+        code, text = printed(run, own_recipe(), my_images, run_folder.storage, None)
+        assert code == 0
+        return text
 
     @pytest.fixture(scope="class")
-    def model(self, printed: str) -> Model:
+    def model(self, text: str) -> Model:
         return load("models:/proser@champion")
 
     def test_the_model_knows_every_class_and_the_proxy_fewer(self, model: Model) -> None:
         assert model.classifier.class_names == NAMES
         proxy = model.classifier.proxy
-        assert proxy is not None
         held_out = (*proxy.chose, *proxy.reported)
         assert len(held_out) == len({*held_out} & {*NAMES}) == 2
         assert proxy.validation_scores.num_known == 4
@@ -99,57 +96,48 @@ class TestRun:
         assert model.classifier.recipe["data"]["num_known"] == 6
 
     def test_what_is_printed_and_written_says_where_each_number_comes_from(
-        self, printed: str, model: Model, run_folder: RunFolder
+        self, text: str, model: Model, run_folder: RunFolder
     ) -> None:
         proxy = model.classifier.proxy
-        assert proxy is not None
-        assert "6 classes, with their images: eight (60), five (60), four (60)" in printed
+        assert "6 classes, with their images: eight (60), five (60), four (60)" in text
         told = f"proxy: 4 classes are known; {proxy.chose[0]} held out to choose by, {proxy.reported[0]} to test by"
-        assert told in printed
-        assert "all 6 classes, with what the proxy chose: beta" in printed
-        assert "folder: test images of known classes, %" in printed
-        assert "Model: models:/proser/1 (candidate, champion)" in printed
+        assert told in text
+        assert "all 6 classes, with what the proxy chose: beta" in text
+        assert "folder: test images of known classes, %" in text
+        assert "Model: models:/proser/1 (candidate, champion)" in text
         assert f"- {proxy.chose[0]}, by which the fine-tune was chosen: AUROC" in model_card(model.classifier)
         assert f"- {proxy.reported[0]}, by which nothing was chosen: AUROC" in model_card(model.classifier)
         results = [path.read_text() for path in run_folder.storage.glob("report/*/results.md")]
-        (own,) = [text for text in results if text.startswith("# folder:")]
+        (own,) = [result for result in results if result.startswith("# folder:")]
         assert "Every class is known. Selected on a proxy, with some classes held out: beta" in own
         card = next(run_folder.storage.glob(f"evaluate/*/classifier/{MODEL_CARD}"))
         assert "nan" not in card.read_text()
 
     def test_the_proxy_decides_what_the_evaluation_is_found_by(self, model: Model, run_folder: RunFolder) -> None:
         proxy = model.classifier.proxy
-        assert proxy is not None
         manifests = [json.loads(path.read_text()) for path in run_folder.storage.glob("evaluate/*/manifest.json")]
         assert {manifest["inputs"]["proxy"] for manifest in manifests} == {None, digest_of(proxy.results)}
 
     def test_the_registry_shows_the_proxys_figures(self, model: Model) -> None:
-        assert model.version is not None
         proxy = model.classifier.proxy
-        assert proxy is not None
         assert model.version.tags["proser.figure.dev/auroc"] == f"{proxy.results['dev/auroc']:.4f}"
 
     def test_the_same_again_trains_nothing(
-        self, printed: str, my_images: Path, run_folder: RunFolder, without_ray: None
+        self, text: str, my_images: Path, run_folder: RunFolder, without_ray: None
     ) -> None:
-        path = run_folder.root / "again.txt"
-        with path.open("w") as file:
-            assert run(own_recipe(), my_images, run_folder.storage, None, Console(file=file, width=200)) == 0
-        assert "every stage was found finished" in path.read_text()
-        assert "models:/proser/1" in path.read_text()
+        code, again = printed(run, own_recipe(), my_images, run_folder.storage, None)
+        assert code == 0
+        assert "every stage was found finished" in again
+        assert "models:/proser/1" in again
 
     def test_another_model_is_compared_by_the_proxy(self, model: Model, my_images: Path, run_folder: RunFolder) -> None:
-        path = run_folder.root / "promoted.txt"
         other = replace(own_recipe(), calibration=replace(own_recipe().calibration, target_rate=0.9))
-        with path.open("w") as file:
-            console = Console(file=file, width=200)
-            run(other, my_images, run_folder.storage, None, console)
-            code = promote(PromoteRequest(tolerance=0.9), console)
-        assert code == 0, path.read_text()
+        printed(run, other, my_images, run_folder.storage, None)
+        code, text = printed(promote, PromoteRequest(tolerance=0.9))
+        assert code == 0, text
         proxy = model.classifier.proxy
-        assert proxy is not None
         unknown = int((~proxy.validation_scores.is_known).sum())
-        assert f"{unknown} development unknowns of their proxies" in path.read_text()
+        assert f"{unknown} development unknowns of their proxies" in text
         decision = next(parent for parent in run_folder.parents() if "difference/auroc" in parent.data.metrics)
         assert decision.data.metrics["champion/auroc"] == proxy.metrics()["auroc"]
         assert decision.data.metrics["champion/closed_set_accuracy"] == pytest.approx(
@@ -170,9 +158,7 @@ class TestProxy:
     def test_a_fifth_chooses_and_a_fifth_reports(
         self, classes: int, known: int, development: str, reported: tuple[int, ...]
     ) -> None:
-        made = proxy_of(folder(), classes)
-        assert made is not None
-        data = made.data
+        data = proxy_of(folder(), classes).data
         assert (data.num_known, data.development, data.unknown_settings) == (known, development, reported)
 
     def test_of_two_classes_none_is_held_out_and_one_is_refused(self) -> None:
@@ -192,13 +178,12 @@ class TestProxy:
             (tmp_path / "two" / name).mkdir(parents=True)
             for path in sorted((my_images / name).iterdir())[:25]:
                 (tmp_path / "two" / name / path.name).symlink_to(path)
-        path = tmp_path / "printed.txt"
         plain = own_recipe()
         plain = replace(plain, model_name="two", pretrain=replace(plain.pretrain, epochs=6, lr=0.02))
         recipe = replace(plain, data=replace(plain.data, val_fraction=0.3))
-        with path.open("w") as file:
-            assert run(recipe, tmp_path / "two", run_folder.storage, None, Console(file=file, width=200)) == 0
-        assert "none can be held out" in path.read_text()
+        code, text = printed(run, recipe, tmp_path / "two", run_folder.storage, None)
+        assert code == 0
+        assert "none can be held out" in text
         model = load("models:/two@champion")
         assert (model.classifier.class_names, model.classifier.proxy) == (NAMES[:2], None)
         assert model.classifier.recipe["pretrain"]["batch_size"] == 28
@@ -219,14 +204,11 @@ class TestProxy:
 
 
 class TestRecalibration:
-    def test_the_proxys_bias_follows(self, my_images: Path, run_folder: RunFolder, tmp_path: Path) -> None:
+    def test_the_proxys_bias_follows(self, my_images: Path, run_folder: RunFolder) -> None:
         """After the run above: another target rate is what macro-F1 is then compared at."""
         before = load("models:/proser/1").classifier
-        with (tmp_path / "printed.txt").open("w") as file:
-            calibrate(CalibrateRequest("models:/proser/1", my_images, 0.5), Console(file=file, width=200))
+        printed(calibrate, CalibrateRequest("models:/proser/1", my_images, 0.5))
         after = load("models:/proser@candidate").classifier
-        assert before.proxy is not None
-        assert after.proxy is not None
         assert after.proxy.validation_scores.known_rate(after.proxy.bias) == pytest.approx(0.5, abs=0.05)
         assert after.proxy.metrics()["auroc"] == before.proxy.metrics()["auroc"]
         assert after.proxy.metrics()["macro_f1"] != before.proxy.metrics()["macro_f1"]
@@ -242,7 +224,7 @@ class TestRefusals:
             (root / name / "0.png").write_bytes(b"no image")
             recipe = replace(own_recipe(), model_name="never")
             with pytest.raises(DataError, match=f"{name}/0.png: the image"):
-                run(recipe, root, tmp_path / "storage", None, Console(file=io.StringIO()))
+                printed(run, recipe, root, tmp_path / "storage", None)
             shutil.copy(my_images / name / "0.png", root / name / "0.png")
         assert not (tmp_path / "storage/pretrain").exists()
         statuses = {parent.info.status for parent in run_folder.parents()}
@@ -253,7 +235,7 @@ class TestRefusals:
         diverges = replace(own_recipe(), pretrain=replace(own_recipe().pretrain, lr=1e30), seed=7)
         before = {parent.info.run_id for parent in run_folder.parents()}
         with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
-            run(diverges, my_images, run_folder.storage, None, Console(file=io.StringIO()))
+            printed(run, diverges, my_images, run_folder.storage, None)
         new = [parent for parent in run_folder.parents() if parent.info.run_id not in before]
         assert {parent.info.run_name: parent.info.status for parent in new} == {
             "folder": "FAILED",
@@ -264,30 +246,26 @@ class TestRefusals:
         self, my_images: Path, run_folder: RunFolder, tmp_path: Path
     ) -> None:
         with pytest.raises(ConfigError, match="did you mean 'own_images'"):
-            run(replace(own_recipe(), space="own_image"), my_images, tmp_path, None, Console(file=io.StringIO()))
+            printed(run, replace(own_recipe(), space="own_image"), my_images, tmp_path, None)
         assert not (tmp_path / "prepare").exists()
 
     def test_a_storage_among_the_images_is_refused(self, my_images: Path, run_folder: RunFolder) -> None:
         with pytest.raises(ConfigError, match=r"--storage writes to .*figures would be taken for images"):
-            run(own_recipe(), my_images, my_images / "storage", None, Console())
+            printed(run, own_recipe(), my_images, my_images / "storage", None)
         assert not (my_images / "storage").exists()
         with pytest.raises(ConfigError, match="the tracking database writes to"):
-            run(own_recipe(), run_folder.root, run_folder.root.parent / "elsewhere", None, Console())
+            printed(run, own_recipe(), run_folder.root, run_folder.root.parent / "elsewhere", None)
 
     def test_a_sweep_without_unknown_classes_is_refused(self, my_images: Path, tmp_path: Path) -> None:
         recipe = replace(digits_recipe(), data=replace(digits_recipe().data, unknown_settings=()))
         with pytest.raises(ConfigError, match=r"data\.unknown_settings is \(\).*give both"):
-            sweep(SweepRequest(recipe, ("trade_off",), (0,), None, tmp_path), Console())
+            printed(sweep, SweepRequest(recipe, ("trade_off",), (0,), None, tmp_path))
 
     def test_all_classes_leave_none_to_test_or_choose_by(self) -> None:
-        data = folder().data
-        with pytest.raises(ConfigError, match=r"data\.unknown_settings is \(3,\)"):
-            replace(data, unknown_settings=(3,))
-        with pytest.raises(ConfigError, match=r"data\.development is 'held-out-2'"):
-            replace(data, development="held-out-2")
-        for name, value in (("unknown", "cifar100"), ("split_family", "neal")):
-            with pytest.raises(ConfigError, match=rf"data\.{name} is '{value}'; it must be empty"):
-                replace(data, **{name: value})
+        wrong = {"unknown_settings": (3,), "development": "held-out-2", "unknown": "cifar100", "split_family": "neal"}
+        for name, value in wrong.items():
+            with pytest.raises(ConfigError, match=re.escape(f"data.{name} is {value!r}")):
+                replace(folder().data, **{name: value})
 
     def test_nothing_to_choose_by_needs_an_empty_space(self) -> None:
         data = replace(folder().data, num_known=4)
@@ -296,7 +274,7 @@ class TestRefusals:
 
     def test_a_checkpoint_of_all_classes_does_not_fit_the_proxy(self, my_images: Path, run_folder: RunFolder) -> None:
         with pytest.raises(ConfigError, match="--pretrained got a checkpoint"):
-            run(own_recipe(), my_images, run_folder.storage, my_images / "any.pth", Console())
+            printed(run, own_recipe(), my_images, run_folder.storage, my_images / "any.pth")
 
     def test_what_cannot_run_two_trainings_says_so(self) -> None:
         with pytest.raises(ConfigError, match="`proser run` makes both"):

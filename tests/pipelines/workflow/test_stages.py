@@ -1,12 +1,11 @@
 """Stages as functions of values: small trainings of digits evaluated and reported without Ray, cluster or MLflow."""
 
-import ast
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline_runs import tiny_recipe
+from pipeline_runs import ignore
 
 from pipelines.workflow.stage import STAGES, decisive
 from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
@@ -15,7 +14,6 @@ from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_ro
 from pipelines.workflow.training import TrainedSplit, finetunes_of
 from proser_core.jobs import spec
 from proser_core.jobs.selection import select
-from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.code_version import imported_modules, source_digests
@@ -32,17 +30,14 @@ class Trained:
 
 
 @pytest.fixture(scope="module")
-def trained(task: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    root, tiny = tmp_path_factory.mktemp("stages"), tiny_recipe()
-    recipe = replace(tiny, pretrain=replace(tiny.pretrain, epochs=1), finetune=replace(tiny.finetune, epochs=1))
-    run_job(Job.of("pretrain", recipe, task, root / "pretrained", False), lambda _: None)
-    split = TrainedSplit(recipe, task, Artefact(root / "pretrained", "weights"))
-    points = [replace(recipe.finetune, beta=beta) for beta in (2.0, 3.0)]
-    trials = split.trials(finetunes_of(recipe, points), Store(root / "storage"), bf16=False)
+def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    store = Store(tmp_path_factory.mktemp("stages"))
+    points = [replace(split.recipe.finetune, beta=beta) for beta in (2.0, 3.0)]
+    trials = split.trials(finetunes_of(split.recipe, points), store, bf16=False)
     for trial in trials[:-1]:
-        run_job(trial.job(task, split.pretrained, False), lambda _: None)
-    rows = TrialRows({0: task}, {"betas": points}, (), lambda: "nothing was said")
-    return Trained(split, [rows.row(trial) for trial in trials], root / "storage" / spec.TRIALS)
+        run_job(trial.job(split.task, split.pretrained, False), ignore)
+    rows = TrialRows({0: split.task}, {"betas": points}, (), lambda: "nothing was said")
+    return Trained(split, [rows.row(trial) for trial in trials], store.root / spec.TRIALS)
 
 
 def test_rows_say_what_became_of_each_trial(trained: Trained, tmp_path: Path) -> None:
@@ -60,7 +55,6 @@ def test_an_evaluation_holds_every_control_and_the_selected_trial_as_a_classifie
     evaluate_run(split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, tmp_path)
     evaluation = read_evaluation(Artefact(tmp_path, ""))
     selected = select(trained.rows, split.recipe.finetune)
-    assert selected is not None
     assert evaluation["selected"]["key"] == selected["key"]
     classifier = OpenSetClassifier.load(tmp_path / CLASSIFIER)
     assert classifier.results == evaluation["methods"]["PROSER"]["flat"] == selected["metrics"]
@@ -78,22 +72,6 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
     names = {path.name for path in folder.iterdir()}
     assert {"results.md", "evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
     assert "CE control" in (folder / "results.md").read_text()
-
-
-@pytest.mark.parametrize("stage", ["evaluate", "report", "sweep", "sweep_report", "compare"])
-def test_what_follows_the_trainings_knows_no_ray_and_no_mlflow(stage: str) -> None:
-    for module in imported_modules(STAGES[stage]) - {"tune_spaces"}:  # spaces are in Tune's own words
-        path = Path(__file__).parents[3].joinpath(*module.split("."))
-        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        names = {name for node in ast.walk(ast.parse(file.read_text())) for name in imported(node)}
-        assert not names & {"ray", "mlflow"}, module
-
-
-def imported(node: ast.AST) -> set[str]:
-    """First parts of what a statement imports."""
-    if isinstance(node, ast.Import):
-        return {alias.name.split(".")[0] for alias in node.names}
-    return {node.module.split(".")[0]} if isinstance(node, ast.ImportFrom) and node.module else set()
 
 
 def test_the_key_of_an_evaluation_holds_the_core_and_its_own_file_alone() -> None:

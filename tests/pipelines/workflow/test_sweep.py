@@ -3,7 +3,6 @@
 The fixtures run in this order on one storage: planned, swept, again, extended.
 """
 
-import io
 import json
 import re
 from dataclasses import replace
@@ -13,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mlflow.entities import Run
-from pipeline_runs import RunFolder, tiny_recipe
-from rich.console import Console
+from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
 
 from pipelines.reports.sweep_table import read_table
 from pipelines.tracking.models import load
@@ -24,24 +22,11 @@ from pipelines.workflow.sweeping import sweep
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.recognition.model_card import model_card
-from proser_core.store.lock import exclusive_storage
 
-BETAS = '''"""Two points."""
-
-from ray import tune
-
-
-def param_space():
-    return {"finetune": {"beta": tune.grid_search([1.0, 2.0])}}
-'''
-PAIRS = '''"""One point of the other space, and one of its own."""
-
-from ray import tune
-
-
-def param_space():
-    return {"finetune": tune.grid_search([{"beta": 2.0}, {"beta": 2.0, "gamma": 1.0}])}
-'''
+SPACES = {
+    "betas": '{"beta": tune.grid_search([1.0, 2.0])}',
+    "pairs": 'tune.grid_search([{"beta": 2.0}, {"beta": 2.0, "gamma": 1.0}])',  # one point of the other, and its own
+}
 Done = tuple[int, str]
 
 
@@ -50,27 +35,14 @@ pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_prog
 
 @pytest.fixture(scope="module")
 def folder(run_folder: RunFolder, spaces: Path) -> RunFolder:
-    for name, text in {"betas": BETAS, "pairs": PAIRS}.items():
-        (spaces / f"{name}.py").write_text(text)
+    for name, finetune in SPACES.items():
+        write_space(spaces, name, finetune)
     return run_folder
 
 
 def request(folder: RunFolder, **options: Any) -> SweepRequest:
-    return SweepRequest(
-        **{
-            "recipe": tiny_recipe(),
-            "spaces": ("betas", "pairs"),
-            "split_indices": (0, 1),
-            "data_dir": None,
-            "storage": folder.storage,
-            **options,
-        }
-    )
-
-
-def carry_out(wanted: SweepRequest) -> Done:
-    out = io.StringIO()
-    return sweep(wanted, Console(file=out, width=200)), out.getvalue()
+    asked = {"spaces": ("betas", "pairs"), "split_indices": (0, 1), "data_dir": None, "storage": folder.storage}
+    return SweepRequest(**{"recipe": tiny_recipe(), **asked, **options})
 
 
 def stamps(folder: RunFolder) -> dict[str, int]:
@@ -88,23 +60,23 @@ def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
 def planned(folder: RunFolder) -> tuple[Done, Path]:
     """A dry run, and the storage that it had for itself."""
     storage = folder.root / "planned"
-    return carry_out(request(folder, storage=storage, dry_run=True)), storage
+    return printed(sweep, request(folder, storage=storage, dry_run=True)), storage
 
 
 @pytest.fixture(scope="module")
 def swept(planned: object, folder: RunFolder) -> tuple[Done, list[dict[str, Any]], dict[str, int], list[Run]]:
-    done = carry_out(request(folder))
+    done = printed(sweep, request(folder))
     return done, rows_of(folder), stamps(folder), folder._runs()
 
 
 @pytest.fixture(scope="module")
 def again(swept: object, folder: RunFolder) -> tuple[Done, dict[str, int], list[Run]]:
-    return carry_out(request(folder, resume=True)), stamps(folder), folder._runs()
+    return printed(sweep, request(folder, resume=True)), stamps(folder), folder._runs()
 
 
 @pytest.fixture(scope="module")
 def extended(again: object, folder: RunFolder) -> tuple[Done, dict[str, int]]:
-    return carry_out(request(folder, spaces=("betas",), split_indices=(0, 1, 2))), stamps(folder)
+    return printed(sweep, request(folder, spaces=("betas",), split_indices=(0, 1, 2))), stamps(folder)
 
 
 class TestThePlan:
@@ -234,32 +206,19 @@ def test_another_split_trains_that_one_alone(again: tuple, extended: tuple) -> N
 
 def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="found nothing of this sweep"):
-        carry_out(request(folder, storage=tmp_path / "other", resume=True))
-
-
-def test_a_second_run_on_the_storage_is_told_who_is_first(folder: RunFolder, tmp_path: Path) -> None:
-    with (
-        exclusive_storage(tmp_path, "proser run digits"),
-        pytest.raises(ConfigError, match=r"proser run digits, process \d+ on"),
-    ):
-        carry_out(request(folder, storage=tmp_path))
+        printed(sweep, request(folder, storage=tmp_path / "other", resume=True))
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"split_indices": (0, 1)}, "compared on one class split"),
-        ({"workers": 2}, "cluster.num_workers is 2, set it to 1"),
-    ],
+    ("indices", "workers", "message"),
+    [((0, 1), 1, "compared on one class split"), ((0,), 2, "cluster.num_workers is 2, set it to 1")],
 )
 def test_a_search_of_what_cannot_be_compared_is_refused(
-    folder: RunFolder, options: dict[str, Any], message: str
+    folder: RunFolder, indices: tuple[int, ...], workers: int, message: str
 ) -> None:
-    recipe = tiny_recipe()
-    workers = options.pop("workers", 1)
-    recipe = replace(recipe, cluster=replace(recipe.cluster, num_workers=workers))
+    recipe = replace(tiny_recipe(), cluster=replace(tiny_recipe().cluster, num_workers=workers))
     with pytest.raises(ConfigError, match=message):
-        carry_out(request(folder, **{"recipe": recipe, "spaces": ("continuous",), "split_indices": (0,), **options}))
+        printed(sweep, request(folder, recipe=recipe, spaces=("continuous",), split_indices=indices))
 
 
 @pytest.mark.parametrize(
