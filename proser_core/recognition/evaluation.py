@@ -8,10 +8,10 @@ import numpy as np
 
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.calibration import Calibration, calibrate
-from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.logits import PARTS, LogitTable
 from proser_core.recognition.metrics import TestMetrics, auroc, evaluate_settings, open_set_macro_f1
 from proser_core.recognition.scores import ScoreFunction
-from proser_core.recognition.scoring import OpenSetScores, score
+from proser_core.recognition.scoring import score
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,10 @@ def evaluate(
     The same rule for every method, so that all are compared at the same known rate.
     """
     calibration = calibrate(score_function(logits["val"]), target_rate)
-    val = score(logits["val"], score_function, calibration)
-    development = score(logits["development"], score_function, calibration)
+    val, development, test = (score(logits[part], score_function, calibration) for part in PARTS)
     predictions = np.concatenate([val.predictions, development.predictions])
     targets = np.concatenate([task.val.targets, task.development.targets])
-    has_unknown = len(task.development) > 0
+    has_unknown, test_targets = len(task.development) > 0, np.asarray(task.test.targets)
     return EvaluationReport(
         calibration=calibration,
         development=DevelopmentMetrics(
@@ -65,9 +64,5 @@ def evaluate(
             macro_f1=open_set_macro_f1(predictions, targets, task.num_known) if has_unknown else None,
             closed_set_accuracy=float((val.known_predictions == task.val.targets).mean()),
         ),
-        test=_test_metrics(score(logits["test"], score_function, calibration), task) if len(task.test) else None,
+        test=evaluate_settings(test, test_targets, task.test_classes, task.split) if len(test_targets) else None,
     )
-
-
-def _test_metrics(scores: OpenSetScores, task: OpenSetTask) -> TestMetrics:
-    return evaluate_settings(scores, np.asarray(task.test.targets), task.test_classes, task.split)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from proser_core.data.splits.class_split import in_words, setting_at, where
 from proser_core.recognition.comparison import intervals
@@ -25,25 +24,23 @@ def model_card(classifier: TrainedClassifier) -> str:
 
 
 def _knows(classifier: TrainedClassifier) -> list[str]:
-    size, network, recipe = classifier.image_size, classifier.network, classifier.recipe
-    names = classifier.class_names
+    size, names, recipe, count = (
+        classifier.image_size,
+        classifier.class_names,
+        classifier.recipe,
+        classifier.num_dummies,
+    )
+    dummies = f"{count} dummy classifiers (PROSER, CVPR 2021)" if count else "without dummy classifiers"
+    data = recipe["data"]
+    split = f"{data.get('split_family', '')} {data['split_index']}".strip()  # older classifiers have no family
     return [
-        f"# Open-set classifier, {len(names)} classes of {recipe['data']['name']}",
+        f"# Open-set classifier, {len(names)} classes of {data['name']}",
         "",
-        f"Knows: {', '.join(names)}. Everything else it is to call unknown.",
+        f"Knows: {', '.join(names)}. Everything else is to be called unknown.",
         "",
-        f"Images in RGB, {size} x {size} pixels; others are resampled. Network {network.backbone}, "
-        f"{_dummies(classifier.num_dummies)}. Recipe {recipe['name']}, "
-        f"class split {_split(recipe['data'])}, seed {recipe['seed']}.",
+        f"Images in RGB, {size} x {size} pixels; others are resampled. Network {classifier.network.backbone}, "
+        f"{dummies}. Recipe {recipe['name']}, class split {split}, seed {recipe['seed']}.",
     ]
-
-
-def _dummies(count: int) -> str:
-    return f"{count} dummy classifiers (PROSER, CVPR 2021)" if count else "without dummy classifiers"
-
-
-def _split(data: Mapping[str, Any]) -> str:
-    return f"{data.get('split_family', '')} {data['split_index']}".strip()  # older classifiers have no family
 
 
 def _decides(classifier: TrainedClassifier) -> list[str]:
