@@ -1,14 +1,15 @@
 """`proser ui`: MLflow's own server over the database that `proser run` writes."""
 
-import contextlib
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 
 from pipelines.commands.parsing import parse
-from pipelines.ports import check_port
+from pipelines.ports import check_listens, check_port
 from pipelines.tracking.server import connect, experiment_id, shown_uri, tracking_uri
+from proser_core.errors import Terminated
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,32 @@ def main(arguments: list[str]) -> int:
         print(f"the runs are on your tracking server: {shown_uri()}")
         return 0
     check_port(request.port)
-    experiment = experiment_id(connect())
-    print(f"http://127.0.0.1:{request.port}/#/experiments/{experiment}/runs  (stop with Ctrl-C)", flush=True)
+    from pipelines.tracking.views import newest_view, runs_link  # loads mlflow: not for --help
+
+    client = connect()
+    experiment = experiment_id(client)
+    address = runs_link(f"http://127.0.0.1:{request.port}", experiment, newest_view(client, experiment))
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(request.port)]
     environment = os.environ | {"MLFLOW_BACKEND_STORE_URI": uri}  # other users see a command line, password and all
-    with contextlib.suppress(KeyboardInterrupt):
-        return subprocess.call([*command, "--workers", "1"], env=environment)
-    return 0
+    server = subprocess.Popen([*command, "--workers", "1"], env=environment)
+    try:
+        while server.poll() is None and not _listens(request.port):
+            time.sleep(0.2)
+        if server.poll() is None:
+            print(f"{address}  (stop with Ctrl-C)", flush=True)
+        return server.wait()
+    except Terminated:
+        raise
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _listens(port: int) -> bool:
+    try:
+        check_listens("127.0.0.1", port)
+    except OSError:
+        return False
+    return True

@@ -104,7 +104,7 @@ class ParentRun:
         return self._children[trial_key]
 
     def save_view(self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[Setting]) -> None:
-        """Save the UI's view of this sweep, with the fields that vary over its trials as columns."""
+        """Save the UI's view of these trials, with the fields that vary as columns."""
         points = [to_json(tuned) for tuned in finetunes if tuned.objective == "proser"]
         varied = [each.name for each in fields(FinetuneConfig) if len({point[each.name] for point in points}) > 1]
         columns = ["C" if name == "num_dummies" else name for name in varied]
@@ -113,7 +113,7 @@ class ParentRun:
     def link(self) -> str:
         """Where that view opens; with a local database, once `proser ui` serves it."""
         uri = server.tracking_uri()
-        return views.sweep_link(uri if uri.startswith("http") else server.LOCAL_UI, self.experiment_id, self.run_id)
+        return views.runs_link(uri if uri.startswith("http") else server.LOCAL_UI, self.experiment_id, self.run_id)
 
     def curve(self, prefix: str, epochs: list[dict[str, float]]) -> None:
         """Log the epochs of a training curve, under `prefix/...`, that are not logged yet."""

@@ -25,6 +25,7 @@ NUMERIC = ("beta", "gamma", "C", "alpha", "lr")
 SELECTION_METRIC = "dev/macro_f1"
 PARAM_WIDTH, METRIC_WIDTH = 90, 150  # pixels
 SECTION = "sweep"
+WITH_MODELS = "workflowType=machine_learning"  # the UI's mode in which the side bar has models and their registry
 
 
 def point_metrics(params: dict[str, Any]) -> dict[str, float]:
@@ -34,9 +35,17 @@ def point_metrics(params: dict[str, Any]) -> dict[str, float]:
     return {f"{POINT}{name}": float(params[name]) for name in NUMERIC if name in params}
 
 
-def sweep_link(base_url: str, experiment_id: str, parent_run_id: str) -> str:
-    """Address of a sweep's saved view on the server at `base_url`."""
-    return f"{base_url.rstrip('/')}/#/experiments/{experiment_id}/runs?viewStateShareKey={OWN}{parent_run_id}"
+def runs_link(base_url: str, experiment_id: str, parent_run_id: str = "") -> str:
+    """Address of the runs on the server at `base_url`, in the saved view of this run if one is given."""
+    view = f"&viewStateShareKey={OWN}{parent_run_id}" if parent_run_id else ""
+    return f"{base_url.rstrip('/')}/#/experiments/{experiment_id}/runs?{WITH_MODELS}{view}"
+
+
+def newest_view(client: MlflowClient, experiment_id: str) -> str:
+    """The run whose view was saved last; an empty string where there is none."""
+    tags = client.get_experiment(experiment_id).tags
+    saved = {name: _time(tags[name], "updatedAt") for name in tags if name.startswith(TAG + OWN)}
+    return max(saved, key=lambda name: saved[name]).removeprefix(TAG + OWN) if saved else ""
 
 
 def save_sweep_view(
@@ -50,7 +59,7 @@ def save_sweep_view(
     """Save, or replace, the view of a sweep in which `fields` of the trials' params vary; the oldest ones go."""
     tags = client.get_experiment(experiment_id).tags
     key, now = f"{TAG}{OWN}{parent_run_id}", int(1000 * time.time())
-    created = _created(tags[key]) if key in tags else now
+    created = _time(tags[key]) if key in tags else now
     state = json.dumps(view_state(parent_run_id, fields, settings))
     view = {"name": name, "createdAt": created, "updatedAt": now, "state": state}
     try:
@@ -61,21 +70,21 @@ def save_sweep_view(
         warn(f"the view of this sweep is not saved ({first_line(error)}); the MLflow UI shows all runs instead")
         return
     others = (tag for tag in tags if tag.startswith(TAG + OWN) and tag != key)
-    for tag in sorted(others, key=lambda tag: -_created(tags[tag]))[MAX_VIEWS - 1 :]:
+    for tag in sorted(others, key=lambda tag: -_time(tags[tag]))[MAX_VIEWS - 1 :]:
         client.delete_experiment_tag(experiment_id, tag)
 
 
-def _created(view: str) -> int:
-    """When a view was created, in milliseconds since 1970; 0 where a later UI has written it in another format."""
+def _time(view: str, name: str = "createdAt") -> int:
+    """When a view was created or updated, in milliseconds since 1970; 0 where a later UI has written another format."""
     try:
-        return int(json.loads(view)["createdAt"])
+        return int(json.loads(view)[name])
     except (ValueError, KeyError, TypeError):
         return 0
 
 
 def view_state(parent_run_id: str, fields: Sequence[str], settings: Sequence[Setting]) -> dict[str, Any]:
     """The UI's own description of a page: filter, order, columns, charts."""
-    ends = list(dict.fromkeys((settings[0], settings[-1])))
+    ends = list(dict.fromkeys((*settings[:1], *settings[-1:])))
     tested = [f"{where(setting)}/{metric}" for setting in ends for metric in ("macro_f1", "auroc")]
     varied = [f"metrics.`{POINT}{name}`" if name in NUMERIC else f"params.`{name}`" for name in fields]
     metrics = [f"metrics.`{name}`" for name in (SELECTION_METRIC, "dev/auroc", *tested, "test/closed_set_accuracy")]
@@ -96,7 +105,8 @@ def view_state(parent_run_id: str, fields: Sequence[str], settings: Sequence[Set
 
 
 def _charts(fields: Sequence[str], tested: list[str]) -> list[dict[str, Any]]:
-    """Parallel coordinates, coloured by the metric that chooses, and the test metric against it."""
+    """Parallel coordinates, coloured by the metric that chooses, and the test metric against it, where trials vary and
+    were tested on unknown images."""
     shared = {"metricSectionId": SECTION, "runsCountToCompare": 100, "deleted": False, "isGenerated": False}
     across = {
         "uuid": "parallel",
@@ -109,6 +119,6 @@ def _charts(fields: Sequence[str], tested: list[str]) -> list[dict[str, Any]]:
         "uuid": "scatter",
         "type": "SCATTER",
         "xaxis": {"key": SELECTION_METRIC, "type": "METRIC"},
-        "yaxis": {"key": tested[0], "type": "METRIC"},
+        "yaxis": {"key": next(iter(tested), SELECTION_METRIC), "type": "METRIC"},
     }
-    return [shared | across, shared | against]
+    return [shared | chart for chart, drawn in ((across, fields), (against, tested)) if drawn]

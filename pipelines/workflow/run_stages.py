@@ -45,12 +45,13 @@ def open_run_of(recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()
 
 def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> dict[str, Any]:
     """The DAG as far as `last`, and the closing table printed; results of `last` and of what the table is made of."""
-    targets = dict.fromkeys(["trials", "evaluated", REPORTED, last])
+    targets, recipe = dict.fromkeys(["trials", "evaluated", REPORTED, last]), inputs.recipes[0]
+    session.tracking.track(lambda: session.run.save_view(recipe.name, inputs.finetunes, recipe.data.settings))
     results = execute(session, inputs, [dag], targets)
     session.console.print()
     for table in run_tables(read_table(results[REPORTED].path)):
         session.console.print(table)
-    if inputs.recipes[0].data.has_development:
+    if recipe.data.has_development:
         session.say(f"Selected on development data: {read_evaluation(results['evaluated'])['selected']['name']}")
     return results
 
@@ -60,7 +61,7 @@ def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float)
     results = run_stages(inputs, session, REGISTERED)
     if results[REGISTERED] is not None:
         _say_model(session, results[REGISTERED])
-    return close(session, results[REPORTED].path, started, failures_of(results["trials"]))
+    return close(session, results[REPORTED].path, started, failures_of(results["trials"]), session.run)
 
 
 def _say_model(session: Session, registered: Registered) -> None:

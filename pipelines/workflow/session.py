@@ -185,11 +185,12 @@ def driver_of(*modules: ModuleType) -> Any:
     return driver.Builder().with_modules(*modules).build()
 
 
-def close(session: Session, report: Path, started: float, failures: Sequence[str]) -> int:
-    """Say where everything is, what it took and what went wrong; the exit code."""
+def close(session: Session, report: Path, started: float, failures: Sequence[str], run: ParentRun | None = None) -> int:
+    """Say where everything is, also the trials of a `run`, what it took and what went wrong; the exit code."""
     session.say(f"Figures and tables: {report}")
     uri = shown_uri()
-    session.say(f"Runs: {uri}" if uri.startswith("http") else "Runs: type `proser ui`")
+    where = uri if run is None else run.link()
+    session.say(f"Runs: {where}" if uri.startswith("http") else f"Runs: type `proser ui`{f', {where}' if run else ''}")
     ran = ", ".join(f"{stage} {duration(each)}" for stage, each in session.store.ran.items())
     seconds = duration(time.monotonic() - started)
     session.say(f"Time: {seconds}" + (f" ({ran})" if ran else "; every stage was found finished"))

@@ -9,7 +9,7 @@ from rich.table import Table
 from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import sweep_tables
 from pipelines.storage.mirror import storage_name
-from pipelines.tracking.server import connect, tracking_uri
+from pipelines.tracking.server import connect
 from pipelines.workflow import dag, plan
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
@@ -114,6 +114,4 @@ def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, star
     session.console.print()
     for table in sweep_tables(read_table(report)):
         session.console.print(table)
-    once = "" if tracking_uri().startswith("http") else " (once `proser ui` runs)"
-    session.say(f"Trials in the MLflow UI{once}: {run.link()}")
-    return close(session, report, started, failures_of(results["trials"]))
+    return close(session, report, started, failures_of(results["trials"]), run)

@@ -1,6 +1,7 @@
 """How the trials of a sweep sort, filter and show in the MLflow UI, on a real SQLite tracking store."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from sweep_tables import SETTINGS, trial
 
 from pipelines.tracking import views
 from pipelines.tracking.runs import NOTE, ParentRun
-from pipelines.tracking.views import MAX_VIEWS, OWN, TAG, save_sweep_view
+from pipelines.tracking.views import MAX_VIEWS, OWN, TAG, newest_view, save_sweep_view
 from proser_core.config import FinetuneConfig
 from proser_core.store.store import Artefact
 
@@ -113,7 +114,28 @@ def test_saving_the_view_again_replaces_it_and_only_varied_fields_are_columns(pa
 def test_the_link_opens_that_view(parent: ParentRun) -> None:
     link = parent.link()
     assert link.startswith(f"http://127.0.0.1:5000/#/experiments/{parent.experiment_id}/runs?")
-    assert parse_qs(link.split("?")[1]) == {"viewStateShareKey": [OWN + parent.run_id]}
+    assert parse_qs(link.split("?")[1]) == {
+        "viewStateShareKey": [OWN + parent.run_id],
+        "workflowType": ["machine_learning"],
+    }
+
+
+def test_the_newest_view_is_the_one_that_was_saved_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    one, other = (ParentRun.open(key, key, {}, {}) for key in ("one", "other"))
+    client, experiment = one.client, one.experiment_id
+    assert newest_view(client, experiment) == ""
+    for run in (one, other, one):
+        run.save_view("digits", [FinetuneConfig()], SETTINGS)
+        time.sleep(0.002)  # views have milliseconds
+        assert newest_view(client, experiment) == run.run_id
+
+
+def test_trials_that_do_not_vary_and_were_not_tested_have_a_view_without_charts(parent: ParentRun) -> None:
+    parent.save_view("folder", [FinetuneConfig()], ())
+    state = state_of(parent, OWN + parent.run_id)
+    assert state["compareRunCharts"] == []
+    assert not any("unknown" in column for column in state["selectedColumns"])
 
 
 @pytest.mark.parametrize("sections", [1, 40])
