@@ -1,9 +1,8 @@
 """Search spaces of the sweep, in Ray Tune's own words: one file, one space.
 
-A space module has a docstring (its first line is shown by `proser list`) and a function
-`param_space()` that returns a dictionary of recipe fields, as Tune wants it: `tune.grid_search` for a
-grid, `tune.uniform` and the like for a search. Its name is the file's name; a file of your own
-anywhere is given by its path, `my_space.py`.
+A space module has a docstring (its first line is shown by `proser list`) and a function `param_space()` that returns a
+dictionary of recipe fields, as Tune wants it: `tune.grid_search` for a grid, `tune.uniform` and the like for a search.
+Its name is the file's name; a file of your own anywhere is given by its path, `my_space.py`.
 
 A module may also name its points (`POINTS`), list what a paper prints for them (`PUBLISHED`) and what it
 says of their order (`CLAIMS`); the report shows these next to its own results.

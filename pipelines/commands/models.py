@@ -39,25 +39,20 @@ def print_models(name: str, console: Console) -> None:
     client = connect()
     versions = existing_versions(client, name)
     say(console, f"{name} in {shown_uri()}")
-    caption = (
-        "in percent, on validation and development images; where every class is known, macro-F1 and AUROC are "
-        "the proxy's"
-    )
+    caption = "in percent, on validation and development images, or the proxy's where every class is known"
     table = Table(caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
     for head in ("version", "aliases", "recipe", *HEADS, "age"):
         table.add_column(head, justify="left" if head in ("aliases", "recipe") else "right")
     aliases = client.get_registered_model(name).aliases
     for version in versions:
         figures = [version.tags.get(f"{FIGURE}{metric}") for metric in SHOWN]
+        seconds = time.time() - version.created
+        age = next((f"{seconds / size:.0f} {unit}" for size, unit in UNITS if seconds >= size), "now")
         table.add_row(
             version.number,
             ", ".join(sorted(alias for alias, number in aliases.items() if str(number) == version.number)),
             version.tags.get("proser.recipe", ""),
             *("-" if figure is None else percent(float(figure)) for figure in figures),
-            _age(time.time() - version.created),
+            age,
         )
     console.print(table)
-
-
-def _age(seconds: float) -> str:
-    return next((f"{seconds / size:.0f} {unit}" for size, unit in UNITS if seconds >= size), "now")

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pipelines.commands.parsing import parse
@@ -37,10 +38,12 @@ def main(arguments: list[str]) -> int:
     environment = os.environ | {"MLFLOW_BACKEND_STORE_URI": uri}  # other users see a command line, password and all
     server = subprocess.Popen([*command, "--workers", "1"], env=environment)
     try:
-        while server.poll() is None and not _listens(request.port):
+        while server.poll() is None:
+            with suppress(OSError):
+                check_listens("127.0.0.1", request.port)
+                print(f"{address}  (stop with Ctrl-C)", flush=True)
+                break
             time.sleep(0.2)
-        if server.poll() is None:
-            print(f"{address}  (stop with Ctrl-C)", flush=True)
         return server.wait()
     except Terminated:
         raise
@@ -49,11 +52,3 @@ def main(arguments: list[str]) -> int:
     finally:
         server.terminate()
         server.wait()
-
-
-def _listens(port: int) -> bool:
-    try:
-        check_listens("127.0.0.1", port)
-    except OSError:
-        return False
-    return True

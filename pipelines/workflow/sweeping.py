@@ -14,7 +14,7 @@ from pipelines.workflow import dag, plan
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
-from pipelines.workflow.training import Search, TrainingInputs, finetunes_of, points_of, sampled_points
+from pipelines.workflow.training import Search, TrainingInputs, finetunes_of, points_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
 from proser_core.jobs.trials import check_recipe
@@ -57,10 +57,8 @@ def _inputs(request: SweepRequest) -> TrainingInputs:
     drawn = [name for name in request.spaces if draws_values(name)]
     if drawn:
         _check_search(request, drawn[0])
-    spaces = {
-        name: sampled_points(recipe, name, request.num_samples) if name in drawn else points_of(recipe, name)
-        for name in request.spaces
-    }
+    samples = dict.fromkeys(drawn, request.num_samples)
+    spaces = {name: points_of(recipe, name, samples.get(name, 0)) for name in request.spaces}
     kept = {*finetunes_of(recipe, [point for name in spaces if name not in drawn for point in spaces[name]])}
     searched = tuple(point for name in drawn for point in spaces[name] if point not in kept)
     search = Search(3600 * request.max_hours, searched)

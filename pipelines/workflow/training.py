@@ -80,14 +80,11 @@ class TrainedSplit:
         return plan_trials(self.recipe, finetunes, self.task, self.pretrained, store, bf16=bf16, code=code)
 
 
-def points_of(recipe: Recipe, space: str) -> list[FinetuneConfig]:
-    """The points of a search space around the recipe; none for an empty name. Raises ConfigError for an unknown one."""
-    return [apply_point(recipe, point, space) for point in expand(space)] if space else []
-
-
-def sampled_points(recipe: Recipe, space: str, count: int) -> list[FinetuneConfig]:
-    """`count` points drawn from a space with random draws, by the recipe's seed."""
-    return [apply_point(recipe, point, space) for point in sample(space, count, recipe.seed)]
+def points_of(recipe: Recipe, space: str, num_samples: int = 0) -> list[FinetuneConfig]:
+    """The points of a search space around the recipe, or so many draws from one with random draws, by the recipe's
+    seed; none for an empty name. Raises ConfigError for an unknown one."""
+    points = sample(space, num_samples, recipe.seed) if num_samples else expand(space) if space else []
+    return [apply_point(recipe, point, space) for point in points]
 
 
 def finetunes_of(recipe: Recipe, points: Sequence[FinetuneConfig]) -> list[FinetuneConfig]:

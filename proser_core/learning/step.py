@@ -49,8 +49,7 @@ class StepInputs(NamedTuple):
 class TrainingStep:
     """Augment, forward, backward, update: `step(inputs)` changes the network in place.
 
-    `sums` collects float32[metrics, 2] over the steps of an epoch, (sum over images, images) for
-    each of `names`.
+    `sums` collects float32[metrics, 2] over the steps of an epoch, (sum over images, images) for each of `names`.
     """
 
     def __init__(

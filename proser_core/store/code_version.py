@@ -67,7 +67,8 @@ class _Code(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [statement for statement in node.body if not _is_docstring(statement)]
+            is_docstring = [isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in node.body]
+            node.body = [each for each, is_one in zip(node.body, is_docstring, strict=True) if not is_one]
         return super().generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None: ...
@@ -127,10 +128,6 @@ def _definition(module: str, name: str) -> Binding:
 
 def _is_own(module: str) -> bool:
     return module.split(".")[0] in OWN_PACKAGES
-
-
-def _is_docstring(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _is_for_types(node: ast.AST) -> bool:

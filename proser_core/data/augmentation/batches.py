@@ -251,10 +251,7 @@ def evaluation_batches(
     """All images in order, unaugmented, float32[b, 3, H, W]; of no images one batch of none."""
     normalise, size = Normaliser(normalisation, device), image_size(images)
     none = [np.zeros((0, size, size, 3), np.uint8)]  # its logits have their shape all the same
-    for chunk in chunks(images, _scored_at_once(device, size)) if len(images) else none:
+    # 32 images stay in a core's cache, 1.4x the rate of 256; on a GPU 1024, fewer where large
+    at_once = 32 if device.type == "cpu" else max(32, min(1024, 1024 * 32**2 // size**2))
+    for chunk in chunks(images, at_once) if len(images) else none:
         yield normalise(torch.from_numpy(np.array(chunk)).to(device))
-
-
-def _scored_at_once(device: torch.device, size: int) -> int:
-    """32 images on a CPU, where they stay in a core's cache: 1.4x the rate of 256; on a GPU 1024, fewer where large."""
-    return 32 if device.type == "cpu" else max(32, min(1024, 1024 * 32**2 // size**2))
