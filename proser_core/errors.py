@@ -62,7 +62,6 @@ USER_OF_URI = re.compile(r"://(?:[^\s/@:]+@|[^\s/@:]*:(?!\d+(?:[/?#]|$))\S*@)")
 SECRET_FIELD = re.compile(
     r"(?i)([?&;][^=&;\s]*(?:password|passwd|pwd|secret|token|key|credential|signature)[^=&;\s]*=)[^&;\s)'\"]+"
 )
-"""A secret in the query of a URI, by its name."""
 
 
 def hide_secrets(text: str) -> str:

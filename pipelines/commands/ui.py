@@ -45,10 +45,8 @@ def main(arguments: list[str]) -> int:
                 break
             time.sleep(0.2)
         return server.wait()
-    except Terminated:
-        raise
-    except KeyboardInterrupt:
-        return 0
+    except KeyboardInterrupt as error:
+        return 143 if isinstance(error, Terminated) else 0
     finally:
         server.terminate()
         server.wait()

@@ -37,7 +37,7 @@ def task_from_arrays(
     check_class_names(names)
     pixels = _rgb(images)
     known = ImageSet(pixels, np.searchsorted(classes, labels), names)
-    size = pixels.shape[1]
+    size, count = pixels.shape[1], len(classes)
     nothing = np.zeros((0, size, size, 3), np.uint8)
     tested = nothing if test_images is None else _rgb(test_images)
     test_labels = classes[:0] if test_labels is None else np.asarray(test_labels)
@@ -54,7 +54,6 @@ def task_from_arrays(
             )
     val_rows = stratified_rows(known.labels, names, val_fraction, seed)
     mean, std = channel_statistics(pixels[~val_rows])
-    count = len(classes)
     return OpenSetTask(
         split=ClassSplit(
             known=tuple(range(count)),
