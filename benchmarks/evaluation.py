@@ -102,7 +102,7 @@ def run(settings: Settings) -> Report:
     curves = {OURS: test.curve_at_once, SCIKIT_LEARN: test.curve_by_scikit_learn, NUMPY: test.curve_by_numpy}
     auc_table, auc_target = _compare("AUROC of five settings", aucs, 10, settings)
     title = f"Macro-F1 at {NUM_THRESHOLDS} thresholds"
-    f1_table, f1_target = _compare(title, curves, 400, settings)
+    f1_table, f1_target = _compare(title, curves, 1000, settings)
     return Report([auc_table, f1_table, _parts(title, test, settings)], [auc_target, f1_target])
 
 

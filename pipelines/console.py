@@ -15,11 +15,14 @@ def console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=120)
 
 
+def utf8_text(text: str) -> str:
+    r"""Text with other bytes than UTF-8 as \xNN: file names have them, and files of text and fonts reject them."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def shown(text: str) -> str:
-    r"""Text for people: other bytes than UTF-8, and control characters, as \xNN, because file names have them, and
-    terminals obey them; passwords in URIs are hidden."""
-    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return hide_secrets(CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text))
+    r"""Text for the terminal: control characters, which it would obey, as \xNN too, and passwords in URIs hidden."""
+    return hide_secrets(CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", utf8_text(text)))
 
 
 def warn(text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from pipelines.console import shown
+from pipelines.console import utf8_text
 from pipelines.inference.predictions import PredictedPart
 from pipelines.output_files import full_disk_errors
 from proser_core.naming import UNKNOWN
@@ -41,9 +41,9 @@ def _rows(part: PredictedPart, class_names: list[str]) -> Iterator[dict[str, Any
     columns = part.predictions.columns(class_names)
     plain = {name: list(getattr(values, "tolist", lambda values=values: values)()) for name, values in columns.items()}
     for row, name in enumerate(part.names):
-        yield {"image": shown(name), **{column: values[row] for column, values in plain.items()}, "error": ""}
+        yield {"image": utf8_text(name), **{column: values[row] for column, values in plain.items()}, "error": ""}
     for failure in part.failures:
-        yield {"image": shown(failure.name), **dict.fromkeys(plain), "error": shown(failure.reason)}
+        yield {"image": utf8_text(failure.name), **dict.fromkeys(plain), "error": utf8_text(failure.reason)}
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def sqlite_file(uri: str) -> Path | None:
 
 
 def tracking_folder() -> Path | None:
-    """Where a database on this machine keeps the artefacts, beside it; None for a server."""
+    """Where a database on this machine keeps the artefacts, in the same folder; None for a server."""
     file = sqlite_file(tracking_uri())
     return None if file is None else file.resolve().parent / "mlruns"
 
@@ -135,7 +135,7 @@ def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
 
 
 def experiment_id(client: "MlflowClient") -> str:
-    """The experiment of this project, created at first use. With a local database the artefacts are stored beside it; a
+    """The experiment of this project, created at first use. The folder of a local database also holds the artefacts; a
     server has its own place for them."""
     from mlflow.exceptions import MlflowException
 

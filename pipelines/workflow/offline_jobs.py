@@ -40,7 +40,7 @@ from proser_core.store.store import (
 def write_job(
     recipe: Recipe, data_dir: Path | None, storage: Path, output: Path, with_task: bool, console: Console
 ) -> None:
-    """Write the recipe's trainings to `output`, for one process, and with `with_task` the prepared task beside it.
+    """Write the recipe's trainings to `output`, for one process, and with `with_task` the prepared task next to it.
     Raises ProserError for what cannot be trained, or a file that cannot be written."""
     recipe = one_process(recipe, console)
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
@@ -70,7 +70,7 @@ def save_job(
     console: Console,
     option: str = "--output",
 ) -> list[str]:
-    """Write one job file, with a storage also the prepared images; the names of what lies beside it and travels with
+    """Write one job file, with a storage also the prepared images; the names of what lies next to it and travels with
     it. Raises ProserError for what cannot be trained, or a file, given by `option`, that cannot be written."""
     _check_output(output, option)
     refuse_streaming(recipe)

@@ -21,7 +21,7 @@ def test_a_file_name_gives_the_terminal_no_orders_and_a_uri_no_password() -> Non
 
 
 def test_no_cell_of_a_csv_file_is_a_formula_and_numbers_stay(tmp_path: Path) -> None:
-    names = ["=cmd|'/c calc'!A0", "+a.jpg", "-b.jpg", "@c.jpg", "-1.jpg", "d=1.jpg"]
+    names = ["=cmd|'/c calc'!A0", "+a.jpg", "-b.jpg", "@c.jpg", "-1.jpg", "d=1&key=2?token=3.jpg"]
     classes = ["=SUM(A1)", "-1"]
     indices = np.array([0, 1, 0, 1, 0, 1])
     found = Predictions([classes[index] for index in indices], indices, np.full(6, -0.5), np.full((6, 3), 1 / 3))
@@ -29,6 +29,6 @@ def test_no_cell_of_a_csv_file_is_a_formula_and_numbers_stay(tmp_path: Path) -> 
         write(PredictedPart(names, found, [Failure("=x.png", "it is none of BMP")], np.zeros(0, int), np.zeros(0)))
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["image"] for row in rows] == [*(f"'{name}" for name in names[:5]), "d=1.jpg", "'=x.png"]
+    assert [row["image"] for row in rows] == [*(f"'{name}" for name in names[:5]), "d=1&key=2?token=3.jpg", "'=x.png"]
     assert [row["label"] for row in rows[:2]] == ["'=SUM(A1)", "-1"]
     assert {row["unknown_score"] for row in rows[:6]} == {"-0.5"}

@@ -1,4 +1,4 @@
-"""Reader of image folders: ROOT/CLASS/*, or ROOT/train/CLASS/* and beside it val/ and test/; any depth below a class.
+"""Reader of image folders: ROOT/CLASS/*, or ROOT/train/CLASS/* with ROOT/val/ and ROOT/test/; any depth below a class.
 
 Without test/ a fifth of each class's images is kept for the test; without val/ the preparation draws one. Classes are
 numbered in the order of their sorted names. What is hidden, or has none of ENDINGS, is not an image.
@@ -52,7 +52,7 @@ class _Folders:
         others = [name for name in _subfolders(root) if name not in PARTS and _holds_image(root / name)]
         if others:
             raise DataError(
-                f"{root} has train/ with classes, and beside it {others[0]}/ with images; only val/ and test/ are read "
+                f"{root} has train/ with classes, and also {others[0]}/ with images; only val/ and test/ are read "
                 "there. Rename or move it, or, if train is a class, rename that"
             )
         for part in filter(folders.get, PARTS[1:]):

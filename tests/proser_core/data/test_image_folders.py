@@ -165,8 +165,8 @@ class TestWithoutATestFolder:
 @pytest.mark.parametrize(
     ("folders", "reason"),
     [
-        (["cat", "dog", "train/steam", "train/diesel"], r"has train/ with classes, and beside it cat/ with images"),
-        (["train/cat", "train/dog", "valid/cat", "valid/dog"], r"beside it valid/ with images; only val/ and test/"),
+        (["cat", "dog", "train/steam", "train/diesel"], r"has train/ with classes, and also cat/ with images"),
+        (["train/cat", "train/dog", "valid/cat", "valid/dog"], r"also valid/ with images; only val/ and test/"),
         (["train", "test"], r"has a folder test/ and no train/CLASS/"),
         (["val/cat", "test/cat"], r"has a folder test/ and no train/CLASS/"),
         (["Train/cat", "Test/cat"], r"has a folder Test/ and no train/CLASS/"),
