@@ -135,8 +135,7 @@ def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
 
 
 def experiment_id(client: "MlflowClient") -> str:
-    """The experiment of this project, created at first use. The folder of a local database also holds the artefacts; a
-    server has its own place for them."""
+    """The experiment of this project, created at first use. A local database has its artefacts in its folder."""
     from mlflow.exceptions import MlflowException
 
     found = client.get_experiment_by_name(EXPERIMENT)

@@ -23,8 +23,7 @@ from proser_core.store.files import parse_json, write_json
 
 MANIFEST = "manifest.json"
 DAMAGED = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
-"""What a place says in which no artefact was written; another error of the system may pass, and finished work with it
-must not be made again."""
+"""What a place says in which no artefact was written; after other errors, finished work must not be made again."""
 KEY_DIGITS = 16
 KEY_PATTERN = rf"[0-9a-f]{{{KEY_DIGITS}}}"  # of the name of every artefact's folder
 
