@@ -9,7 +9,7 @@ from proser_core.errors import ConfigError, DataError
 
 Value = TypeVar("Value")
 UNKNOWN = "unknown"
-"""What no known class may be called."""
+"""What no known class may be called, in upper or lower case."""
 UNSHOWN = {"Cc", "Cs", "Zl", "Zp"}
 """Unicode categories of control characters, of bytes that are not UTF-8, and of breaks of lines and paragraphs."""
 
@@ -32,10 +32,11 @@ def unknown_name(kind: str, name: str, options: Iterable[str]) -> str:
 def check_class_names(names: Sequence[str]) -> None:
     """Raises DataError where two classes have one name, or one is called `unknown`: a prediction names its class. Also
     for a name that no file or terminal could show: one that is not UTF-8, is blank, or has control characters."""
-    every = [*names, UNKNOWN]
-    doubled = next((name for name in every if every.count(name) > 1), None)
+    doubled = next((name for name in names if names.count(name) > 1 or name.strip().lower() == UNKNOWN), None)
     if doubled is not None:
-        raise DataError(f"the class name {doubled!r} would mean two things; need names that differ, none {UNKNOWN!r}")
+        raise DataError(
+            f"the class name {doubled!r} would mean two things; need names that differ, none {UNKNOWN!r} in any case"
+        )
     bad = next((name for name in names if not name.strip() or {*map(unicodedata.category, name)} & UNSHOWN), None)
     if bad is not None:
         raise DataError(

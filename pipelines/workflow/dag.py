@@ -18,6 +18,8 @@ from pipelines.workflow.stages.report import report, report_sweep
 from pipelines.workflow.stages.trial_rows import read_rows
 from pipelines.workflow.training import Search, TrainedSplit
 from proser_core.config import FinetuneConfig, Recipe
+from proser_core.data.repeats import REPEATS
+from proser_core.data.tasks import TaskSummary
 from proser_core.digests import sha256_of
 from proser_core.jobs.preparing import check_batches, prepare_task
 from proser_core.jobs.spec import TRIALS
@@ -32,13 +34,15 @@ def prepared(
     data_inputs: list[dict[str, Any]],
     data_dir: Path | None,
     finetunes: list[FinetuneConfig],
-    store: Store,
+    session: TrainingSession,
 ) -> list[Artefact]:
     """Images by role: train, val, development, test."""
     tasks = []
     for recipe, inputs in zip(recipes, data_inputs, strict=True):
-        tasks.append(prepare_task(recipe, inputs, data_dir, store))
+        tasks.append(prepare_task(recipe, inputs, data_dir, session.store))
         check_batches(recipe, finetunes, tasks[-1].path)
+        if note := TaskSummary.read(tasks[-1].path).notes.get(REPEATS):
+            session.say(f"{REPEATS}, class split {recipe.data.split_index}: {note}")
     return tasks
 
 

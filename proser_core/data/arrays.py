@@ -3,7 +3,7 @@
 import numpy as np
 
 from proser_core.data.image_sets import ImageSet
-from proser_core.data.preparation import channel_statistics, stratified_rows
+from proser_core.data.preparation import assemble, stratified_rows
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.errors import DataError
@@ -53,21 +53,18 @@ def task_from_arrays(
                 "to one height and width"
             )
     val_rows = stratified_rows(known.labels, names, val_fraction, seed)
-    mean, std = channel_statistics(pixels[~val_rows])
-    return OpenSetTask(
-        split=ClassSplit(
+    return assemble(
+        ClassSplit(
             known=tuple(range(count)),
             unknown=tuple(range(count, len(ids))),
             settings=(len(unknown),) if len(unknown) else (),
         ),
-        class_names=names,
+        names,
         train=Labelled(pixels[~val_rows], known.labels[~val_rows]),
         val=Labelled(pixels[val_rows], known.labels[val_rows]),
-        development=Labelled(others, np.full(len(others), count)),
+        development=others,
         test=Labelled(tested, np.minimum(test.labels, count)),
         test_classes=test.labels,
-        mean=mean,
-        std=std,
     )
 
 

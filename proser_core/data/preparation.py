@@ -1,6 +1,6 @@
 """Images on disk to an `OpenSetTask`: class split, validation draw, development unknowns."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from proser_core.data.data_sets import DataSet, open_data_set
 from proser_core.data.image_sets import ImageSet, ImageSource, chunks
 from proser_core.data.outliers.outlier_sets import check_outliers, open_outlier_set, outlier_notes
 from proser_core.data.readers.layout import Part
+from proser_core.data.repeats import Repeats
 from proser_core.data.splits.class_split import ClassSplit, draw_split
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import Channels, Labelled, OpenSetTask
@@ -26,8 +27,7 @@ def make_task(
 
     Validation is stratified and drawn with `seed`, unless the data set has its own; there are as many
     development unknowns as validation images. With `unpacked`, which has folders of `DataSet.index` by data set, the
-    images stay encoded on disk; each is decoded here once, so that none fails later. Raises DataError where images or
-    classes are missing.
+    images stay encoded on disk. Raises DataError where images or classes are missing, or an image cannot be decoded.
     """
     images = _Images(config, open_data_sets(config, data_dir), data_dir, unpacked)
     split = split_of(config, data_dir)
@@ -45,22 +45,50 @@ def make_task(
         if config.has_development
         else known.images[np.zeros(0, np.int64)]
     )
-    mean, std = channel_statistics(train.images)
-    for each in (val.images, development, tested.images):
-        if not isinstance(each, np.ndarray):
-            for _ in chunks(each):
-                pass
-    return OpenSetTask(
-        split=split,
-        class_names=names,
+    return assemble(
+        split,
+        names,
         train=Labelled(train.images, _targets(train.labels, split)),
         val=Labelled(val.images, _targets(val.labels, split)),
-        development=Labelled(development, np.full(len(development), split.num_known)),
+        development=development,
         test=Labelled(tested.images, _targets(tested.labels, split)),
         test_classes=tested.labels,
+        notes=outlier_notes(config.outliers, data_dir),
+    )
+
+
+def assemble(
+    split: ClassSplit,
+    class_names: tuple[str, ...],
+    *,
+    train: Labelled,
+    val: Labelled,
+    development: np.ndarray | ImageSource,
+    test: Labelled,
+    test_classes: np.ndarray,
+    notes: Mapping[str, str] | None = None,
+) -> OpenSetTask:
+    """The task of these parts, with its channel statistics, and a note where an image is in two of them.
+
+    Each image is decoded here once, so that none fails later; raises DataError for one that cannot be.
+    """
+    unknown = Labelled(development, np.full(len(development), split.num_known))
+    repeats = Repeats()
+    mean, std = channel_statistics(repeats.watch("training", chunks(train.images), train.targets))
+    for name, part in (("validation", val), ("development", unknown), ("test", test)):
+        for _ in repeats.watch(name, chunks(part.images), part.targets):
+            pass
+    return OpenSetTask(
+        split=split,
+        class_names=class_names,
+        train=train,
+        val=val,
+        development=unknown,
+        test=test,
+        test_classes=test_classes,
         mean=mean,
         std=std,
-        notes=outlier_notes(config.outliers, data_dir),
+        notes={**(notes or {}), **repeats.notes()},
     )
 
 
@@ -160,10 +188,10 @@ def _targets(class_ids: np.ndarray, split: ClassSplit) -> np.ndarray:
     return lookup[class_ids]
 
 
-def channel_statistics(images: np.ndarray | ImageSource) -> tuple[Channels, Channels]:
-    """Mean and standard deviation of each channel, of images in 0..1."""
+def channel_statistics(images: Iterable[np.ndarray]) -> tuple[Channels, Channels]:
+    """Mean and standard deviation of each channel, in 0..1, of chunks uint8[n, H, W, 3]."""
     counts, levels = np.zeros((3, 256), np.int64), np.arange(256) / 255.0
-    for chunk in chunks(images):
+    for chunk in images:
         for channel in range(3):
             counts[channel] += np.bincount(chunk[..., channel].ravel(), minlength=256)
     total = int(counts[0].sum())

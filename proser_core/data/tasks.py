@@ -57,7 +57,7 @@ class OpenSetTask:
 
     `test_classes` int64[N] holds the class id of every test image in its data set; the settings
     choose their unknown images by it. `mean` and `std` are per channel, of the training images
-    in 0..1. `notes` are what a reader of results must know of the outlier sets, by name.
+    in 0..1. `notes` are what a reader of results must know of the images, by outlier set or other name.
     """
 
     split: ClassSplit

@@ -47,12 +47,13 @@ def own_recipe() -> Recipe:
 
 @pytest.fixture(scope="module")
 def my_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Real digits as a folder of folders, grey, in several sizes."""
+    """Real digits as a folder of folders, grey, in several sizes; one eight lies among the fours too."""
     root, images = tmp_path_factory.mktemp("my_images"), digits.read("train", 8)
     for name, value in VALUES.items():
         (root / name).mkdir()
         for number, image in enumerate(images.images[images.labels == value][:60]):
             Image.fromarray(image).convert("L").resize((8 + number % 3, 9)).save(root / name / f"{number}.png")
+    shutil.copy(root / "eight" / "0.png", root / "four" / "0.png")
     return root
 
 
@@ -102,6 +103,7 @@ class TestRun:
         assert "6 classes, with their images: eight (60), five (60), four (60)" in text
         told = f"proxy: 4 classes are known; {proxy.chose[0]} held out to choose by, {proxy.reported[0]} to test by"
         assert told in text
+        assert re.search(r"repeated images, class split 0: .*images with more than one class: 1", text)
         assert "all 6 classes, with what the proxy chose: beta" in text
         assert "folder: test images of known classes, %" in text
         assert "Model: models:/proser/1 (candidate, champion)" in text

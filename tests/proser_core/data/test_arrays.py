@@ -1,5 +1,6 @@
 """Tasks from arrays."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proser_core.data.arrays import task_from_arrays
+from proser_core.data.repeats import REPEATS
 from proser_core.errors import DataError, ProserError
 
 
@@ -45,6 +47,18 @@ def test_without_test_and_development_images_these_parts_are_empty() -> None:
     task = task_from_arrays(pixels(8), np.arange(8) % 2, val_fraction=0.5)
     assert (len(task.train), len(task.val), len(task.development), len(task.test)) == (4, 4, 0, 0)
     assert task.mean == pytest.approx((task.train.images.mean() / 255,) * 3)
+
+
+def test_an_image_in_two_parts_or_two_classes_is_noted() -> None:
+    images, labels = pixels(8), np.arange(8) % 2
+    assert task_from_arrays(images, labels, test_images=pixels(9)[8:], test_labels=labels[:1]).notes == {}
+    twice = task_from_arrays(images, labels, test_images=pixels(9)[5:], test_labels=labels[5:9].repeat(2)[:4])
+    both = {image.tobytes() for part in (twice.train, twice.val) for image in part.images}
+    assert sum(image.tobytes() in both for image in twice.test.images) == 3
+    assert sum(map(int, re.findall(r"test images that are \w+ images too: (\d+) of 4", twice.notes[REPEATS]))) == 3
+    everywhere = task_from_arrays(pixels(2).repeat(4, axis=0), labels, development=pixels(1))
+    assert "development images that are training images too: 1 of 1" in everywhere.notes[REPEATS]
+    assert everywhere.notes[REPEATS].endswith("images with more than one class: 2")
 
 
 def test_development_images_are_unknown() -> None:

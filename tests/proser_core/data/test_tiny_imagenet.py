@@ -225,7 +225,7 @@ def test_without_odins_folder_the_imagenet_sets_are_made_again_and_say_so(tmp_pa
     digits = Source("digits", 10, counts, layouts=(Embedded(lambda part, size: few[part]),))
     monkeypatch.setitem(sources.SOURCES, "digits", digits)
     make_task(DataConfig(**known, padding=1, outliers=("imagenet-crop",)), tmp_path, 0).save(tmp_path / "task")
-    assert OpenSetTask.load(tmp_path / "task").notes == {"imagenet-crop": notes["imagenet-crop"]}
+    assert OpenSetTask.load(tmp_path / "task").notes["imagenet-crop"] == notes["imagenet-crop"]
     assert open_outlier_set("lsun-crop", tmp_path).missing
     write_folder(tmp_path / "Imagenet" / "test", size=36)
     assert outlier_notes(("imagenet-crop",), tmp_path) == {}
