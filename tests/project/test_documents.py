@@ -53,6 +53,12 @@ def test_every_command_of_the_documents_is_accepted(monkeypatch: pytest.MonkeyPa
     assert len(found) > 40
 
 
+def test_every_test_that_a_document_names_exists() -> None:
+    named = [each for path in DOCUMENTS for each in re.findall(r"`(tests/\S+\.py)::(test_\w+)`", path.read_text())]
+    assert len(named) > 15
+    assert [each for each in named if f"def {each[1]}(" not in (ROOT / each[0]).read_text()] == []
+
+
 def commands() -> list[tuple[str, ...]]:
     """The words of every `proser` command in a block of a document, each once."""
     blocks = [block for path in DOCUMENTS for kind, block in FENCED.findall(path.read_text()) if kind != "python"]
