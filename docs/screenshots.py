@@ -1,0 +1,73 @@
+"""`python docs/screenshots.py FOLDER PREFIX`: pages of the MLflow UI over FOLDER/mlflow.db, as the documents show them.
+
+It writes PREFIX_runs.png, the page that `proser ui` opens, and PREFIX_registry.png, the registered model `proser`, by
+Chromium without a window.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+WIDTH, HEIGHT = 1700, 900  # pixels
+PATIENCE_S = 20  # for a page to load what it shows, in the browser's own time
+
+
+def main(folder: str, prefix: str) -> int:
+    """Exit code 2 where there is no Chromium."""
+    if find_browser() is None:
+        print("no chromium is on PATH; install it, for example Debian's package chromium", file=sys.stderr)
+        return 2
+    for path in take(Path(folder), prefix, port=5055):
+        print(path)
+    return 0
+
+
+def take(folder: Path, prefix: str, port: int) -> dict[Path, str]:
+    """The pictures that were written, with the HTML of their pages."""
+    browser = find_browser()
+    assert browser is not None
+    command = [sys.executable, "-m", "pipelines.cli", "ui", "--port", str(port)]
+    with served(command, folder) as runs:
+        pages = {"runs": runs, "registry": registry_of(runs)}
+        paths = {Path(f"{prefix}_{name}.png").absolute(): address for name, address in pages.items()}
+        return {path: browse(browser, address, path) for path, address in paths.items()}
+
+
+def find_browser() -> str | None:
+    """The path of Chromium or Chrome."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@contextmanager
+def served(command: list[str], folder: Path) -> Iterator[str]:
+    """The address that `proser ui` prints, while it serves the database of `folder`."""
+    environment = os.environ | {
+        "PYTHONUNBUFFERED": "1",
+        "MLFLOW_TRACKING_URI": f"sqlite:///{folder.resolve()}/mlflow.db",
+    }
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield next(line for line in process.stdout if line.startswith("http")).split()[0]
+        finally:
+            process.terminate()
+
+
+def registry_of(runs: str) -> str:
+    """The address of the registered model on the server of the runs."""
+    return runs.partition("#")[0] + "#/models/proser"
+
+
+def browse(browser: str, address: str, picture: Path) -> str:
+    """The HTML of a page that has loaded, and a picture of it."""
+    shape = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}")
+    wanted = ("--dump-dom", f"--screenshot={picture}", f"--virtual-time-budget={1000 * PATIENCE_S}")
+    return subprocess.run([browser, *shape, *wanted, address], capture_output=True, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:3]))

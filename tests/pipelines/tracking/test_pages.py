@@ -1,0 +1,25 @@
+"""The MLflow UI in a browser: what a person sees first after a run."""
+
+import pytest
+import screenshots
+from PIL import Image
+from pipeline_runs import RunFolder, tiny_recipe
+from ray_nodes import free_ports
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")]
+
+
+def test_the_first_page_shows_the_trials_with_their_metrics_and_the_registry_the_model(run_folder: RunFolder) -> None:
+    if screenshots.find_browser() is None:
+        pytest.skip("no Chromium on PATH")
+    run = run_folder.run(tiny_recipe())
+    pages = screenshots.take(run_folder.root, str(run_folder.root / "digits"), *free_ports(1))
+    trials, model = pages.values()
+    for trial in run_folder.children(run.parent_id):
+        assert trial.info.run_name in trials
+        assert str(trial.data.metrics["dev/macro_f1"])[:6] in trials
+    assert "champion" in model
+    for path in pages:
+        with Image.open(path) as image:
+            assert image.size == (screenshots.WIDTH, screenshots.HEIGHT)
+            assert image.convert("RGB").getcolors(50) is None, "a blank page"
