@@ -170,6 +170,8 @@ class TestItsBestTrial:
         best = max(of_split, key=lambda row: row["metrics"]["dev/macro_f1"])
         model = load("models:/of_sweep/1")
         assert model.classifier.results == pytest.approx(best["metrics"])
+        source = folder.client.get_run(folder.client.get_model_version("of_sweep", "1").run_id)
+        assert source.data.tags["mlflow.proser.trial_key"] == best["key"]
         assert model.classifier.recipe["data"]["split_index"] == 1
         assert model.classifier.recipe["finetune"]["beta"] == best["params"]["beta"]
         assert "| CE control, MaxLogit |" in model_card(model.classifier)

@@ -286,6 +286,6 @@ class TestARunWithAnotherFineTuning:
     ) -> None:
         runs = {run.info.run_name: run for run in run_folder.children(retrained[0].parent_id)}
         (failed,) = (run for run in runs.values() if run.info.status == "FAILED")
-        assert "gamma 1e+38" in failed.info.run_name
+        assert "gamma=1e+38" in failed.info.run_name
         assert "must stay finite" in failed.data.tags["mlflow.note.content"]
         assert sum(run.info.status == "FINISHED" for run in runs.values()) == 2

@@ -75,7 +75,7 @@ def test_it_is_clean_and_ends_with_a_table_and_where_all_is(done: tuple) -> None
     assert "pretrained net: OpenMax" in process.stdout
     assert "CE control: OpenMax" not in process.stdout  # it is fitted to a pretraining's logits
     assert "CE control: MSP" in process.stdout
-    assert "start scratch: PROSER" in process.stdout
+    assert "start=scratch: PROSER" in process.stdout
     assert f"proser import {out}" in process.stdout
     assert "left" in process.stderr
 
@@ -103,7 +103,7 @@ def test_results_have_the_metrics_of_every_training_by_name_and_method(out: Path
         assert (out / entry["folder"] / "manifest.json").is_file()
         for metrics in entry["methods"].values():
             assert 0 <= metrics["test/unknown_3/auroc"] <= 1
-    assert "PROSER" in trainings["beta=1 gamma=0.1 C=5 alpha=2"]["methods"]
+    assert "PROSER" in trainings["start=pretrained"]["methods"]
 
 
 def test_a_second_run_trains_nothing_and_changes_no_file(done: tuple) -> None:
