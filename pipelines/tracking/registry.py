@@ -107,7 +107,7 @@ def register(
             existing = _make_version(client, run_id, name, classifier_folder, digest, tags, inputs)
     client.set_registered_model_alias(name, CANDIDATE, existing)
     model = client.get_registered_model(name)
-    if model.description is None:
+    if not model.description:
         client.update_registered_model(name, DESCRIPTION)
     has_champion = CHAMPION in model.aliases
     if not has_champion and len(versions_of(client, name)) == 1:

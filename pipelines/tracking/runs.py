@@ -5,18 +5,18 @@ twice changes nothing. A request that failed may have arrived: what the server h
 """
 
 import re
-import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import DatasetInput, Metric, Param, Run, RunTag
+from mlflow.entities import DatasetInput, RunTag
 
 from pipelines.output_files import RESULTS
 from pipelines.tracking import server, views
 from pipelines.tracking.origins import create_run
+from pipelines.tracking.trial_runs import STATUSES, ChildRun, batches, metric_list, missing, param_list
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits.class_split import Setting
 from proser_core.store.store import MANIFEST, Artefact
@@ -27,10 +27,7 @@ RUN_KEY, TRIAL_KEY, REPORTED = (f"mlflow.proser.{name}" for name in ("run_key", 
 """Tags that only this code reads: the UI hides what begins with `mlflow.`."""
 KEPT = re.compile(r"(.*/)?(auroc|macro_f1|calibration/bias|seconds)")
 """Metrics of a parent; evaluation.json and results.csv have all."""
-SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'
 NOTE = server.NOTE
-BATCH = 900  # MLflow takes at most 1,000 metrics at a time
-STATUSES = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}  # of a run, by that of a trial
 LONGEST_TAG = 8000  # characters; MLflow cuts what is longer in mid-word
 
 
@@ -65,7 +62,7 @@ class ParentRun:
     experiment_id: str
     run_id: str
     status: str = "RUNNING"
-    _children: dict[str, "ChildRun"] = field(default_factory=dict)
+    _children: dict[str, ChildRun] = field(default_factory=dict)
     _logged: dict[str, int] = field(default_factory=dict)
     _data_sets: set[str] = field(default_factory=set)
     _doubtful: bool = False
@@ -78,7 +75,7 @@ class ParentRun:
         found = client.search_runs([experiment_id], f"tags.`{RUN_KEY}` = '{run_key}'", max_results=1)
         run = found[0] if found else create_run(client, experiment_id, name, {RUN_KEY: run_key})
         if params.keys() - run.data.params.keys():  # also where a crash came in between
-            client.log_batch(run.info.run_id, params=_params(params))
+            client.log_batch(run.info.run_id, params=param_list(params))
         parent = cls(client, experiment_id, run.info.run_id, run.info.status)
         parent._data_sets = {each.dataset.digest for each in (run.inputs.dataset_inputs if run.inputs else ())}
         parent._read_children()
@@ -98,7 +95,7 @@ class ParentRun:
         yield
         self._doubtful = False
 
-    def _child(self, trial_key: str, name: str) -> "ChildRun":
+    def _child(self, trial_key: str, name: str) -> ChildRun:
         """The run of a trial: found by its key, else created."""
         if trial_key not in self._children:
             self._resume()
@@ -144,7 +141,7 @@ class ParentRun:
                 self._logged[counter] = int(self.client.get_run(self.run_id).data.metrics.get(counter, -1)) + 1
             for row in epochs[self._logged[counter] :]:
                 self._resume()
-                self.client.log_batch(self.run_id, metrics=_metrics(row, f"{prefix}/"))
+                self.client.log_batch(self.run_id, metrics=metric_list(row, f"{prefix}/"))
                 self._logged[counter] = int(row["epoch"]) + 1
 
     def track_epochs(self, key: str, name: str, params: dict[str, Any], epochs: list[dict[str, float]]) -> None:
@@ -193,7 +190,7 @@ class ParentRun:
         kept = {name: value for name, value in (metrics or {}).items() if KEPT.fullmatch(name)}
         note = fitting((report.path / RESULTS).read_text(), LONGEST_TAG, RESULTS)
         described = [RunTag(name, value) for name, value in {**(tags or {}), NOTE: note}.items()]
-        for batch in _batches([_metrics(_missing(kept, logged.metrics))], always=True):
+        for batch in batches([metric_list(missing(kept, logged.metrics))], always=True):
             self.client.log_batch(self.run_id, metrics=batch, tags=described)
         for path in sorted(report.path.iterdir()):
             if path.is_dir():
@@ -224,110 +221,5 @@ class ParentRun:
         self.status = status
 
 
-class ChildRun:
-    """The MLflow run of one trial, as far as it was logged when it was read."""
-
-    def __init__(self, client: MlflowClient, run: Run) -> None:
-        self._client, self.run_id, self._status = client, str(run.info.run_id), run.info.status
-        self._started, self._is_selected = run.info.start_time, views.SELECTED in run.data.tags
-        self._logged = run.data.metrics
-        self._logged_epochs = int(self._logged.get("epoch", -1)) + 1
-        self._is_described = any(name.startswith(views.POINT) for name in self._logged)
-        self._reason = run.data.tags.get(NOTE, "")
-
-    @property
-    def ended(self) -> bool:
-        """Whether the trial has finished, with all that there is to log."""
-        return self._status == "FINISHED"
-
-    @property
-    def has_reason(self) -> bool:
-        """Whether it says why the trial has not finished."""
-        return bool(self._reason)
-
-    def shows(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> bool:
-        """Whether all of a trial that has not finished is logged."""
-        outcome = (STATUSES[row["status"]], row.get("reason", ""))
-        logged = len(epochs) <= self._logged_epochs and not _missing(row["metrics"], self._logged)
-        return logged and self._is_described and outcome == (self._status, self._reason)
-
-    def log(
-        self,
-        params: dict[str, Any],
-        epochs: list[dict[str, float]],
-        metrics: Mapping[str, float] | None = None,
-        spaces: Sequence[str] = (),
-    ) -> None:
-        """Log what is not logged yet; a run that was cut off goes on.
-
-        Numeric fields and final metrics stand at step 0: the UI draws bars of what has no later step. Their time is the
-        start of the run, by which MLflow knows them again where they are linked to a model. All of it goes in one
-        request where it fits: a sweep may have thousands of trials, and each request is a few transactions.
-        """
-        fresh = epochs[self._logged_epochs :]
-        if fresh and self._status == "KILLED":
-            self._client.update_run(self.run_id, status="RUNNING")
-            self._status = "RUNNING"
-        groups = [*map(_metrics, fresh), _metrics(_missing(metrics or {}, self._logged), time_ms=self._started)]
-        words = []
-        if not self._is_described:
-            groups.insert(0, _metrics(views.point_metrics(params), time_ms=self._started))
-            words = _params(params)
-        tags = [RunTag(SPACES, ", ".join(spaces))] if spaces else []
-        for batch in _batches(groups, always=bool(words or tags)):
-            self._client.log_batch(self.run_id, metrics=batch, params=words, tags=tags)
-            words, tags = [], []
-        self._is_described = True
-        if fresh:
-            self._logged_epochs = int(fresh[-1]["epoch"]) + 1
-
-    def select(self, is_selected: bool) -> None:
-        """Tag the trial as the selected one, or take the tag away."""
-        if is_selected and not self._is_selected:
-            self._client.set_tag(self.run_id, views.SELECTED, "yes")
-        elif self._is_selected and not is_selected:
-            self._client.delete_tag(self.run_id, views.SELECTED)
-        self._is_selected = is_selected
-
-    def end(self, status: str, reason: str) -> None:
-        """Mark the trial as ended; the reason of one that has not finished stands where the UI shows it."""
-        if reason:
-            self._client.set_tag(self.run_id, NOTE, reason)
-        elif self.has_reason:
-            self._client.delete_tag(self.run_id, NOTE)
-        self._client.set_terminated(self.run_id, status)
-        self._status, self._reason = status, reason
-
-
 def _slug(name: str) -> str:
     return re.sub("[^a-z0-9]+", "_", name.lower()).strip("_")
-
-
-def _params(values: dict[str, Any]) -> list[Param]:
-    return [Param(name, str(value)) for name, value in values.items()]
-
-
-def _metrics(values: Mapping[str, float], prefix: str = "", time_ms: int = 0) -> list[Metric]:
-    """Values of an epoch, or of none: these are at step 0. Their time is now, if none is given."""
-    step, when = int(values.get("epoch", 0)), time_ms or int(time.time() * 1000)
-    return [Metric(f"{prefix}{name}", float(value), when, step) for name, value in values.items()]
-
-
-def _missing(metrics: Mapping[str, float], logged: Mapping[str, float]) -> dict[str, float]:
-    """What a crash between two requests has not logged yet."""
-    return {name: value for name, value in metrics.items() if logged.get(name) != value}
-
-
-def _batches(groups: Iterable[list[Metric]], *, always: bool = False) -> Iterator[list[Metric]]:
-    """Metrics of several groups in as few requests as hold them; with `always`, one at least. What a request holds
-    arrives whole, so that an epoch is in one request: from its metric `epoch` follows that the others are there."""
-    batch: list[Metric] = []
-    for group in groups:
-        for start in range(0, len(group), BATCH):
-            part = group[start : start + BATCH]
-            if len(batch) + len(part) > BATCH:
-                yield batch
-                batch = []
-            batch = batch + part
-    if batch or always:
-        yield batch

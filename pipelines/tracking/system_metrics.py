@@ -1,5 +1,6 @@
 """MLflow's system metrics of the machine on which a command runs: CPU, memory, disk, network and GPU."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,6 +17,7 @@ def system_metrics(run: ParentRun) -> Iterator[None]:
     if run.status != "RUNNING" or not MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING.get():
         yield
         return
+    logging.getLogger("mlflow.system_metrics").setLevel(logging.CRITICAL)  # of an outage the user is told anyway
     monitor = SystemMetricsMonitor(run.run_id, resume_logging=True)
     monitor.start()
     try:
