@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
 """Endings of the pictures that `write_picture` writes."""
-RESULTS, RECIPE = "results.md", "recipe.json"  # of a report
+RESULTS, FIGURES, TABLES = "results.md", "figures", "tables"  # of a report: for people, and its folders
+RECIPE = f"{TABLES}/recipe.json"
 
 
 def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None:

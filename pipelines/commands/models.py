@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
 def print_models(name: str, console: Console) -> None:
     """One row per version, newest first. Raises TrackingError where there is none."""
     from pipelines.tracking.models import existing_versions  # these load torch and mlflow
-    from pipelines.tracking.registry import FIGURE, SHOWN
+    from pipelines.tracking.registry import SHOWN
 
     client = connect()
     versions = existing_versions(client, name)
@@ -45,7 +45,7 @@ def print_models(name: str, console: Console) -> None:
         table.add_column(head, justify="left" if head in ("aliases", "recipe") else "right")
     aliases = client.get_registered_model(name).aliases
     for version in versions:
-        figures = [version.tags.get(f"{FIGURE}{metric}") for metric in SHOWN]
+        figures = [version.tags.get(metric) for metric in SHOWN]
         seconds = time.time() - version.created
         age = next((f"{seconds / size:.0f} {unit}" for size, unit in UNITS if seconds >= size), "now")
         table.add_row(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from pipelines.output_files import RECIPE, RESULTS
+from pipelines.output_files import FIGURES, RECIPE, RESULTS, TABLES
 from pipelines.reports.figures.openness import against_openness
 from pipelines.reports.figures.over_points import over_points
 from pipelines.reports.figures.parallel import parallel_coordinates
@@ -20,19 +20,18 @@ from proser_core.config import Recipe, to_json
 from proser_core.data.splits.class_split import where
 from proser_core.store.files import write_json
 
-TRIALS = "trials.parquet"
+TRIALS = f"{TABLES}/trials.parquet"
 
 
 def write_report(
     table: SweepTable, recipe: Recipe, folder: Path, facts: Sequence[str] = (), notes: Mapping[str, str] | None = None
 ) -> None:
     """Write results.md (with `facts` and `notes` as of `results_page`), trials, table, recipe and figures."""
-    folder.mkdir(parents=True, exist_ok=True)
     for space in spaces_of(table):
         for name, figure in figures_of(space).items():
-            save(figure, folder / re.sub(r"[^\w.-]+", "_", space.title) / name)
-    write_parquet(table, folder / TRIALS)
+            save(figure, folder / FIGURES / re.sub(r"[^\w.-]+", "_", space.title) / name)
     write_table(table, folder)
+    write_parquet(table, folder / TRIALS)
     write_json(folder / RECIPE, to_json(recipe))
     (folder / RESULTS).write_text(results_page(table, facts, notes))
 

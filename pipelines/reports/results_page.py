@@ -48,7 +48,7 @@ def _legend(table: SweepTable, notes: Mapping[str, str]) -> list[str]:
     lines = [f"Openness: {openness}."] if openness else []
     lines += [f"{name}: {note}." for name, note in notes.items()]
     cells = f"{titles.METRICS['auroc']} / {titles.METRICS['macro_f1']} in percent; {CAPTION}."
-    return [*lines, f"{cells} `trials.parquet` has every trial and metric.\n"]
+    return [*lines, f"{cells} `tables/trials.parquet` has every trial and metric.\n"]
 
 
 def overview(table: SweepTable, facts: Sequence[str] = ()) -> str:
@@ -213,5 +213,5 @@ def _lost(table: SweepTable) -> str:
         reason = f": {row['reason']}" if row["reason"] else ""
         lines.append(f"- {row['status']}: {row['name']}, split {row['split_index']}{reason}")
     if len(lost) > LISTED:
-        lines.append(f"- and {len(lost) - LISTED} more, in `trials.parquet`")
+        lines.append(f"- and {len(lost) - LISTED} more, in `tables/trials.parquet`")
     return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from pipelines.output_files import TABLES
 from proser_core.config import FinetuneConfig, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit, Setting
 from proser_core.jobs.selection import Row
@@ -18,7 +19,7 @@ from proser_core.store.files import read_json, write_json
 from proser_core.titles import percent
 from tune_spaces import Fields
 
-TABLE = "sweep_table.json"
+TABLE = f"{TABLES}/sweep_table.json"
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class SweepTable:
 def write_table(table: SweepTable, folder: Path) -> None:
     """Write the table as JSON, to be read again by `read_table`."""
     splits = {str(index): to_json(split) for index, split in table.splits.items()}
+    (folder / TABLE).parent.mkdir(parents=True, exist_ok=True)
     write_json(folder / TABLE, {**vars(table), "splits": splits, "own": to_json(table.own)})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from pipelines.output_files import RESULTS
+from pipelines.output_files import FIGURES, RESULTS, TABLES
 from pipelines.reports.figures.style import save
 from pipelines.reports.page import HTML, Made, Section, anchor, embedded, write_page
 from pipelines.reproduction.drawing import figures_of
@@ -17,7 +17,7 @@ from pipelines.reproduction.results import SplitResult, TableColumn, cells_of, t
 from proser_core.data.splits.families import defect_of
 from proser_core.store.files import write_json
 
-NUMBERS, RECIPES = "results.csv", "recipes.json"
+NUMBERS, RECIPES = f"{TABLES}/results.csv", f"{TABLES}/recipes.json"
 
 
 def write_report(
@@ -35,7 +35,7 @@ def write_report(
         columns = [table_column(column, results, families[column.study]) for column in protocol.columns]
         figures = []
         for kind, figure in figures_of(name, columns).items():
-            stem = folder / "figures" / f"{anchor(name)}_{kind}"
+            stem = folder / FIGURES / f"{anchor(name)}_{kind}"
             save(figure, stem)
             figures.append(embedded(stem.with_suffix(".svg"), f"{name}: {kind.replace('_', ' ')}", folder))
         tables = [_in_words(each) for each in columns]
@@ -43,6 +43,7 @@ def write_report(
     title = f"{', '.join(names)}: measured and published results"
     for target in (HTML, RESULTS):
         write_page(title, sections, made, folder / target)
+    (folder / TABLES).mkdir()
     write_numbers(results, families, folder / NUMBERS)
     write_json(folder / RECIPES, recipes)
 

@@ -5,32 +5,50 @@ import importlib.metadata
 import io
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import mlflow
+import numpy as np
+import pandas as pd
 from mlflow import MlflowClient
+from mlflow.entities import DatasetInput, LoggedModelOutput
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+from PIL import Image
 
 import proser_core
-from pipelines.tracking.runs import fitting
-from pipelines.tracking.server import all_pages, get_or_none
+from pipelines.tracking.data_sets import measured
+from pipelines.tracking.origins import origin_tags
+from pipelines.tracking.runs import PARENT_TAG, fitting
+from pipelines.tracking.server import all_pages, experiment_id, get_or_none
 from proser_core.naming import UNKNOWN
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import PROGRAM, export_program
 
-ARTEFACT_TAG = "proser.artefact"
+ARTEFACT_TAG = "mlflow.proser.artefact"  # of a logged model
+OLD_ARTEFACT_TAG, OLD_FIGURE = "proser.artefact", "proser.figure."  # of versions that version 0.1 registered
 CLASSIFIER = "classifier"  # of a model's artefacts, the folder that OpenSetClassifier reads
+MODEL = "model"  # name of the folder among a run's artefacts
 CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias was made of
-FIGURE = "proser.figure."  # of a version, before the name of a metric
-SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")
+SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")  # tags of a version
 CANDIDATE, CHAMPION = "candidate", "champion"
 LONGEST_DESCRIPTION = 5000  # characters of a version, where the database is PostgreSQL
+DESCRIPTION = f"""\
+Open-set classifiers: each names the class of an image or calls it unknown. `{CHAMPION}` is the version to use,
+`{CANDIDATE}` the newest one. A version's source run is the trial that development data selected; its source model has
+the metrics, with the images that they were measured on.
+
+Change the champion with `proser promote`: it compares two versions on the same images, refuses a candidate that is
+worse, and records the decision and its grounds as a run, by which `proser rollback` finds the way back. The button
+**Promote model** of these pages does none of that: it copies a version to another registered model. An alias that is
+moved by hand is neither compared nor recorded.
+"""
 NEEDED = ("torch", "torchvision", "numpy", "pandas", "pillow", "safetensors", "scikit-learn", "scipy", "pyarrow")
 
 
@@ -45,17 +63,19 @@ class Registered:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a registered model; `created` in seconds since 1970."""
+    """A version of a registered model; `source` is the URI of the logged model, `created` in seconds since 1970."""
 
     name: str
     number: str
     tags: dict[str, str]
+    source: str
     created: float
 
     @classmethod
     def of(cls, found: ModelVersion) -> "Version":
         """MLflow gives the number as text or as a number."""
-        return cls(found.name, str(found.version), found.tags, found.creation_timestamp / 1000)
+        tags = {name.removeprefix(OLD_FIGURE): value for name, value in found.tags.items()}
+        return cls(found.name, str(found.version), tags, str(found.source), found.creation_timestamp / 1000)
 
 
 def versions_of(client: MlflowClient, name: str) -> list[Version]:
@@ -73,27 +93,49 @@ def register(
     classifier_folder: Path,
     digest: str,
     tags: dict[str, str],
+    inputs: Sequence[DatasetInput] = (),
 ) -> Registered:
     """Register a classifier's folder under `name` as candidate; the very first version is champion too.
 
-    `run` gives the id of the run that a new version belongs to, and is entered for one alone. A version that was made
-    of the same artefact is found again and becomes the candidate.
+    `run` gives the id of the run that a new version belongs to, and is entered for one alone; `inputs` are the images
+    that it was made of and measured on. A version that was made of the same artefact is found again and becomes the
+    candidate.
     """
-    versions = versions_of(client, name)
-    existing = next((version.number for version in versions if version.tags.get(ARTEFACT_TAG) == digest), None)
+    existing = _made_of(client, digest, versions_of(client, name))
     if existing is None:
         with run as run_id:
-            existing = _make_version(client, run_id, name, classifier_folder, {ARTEFACT_TAG: digest, **tags})
+            existing = _make_version(client, run_id, name, classifier_folder, digest, tags, inputs)
     client.set_registered_model_alias(name, CANDIDATE, existing)
-    has_champion = CHAMPION in client.get_registered_model(name).aliases
+    model = client.get_registered_model(name)
+    if not model.description:
+        client.update_registered_model(name, DESCRIPTION)
+    has_champion = CHAMPION in model.aliases
     if not has_champion and len(versions_of(client, name)) == 1:
         client.set_registered_model_alias(name, CHAMPION, existing)
     return Registered(name, existing, tuple(sorted(client.get_model_version(name, existing).aliases)))
 
 
-def _make_version(client: MlflowClient, run_id: str, name: str, classifier_folder: Path, tags: dict[str, str]) -> str:
+def _made_of(client: MlflowClient, digest: str, versions: Sequence[Version]) -> str | None:
+    """The version that was made of an artefact, by the tag of its logged model."""
+    if not versions:
+        return None
+    models = client.search_logged_models([experiment_id(client)], f"tags.`{ARTEFACT_TAG}` = '{digest}'")
+    sources = {model.model_uri for model in models}
+    found = (each.number for each in versions if each.source in sources or each.tags.get(OLD_ARTEFACT_TAG) == digest)
+    return next(found, None)
+
+
+def _make_version(
+    client: MlflowClient,
+    run_id: str,
+    name: str,
+    classifier_folder: Path,
+    digest: str,
+    tags: dict[str, str],
+    inputs: Sequence[DatasetInput],
+) -> str:
     classifier = OpenSetClassifier.load(classifier_folder)
-    model_uri = _log_model(run_id, classifier, classifier_folder)
+    model_uri = _log_model(client, run_id, classifier, classifier_folder, digest, inputs)
     with contextlib.redirect_stderr(io.StringIO()):  # MLflow prints what the closing table says better
         made = mlflow.register_model(model_uri, name, tags={**_figures(classifier), **tags})
     card = fitting(model_card(classifier), LONGEST_DESCRIPTION, MODEL_CARD)
@@ -102,42 +144,81 @@ def _make_version(client: MlflowClient, run_id: str, name: str, classifier_folde
 
 
 def _figures(classifier: OpenSetClassifier) -> dict[str, str]:
-    """What a list of versions shows, as tags: at the bias that the version has, which may be newer than its results."""
-    found = classifier.results
+    """What a list of versions shows, as tags."""
+    found = _metrics(classifier)
+    return {name: f"{found[name]:.4f}" for name in SHOWN if name in found}
+
+
+def _metrics(classifier: OpenSetClassifier) -> dict[str, float]:
+    """Metrics at the bias that the version has, which may be newer than its results: then of validation images and
+    development unknowns alone."""
+    bias, found = classifier.calibration.bias, {"calibration/bias": classifier.calibration.bias}
+    if classifier.results.get("calibration/bias") == bias:
+        found |= classifier.results
     if classifier.validation_scores is not None:
-        bias = classifier.calibration.bias
-        found = {f"dev/{name}": value for name, value in classifier.validation_scores.metrics(bias).items()}
+        found |= {f"dev/{name}": value for name, value in classifier.validation_scores.metrics(bias).items()}
         if classifier.proxy is not None:
             found |= {f"dev/{name}": value for name, value in classifier.proxy.metrics().items()}
         found["val/known_rate"] = classifier.validation_scores.known_rate(bias)
-    return {f"{FIGURE}{name}": f"{found[name]:.4f}" for name in SHOWN if name in found}
+    return found
 
 
-def _log_model(run_id: str, classifier: OpenSetClassifier, folder: Path) -> str:
-    """The classifier's folder, and a program that needs none of this code, where its score has a form for one."""
-    with tempfile.TemporaryDirectory() as place, mlflow.start_run(run_id=run_id):
+def _log_model(
+    client: MlflowClient,
+    run_id: str,
+    classifier: OpenSetClassifier,
+    folder: Path,
+    digest: str,
+    inputs: Sequence[DatasetInput],
+) -> str:
+    """The classifier's folder, and a program that needs none of this code, where its score has a form for one; with its
+    metrics, at its run and the parent of that, neither of which is marked as running."""
+    run = client.get_run(run_id)
+    tags = {**origin_tags(), ARTEFACT_TAG: digest}
+    model = client.create_logged_model(run.info.experiment_id, MODEL, run_id, tags, run.data.params)
+    with tempfile.TemporaryDirectory() as place:
         artefacts = {CLASSIFIER: str(shutil.copytree(folder, Path(place) / CLASSIFIER))}  # MLflow keeps its name
         if classifier.score_function.is_exportable:
             program = Path(place) / PROGRAM
             export_program(classifier, program)
             artefacts["program"] = str(program)
         info = mlflow.pyfunc.log_model(
-            name=CLASSIFIER,
+            model_id=model.model_id,
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
             artifacts=artefacts,
             code_paths=[str(Path(proser_core.__file__).parent)],
             signature=_signature(classifier),
+            input_example=_example(classifier),
             pip_requirements=[f"{package}=={importlib.metadata.version(package)}" for package in ("mlflow", *NEEDED)],
         )
+    for each in {run_id, run.data.tags.get(PARENT_TAG, run_id)}:
+        client.log_outputs(each, [LoggedModelOutput(model.model_id, 0)])
+    if inputs:
+        client.log_inputs(run_id, list(inputs))
+    metrics = measured(_metrics(classifier), inputs, run_id, model.model_id, run.info.start_time)
+    client.log_batch(run_id, metrics=metrics)
     return str(info.model_uri)
 
 
 def _signature(classifier: OpenSetClassifier) -> ModelSignature:
-    """Of the table that comes out. What goes in is a tensor or a table, which MLflow's schema cannot say."""
+    """Of a table of images, and the table that comes out. An array of pixels may go in as well, and one of the two
+    columns is enough, which a schema cannot say: as for a model with type hints, its own code checks what goes in."""
     columns: list[ColSpec | TensorSpec] = [
         ColSpec(DataType.string, "label"),
         ColSpec(DataType.boolean, "unknown"),
         ColSpec(DataType.double, "unknown_score"),
         *(ColSpec(DataType.double, f"p_{name}") for name in (*classifier.class_names, UNKNOWN)),
     ]
-    return ModelSignature(outputs=Schema(columns))
+    encoded = ColSpec(DataType.binary, "image", required=False)
+    path = ColSpec(DataType.string, "path", required=False)
+    signature = ModelSignature(inputs=Schema([encoded, path]), outputs=Schema(columns))
+    signature._is_signature_from_type_hint = True  # undocumented; without it arrays are refused
+    return signature
+
+
+def _example(classifier: OpenSetClassifier) -> pd.DataFrame:
+    """A grey image of the right size: those of the user stay where they are."""
+    size = classifier.image_size
+    content = io.BytesIO()
+    Image.fromarray(np.full((size, size, 3), 128, np.uint8)).save(content, "PNG")
+    return pd.DataFrame({"image": [content.getvalue()]})

@@ -5,34 +5,30 @@ twice changes nothing. A request that failed may have arrived: what the server h
 """
 
 import re
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, Run, RunTag
+from mlflow.entities import DatasetInput, RunTag
 
 from pipelines.output_files import RESULTS
 from pipelines.tracking import server, views
+from pipelines.tracking.origins import create_run
+from pipelines.tracking.trial_runs import STATUSES, ChildRun, batches, metric_list, missing, param_list
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits.class_split import Setting
-from proser_core.store.store import Artefact
+from proser_core.store.store import MANIFEST, Artefact
 from proser_core.titles import PROSER
 
-PARENT_TAG, RUN_KEY, TRIAL_KEY, REPORTED = "mlflow.parentRunId", "proser.run_key", "proser.trial_key", "proser.reported"
-SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'
-NOTE = "mlflow.note.content"  # shown as the run's description
-BATCH = 900  # MLflow takes at most 1,000 metrics at a time
-STATUSES = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}  # of a run, by that of a trial
+PARENT_TAG = "mlflow.parentRunId"
+RUN_KEY, TRIAL_KEY, REPORTED = (f"mlflow.proser.{name}" for name in ("run_key", "trial_key", "reported"))
+"""Tags that only this code reads: the UI hides what begins with `mlflow.`."""
+KEPT = re.compile(r"(.*/)?(auroc|macro_f1|calibration/bias|seconds)")
+"""Metrics of a parent; evaluation.json and results.csv have all."""
+NOTE = server.NOTE
 LONGEST_TAG = 8000  # characters; MLflow cuts what is longer in mid-word
-LONGEST_NAME = 250  # of a run, where the database is PostgreSQL; SQLite takes any
-
-
-def shortened(name: str) -> str:
-    """A name that a run can have."""
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
 
 
 def fitting(text: str, room: int, file: str) -> str:
@@ -47,7 +43,7 @@ def fitting(text: str, room: int, file: str) -> str:
 @contextmanager
 def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None = None) -> Iterator[str]:
     """A run for one piece of work, made when it is entered: finished at the end, failed where that raises."""
-    run_id = str(client.create_run(server.experiment_id(client), run_name=shortened(title), tags=tags).info.run_id)
+    run_id = str(create_run(client, server.experiment_id(client), title, tags or {}).info.run_id)
     try:
         yield run_id
     except BaseException:
@@ -59,25 +55,29 @@ def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None
 
 @dataclass
 class ParentRun:
-    """The MLflow run of one pipeline run, and its children."""
+    """The MLflow run of one pipeline run, and its children. One that has finished is as it was until there is something
+    new to log."""
 
     client: MlflowClient
     experiment_id: str
     run_id: str
-    _children: dict[str, "ChildRun"] = field(default_factory=dict)
+    status: str = "RUNNING"
+    _children: dict[str, ChildRun] = field(default_factory=dict)
     _logged: dict[str, int] = field(default_factory=dict)
+    _data_sets: set[str] = field(default_factory=set)
     _doubtful: bool = False
 
     @classmethod
-    def open(cls, name: str, run_key: str, params: dict[str, Any], tags: dict[str, str]) -> "ParentRun":
+    def open(cls, name: str, run_key: str, params: dict[str, Any]) -> "ParentRun":
         """The run with this key: reopened if it exists, else created."""
         client = server.connect()
         experiment_id = server.experiment_id(client)
         found = client.search_runs([experiment_id], f"tags.`{RUN_KEY}` = '{run_key}'", max_results=1)
-        tags = {RUN_KEY: run_key, **tags}
-        run = found[0] if found else client.create_run(experiment_id, run_name=shortened(name), tags=tags)
-        client.log_batch(run.info.run_id, params=_params(params))  # again where a crash came in between
-        parent = cls(client, experiment_id, run.info.run_id)
+        run = found[0] if found else create_run(client, experiment_id, name, {RUN_KEY: run_key})
+        if params.keys() - run.data.params.keys():  # also where a crash came in between
+            client.log_batch(run.info.run_id, params=param_list(params))
+        parent = cls(client, experiment_id, run.info.run_id, run.info.status)
+        parent._data_sets = {each.dataset.digest for each in (run.inputs.dataset_inputs if run.inputs else ())}
         parent._read_children()
         return parent
 
@@ -95,13 +95,31 @@ class ParentRun:
         yield
         self._doubtful = False
 
-    def _child(self, trial_key: str, name: str) -> "ChildRun":
+    def _child(self, trial_key: str, name: str) -> ChildRun:
         """The run of a trial: found by its key, else created."""
         if trial_key not in self._children:
+            self._resume()
             tags = {PARENT_TAG: self.run_id, TRIAL_KEY: trial_key}
-            run = self.client.create_run(self.experiment_id, run_name=shortened(name), tags=tags)
+            run = create_run(self.client, self.experiment_id, name, tags)
             self._children[trial_key] = ChildRun(self.client, run)
         return self._children[trial_key]
+
+    def log_data_sets(self, inputs: Sequence[DatasetInput]) -> None:
+        """Log the images that are trained on and tested with, once."""
+        new = [each for each in inputs if each.dataset.digest not in self._data_sets]
+        if new:
+            self.client.log_inputs(self.run_id, datasets=new)
+            self._data_sets |= {each.dataset.digest for each in new}
+
+    def select(self, keys: Collection[str]) -> None:
+        """Tag the trials that development data selected, and no other ones."""
+        with self._certain():
+            for key, child in self._children.items():
+                child.select(key in keys)
+
+    def child_id(self, trial_key: str) -> str:
+        """The run of a trial that was tracked."""
+        return self._children[trial_key].run_id
 
     def save_view(self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[Setting]) -> None:
         """Save the UI's view of these trials, with the fields that vary as columns."""
@@ -111,8 +129,8 @@ class ParentRun:
         views.save_sweep_view(self.client, self.experiment_id, self.run_id, name, columns, settings)
 
     def link(self) -> str:
-        """Where that view opens; with a local database, once `proser ui` serves it."""
-        uri = server.tracking_uri()
+        """Where that view opens, without a password; with a local database, once `proser ui` serves it."""
+        uri = server.shown_uri()
         return views.runs_link(uri if uri.startswith("http") else server.LOCAL_UI, self.experiment_id, self.run_id)
 
     def curve(self, prefix: str, epochs: list[dict[str, float]]) -> None:
@@ -122,7 +140,8 @@ class ParentRun:
             if counter not in self._logged:
                 self._logged[counter] = int(self.client.get_run(self.run_id).data.metrics.get(counter, -1)) + 1
             for row in epochs[self._logged[counter] :]:
-                self.client.log_batch(self.run_id, metrics=_metrics(row, f"{prefix}/"))
+                self._resume()
+                self.client.log_batch(self.run_id, metrics=metric_list(row, f"{prefix}/"))
                 self._logged[counter] = int(row["epoch"]) + 1
 
     def track_epochs(self, key: str, name: str, params: dict[str, Any], epochs: list[dict[str, float]]) -> None:
@@ -134,8 +153,9 @@ class ParentRun:
         """Update a trial's run from its row of the sweep, unless it has finished."""
         with self._certain():
             child = self._child(row["key"], row["name"])
-            if child.ended:
+            if child.ended or child.shows(row, epochs):
                 return
+            self._resume()
             child.log(row["params"], epochs, row["metrics"], row.get("spaces", []))
             child.end(STATUSES[row["status"]], row.get("reason", ""))
 
@@ -145,7 +165,13 @@ class ParentRun:
         for name, method in evaluation["methods"].items():
             prefix = "" if name == PROSER else f"controls/{_slug(name)}/"
             metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
-        self.report(report, metrics, {"proser.selected": evaluation["selected"]["name"]})
+        self.report(report, metrics, {views.SELECTED: evaluation["selected"]["name"]})
+        self.select([evaluation["selected"]["key"]])
+
+    def swept(self, report: Artefact, best: Sequence[dict[str, Any]]) -> None:
+        """The report's files, once, and the trials of the best point; none where no trial has finished."""
+        self.report(report, tags={views.SELECTED: best[0]["name"]} if best else {})
+        self.select([row["key"] for row in best])
 
     def compared(self, report: Artefact, metrics: dict[str, float]) -> None:
         """The metrics of methods side by side, by `METHOD/metric`, and the report's files, once."""
@@ -155,114 +181,45 @@ class ParentRun:
     def report(
         self, report: Artefact, metrics: Mapping[str, float] | None = None, tags: Mapping[str, str] | None = None
     ) -> None:
-        """Metrics, tags, the report's files, and its results.md as the run's description, once."""
-        logged, reported = self.client.get_run(self.run_id).data, f"{REPORTED}.{report.digest}"
-        if reported in logged.tags:
+        """Those of the metrics that are KEPT, tags, the report's files, and its results.md as the run's description,
+        once."""
+        logged = self.client.get_run(self.run_id).data
+        if logged.tags.get(REPORTED) == report.digest:
             return
-        for batch in _batches([_metrics(_missing(metrics or {}, logged.metrics))]):
-            self.client.log_batch(self.run_id, metrics=batch)
+        self._resume()
+        kept = {name: value for name, value in (metrics or {}).items() if KEPT.fullmatch(name)}
         note = fitting((report.path / RESULTS).read_text(), LONGEST_TAG, RESULTS)
-        for name, value in {**(tags or {}), NOTE: note}.items():
-            self.client.set_tag(self.run_id, name, value)
-        self.client.log_artifacts(self.run_id, str(report.path))
-        self.client.set_tag(self.run_id, reported, "yes")
+        described = [RunTag(name, value) for name, value in {**(tags or {}), NOTE: note}.items()]
+        for batch in batches([metric_list(missing(kept, logged.metrics))], always=True):
+            self.client.log_batch(self.run_id, metrics=batch, tags=described)
+        for path in sorted(report.path.iterdir()):
+            if path.is_dir():
+                self.client.log_artifacts(self.run_id, str(path), path.name)
+            elif path.name != MANIFEST:
+                self.client.log_artifact(self.run_id, str(path))
+        self.client.set_tag(self.run_id, REPORTED, report.digest)
 
     def start(self) -> None:
-        """Mark the run as running."""
-        self.client.update_run(self.run_id, status="RUNNING")
+        """Mark the run as running, unless it has finished."""
+        if self.status != "FINISHED":
+            self._resume()
+
+    def _resume(self) -> None:
+        if self.status != "RUNNING":
+            self.client.update_run(self.run_id, status="RUNNING")
+            self.status = "RUNNING"
 
     def end(self, status: str) -> None:
         """End as FINISHED, FAILED or KILLED; trials that were cut off are marked as killed until they resume."""
+        if self.status == "FINISHED":
+            return
         if status != "FINISHED":
             for child in self._children.values():
                 if not (child.ended or child.has_reason):
                     self.client.set_terminated(child.run_id, "KILLED")
         self.client.set_terminated(self.run_id, status)
-
-
-class ChildRun:
-    """The MLflow run of one trial, as far as it was logged when it was read."""
-
-    def __init__(self, client: MlflowClient, run: Run) -> None:
-        self._client, self.run_id, self._status = client, str(run.info.run_id), run.info.status
-        self._logged = run.data.metrics
-        self._logged_epochs = int(self._logged.get("epoch", -1)) + 1
-        self._is_described = any(name.startswith(views.POINT) for name in self._logged)
-        self.has_reason = NOTE in run.data.tags
-
-    @property
-    def ended(self) -> bool:
-        """Whether the trial has finished, with all that there is to log."""
-        return self._status == "FINISHED"
-
-    def log(
-        self,
-        params: dict[str, Any],
-        epochs: list[dict[str, float]],
-        metrics: Mapping[str, float] | None = None,
-        spaces: Sequence[str] = (),
-    ) -> None:
-        """Log what is not logged yet; a run that was cut off goes on.
-
-        Numeric fields and final metrics stand at step 0: the UI draws bars of what has no later step. All of it goes
-        in one request where it fits: a sweep may have thousands of trials, and each request is a few transactions.
-        """
-        fresh = epochs[self._logged_epochs :]
-        if fresh and self._status == "KILLED":
-            self._client.update_run(self.run_id, status="RUNNING")
-            self._status = "RUNNING"
-        groups = [*map(_metrics, fresh), _metrics(_missing(metrics or {}, self._logged))]
-        words = []
-        if not self._is_described:
-            groups.insert(0, _metrics(views.point_metrics(params)))
-            words = _params(params)
-        tags = [RunTag(SPACES, ", ".join(spaces))] if spaces else []
-        for batch in _batches(groups, always=bool(words or tags)):
-            self._client.log_batch(self.run_id, metrics=batch, params=words, tags=tags)
-            words, tags = [], []
-        self._is_described = True
-        if fresh:
-            self._logged_epochs = int(fresh[-1]["epoch"]) + 1
-
-    def end(self, status: str, reason: str) -> None:
-        """Mark the trial as ended; the reason of one that has not finished stands where the UI shows it."""
-        if reason:
-            self._client.set_tag(self.run_id, NOTE, reason)
-        elif self.has_reason:
-            self._client.delete_tag(self.run_id, NOTE)
-        self._client.set_terminated(self.run_id, status)
-        self._status, self.has_reason = status, bool(reason)
+        self.status = status
 
 
 def _slug(name: str) -> str:
     return re.sub("[^a-z0-9]+", "_", name.lower()).strip("_")
-
-
-def _params(values: dict[str, Any]) -> list[Param]:
-    return [Param(name, str(value)) for name, value in values.items()]
-
-
-def _metrics(values: Mapping[str, float], prefix: str = "") -> list[Metric]:
-    """Values of an epoch, or of none: these are at step 0."""
-    step, now = int(values.get("epoch", 0)), int(time.time() * 1000)
-    return [Metric(f"{prefix}{name}", float(value), now, step) for name, value in values.items()]
-
-
-def _missing(metrics: Mapping[str, float], logged: Mapping[str, float]) -> dict[str, float]:
-    """What a crash between two requests has not logged yet."""
-    return {name: value for name, value in metrics.items() if logged.get(name) != value}
-
-
-def _batches(groups: Iterable[list[Metric]], *, always: bool = False) -> Iterator[list[Metric]]:
-    """Metrics of several groups in as few requests as hold them; with `always`, one at least. What a request holds
-    arrives whole, so that an epoch is in one request: from its metric `epoch` follows that the others are there."""
-    batch: list[Metric] = []
-    for group in groups:
-        for start in range(0, len(group), BATCH):
-            part = group[start : start + BATCH]
-            if len(batch) + len(part) > BATCH:
-                yield batch
-                batch = []
-            batch = batch + part
-    if batch or always:
-        yield batch

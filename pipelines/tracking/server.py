@@ -23,11 +23,22 @@ SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?!:memory:|file:)(?P<file>[^?]+)")
 EXPERIMENT = "proser"
 LOCAL_UI = "http://127.0.0.1:5000"  # where `proser ui` serves by default
 OPENS_AS = {"mlflow.experimentKind": "custom_model_development"}  # training runs; undocumented, read in MLflow 3.17.2
+NOTE = "mlflow.note.content"  # description of an experiment or a run
+DESCRIPTION = """\
+Runs of `proser`. A run, a sweep or a reproduction is a parent, its trials are its children. Each has a saved view (top
+right): its trials, best first, with the fields that vary and the metrics that matter. The trial that development data
+selected has the tag `proser.selected`; its model is in Models, with its metrics and the images they were measured on.
+
+- `dev/...` is measured on validation images and development unknowns, and alone selects; `test/...` only reports.
+- `calibration/bias` is the threshold at which most validation images stay known.
+- Decisions on the champion (`proser promote`, `proser rollback`, `proser calibrate`) are runs of their own.
+"""
 SETTINGS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # blindly again, a run whose answer was lost would be made twice
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING": "true",
 }
 RESUME_ADVICE = "all that was trained is in the storage: start the server, then the same command again logs the rest"
 OUTAGE_CODES = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "IO_ERROR")
@@ -145,11 +156,14 @@ def experiment_id(client: "MlflowClient") -> str:
             f"`mlflow experiments restore -x {found.experiment_id}`"
         )
     if found is not None:
+        if NOTE not in found.tags:
+            client.set_experiment_tag(found.experiment_id, NOTE, DESCRIPTION)
         return found.experiment_id
     folder = tracking_folder()
     location = None if folder is None else (folder / EXPERIMENT).as_uri()
     try:
-        return client.create_experiment(EXPERIMENT, artifact_location=location, tags=OPENS_AS)
+        tags = {**OPENS_AS, NOTE: DESCRIPTION}
+        return client.create_experiment(EXPERIMENT, artifact_location=location, tags=tags)
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise

@@ -1,4 +1,4 @@
-"""The MLflow run of a finished sweep, by its name or its id, and its report."""
+"""The MLflow run of a finished sweep, by its name or its id, its trials and its report."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 
+from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY
 from pipelines.tracking.server import experiment_id, get_or_none, shown_uri
 from proser_core.errors import TrackingError, first_line
 
@@ -44,3 +45,14 @@ def fetch_report(client: MlflowClient, run: Run, names: Sequence[str], place: Pa
                 "The same `proser sweep` again ends it"
             ) from error
     return place
+
+
+def trial_run(client: MlflowClient, sweep: Run, trial_key: str) -> str:
+    """The run of a trial of a sweep. Raises TrackingError where it was deleted."""
+    query = f"tags.`{PARENT_TAG}` = '{sweep.info.run_id}' and tags.`{TRIAL_KEY}` = '{trial_key}'"
+    found = client.search_runs([sweep.info.experiment_id], query, max_results=1)
+    if not found:
+        raise TrackingError(
+            f"{shown_uri()} has no run of trial {trial_key} of {sweep.info.run_name!r}; the same `proser sweep` logs it"
+        )
+    return str(found[0].info.run_id)

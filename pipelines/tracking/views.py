@@ -23,6 +23,8 @@ MAX_VIEWS = 20  # of sweeps, the newest; the UI refuses to save a view where the
 POINT = "point/"  # numeric fields of a trial as metrics, because the UI sorts and compares params as text
 NUMERIC = ("beta", "gamma", "C", "alpha", "lr")
 SELECTION_METRIC = "dev/macro_f1"
+SELECTED = "proser.selected"  # tag of a trial that development data selected, and of its parent, with its name
+MODELS = "attributes.`Models`"  # links to a trial's model and its registered versions
 PARAM_WIDTH, METRIC_WIDTH = 90, 150  # pixels
 SECTION = "sweep"
 WITH_MODELS = "workflowType=machine_learning"  # the UI's mode in which the side bar has models and their registry
@@ -87,9 +89,10 @@ def view_state(parent_run_id: str, fields: Sequence[str], settings: Sequence[Set
     ends = list(dict.fromkeys((*settings[:1], *settings[-1:])))
     tested = [f"{where(setting)}/{metric}" for setting in ends for metric in ("macro_f1", "auroc")]
     varied = [f"metrics.`{POINT}{name}`" if name in NUMERIC else f"params.`{name}`" for name in fields]
-    metrics = [f"metrics.`{name}`" for name in (SELECTION_METRIC, "dev/auroc", *tested, "test/closed_set_accuracy")]
-    columns = ["params.`split_index`", *varied, *metrics]
-    widths = {name: PARAM_WIDTH if name not in metrics else METRIC_WIDTH for name in columns}
+    measured = (SELECTION_METRIC, "dev/auroc", "calibration/bias", *tested, "test/closed_set_accuracy")
+    metrics = [f"metrics.`{name}`" for name in measured]
+    columns = [MODELS, f"tags.`{SELECTED}`", "params.`split_index`", *varied, *metrics]
+    widths = {name: PARAM_WIDTH if name not in (MODELS, *metrics) else METRIC_WIDTH for name in columns}
     return {
         "searchFilter": f"tags.mlflow.parentRunId = '{parent_run_id}'",
         "orderByKey": f"metrics.`{SELECTION_METRIC}`",

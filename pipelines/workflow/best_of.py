@@ -1,16 +1,17 @@
 """The best trial of a sweep as a version in the registry, chosen on validation images and development unknowns."""
 
 import tempfile
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pipelines.output_files import RECIPE
 from pipelines.reports.sweep_table import TABLE, SweepTable, read_table
+from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
-from pipelines.tracking.runs import run_of_its_own
 from pipelines.tracking.server import connect
-from pipelines.tracking.sweep_runs import fetch_report, find_run
+from pipelines.tracking.sweep_runs import fetch_report, find_run, trial_run
 from pipelines.workflow.stages.evaluate import save_classifier
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
@@ -37,10 +38,11 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
         table, recipe = read_table(report), from_json(Recipe, read_json(report / RECIPE))
         row = best_row(table, recipe.finetune, split_index)
         recipe = replace(recipe, data=replace(recipe.data, split_index=row["split_index"]))
-        folder = _classifier(table, recipe, row, storage, Path(place))
-        tags = {"proser.recipe": recipe.name, "proser.sweep": run.info.run_id, "proser.trial_key": row["key"]}
-        made = run_of_its_own(client, f"best of {run.info.run_name}", {"proser.sweep": run.info.run_id})
-        return register(client, made, model, folder, sha256_of(folder / CARD), tags)
+        trial = _trial(storage, row)
+        task = _task_of(trial, trial.path.parents[1])
+        folder = _classifier(table, recipe, row, trial, task, Path(place))
+        made, tags = nullcontext(trial_run(client, run, row["key"])), {"proser.recipe": recipe.name}
+        return register(client, made, model, folder, sha256_of(folder / CARD), tags, data_sets(recipe, task))
 
 
 def best_row(table: SweepTable, own: FinetuneConfig, split_index: int | None) -> dict[str, Any]:
@@ -54,19 +56,24 @@ def best_row(table: SweepTable, own: FinetuneConfig, split_index: int | None) ->
     return row
 
 
-def _classifier(table: SweepTable, recipe: Recipe, row: dict[str, Any], storage: Path, place: Path) -> Path:
+def _trial(storage: Path, row: dict[str, Any]) -> Artefact:
     trial = load_if_complete(storage.expanduser().resolve() / spec.TRIALS / row["key"])
     if trial is None:
         raise ConfigError(
             f"--storage got {storage}, which does not hold trial {row['key']} whole; give the storage of the sweep, or "
             "the same sweep again"
         )
-    task = OpenSetTask.load(_task_of(trial, trial.path.parents[1]).path)
-    rate = recipe.calibration.target_rate
-    report = evaluate(load_logits(trial.path / spec.LOGITS), own_score(recipe), task, rate)
+    return trial
+
+
+def _classifier(
+    table: SweepTable, recipe: Recipe, row: dict[str, Any], trial: Artefact, task: Artefact, place: Path
+) -> Path:
+    images, rate = OpenSetTask.load(task.path), recipe.calibration.target_rate
+    report = evaluate(load_logits(trial.path / spec.LOGITS), own_score(recipe), images, rate)
     baselines = [each for each in table.controls if each["split_index"] == row["split_index"]]
     others = {each["name"]: each["metrics"] for each in baselines}
-    return save_classifier(recipe, task, trial.path, row, report, others, place)
+    return save_classifier(recipe, images, trial.path, row, report, others, place)
 
 
 def _task_of(trial: Artefact, storage: Path) -> Artefact:

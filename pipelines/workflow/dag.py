@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
@@ -22,6 +23,7 @@ from proser_core.data.repeats import REPEATS
 from proser_core.data.tasks import TaskSummary
 from proser_core.digests import sha256_of
 from proser_core.jobs.preparing import check_batches, prepare_task
+from proser_core.jobs.selection import ranked
 from proser_core.jobs.spec import TRIALS
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.validation_scores import Proxy
@@ -43,6 +45,8 @@ def prepared(
         check_batches(recipe, finetunes, tasks[-1].path)
         if note := TaskSummary.read(tasks[-1].path).notes.get(REPEATS):
             session.say(f"{REPEATS}, class split {recipe.data.split_index}: {note}")
+    found = [each for recipe, task in zip(recipes, tasks, strict=True) for each in data_sets(recipe, task)]
+    session.tracking.track(lambda: session.run.log_data_sets(found))
     return tasks
 
 
@@ -107,14 +111,16 @@ def logged(evaluated: Artefact, reported: Artefact, session: TrainingSession) ->
 def registered(
     splits: list[TrainedSplit], evaluated: Artefact, logged: Artefact, session: TrainingSession
 ) -> Registered | None:
-    """The classifier as a version in the model registry; None where the tracking server went away."""
+    """The classifier as a version in the model registry, made by the selected trial; None where the tracking server
+    went away."""
     (split,) = splits
-    tags = {"proser.recipe": split.recipe.name, "proser.report": logged.digest}
+    recipe, inputs, tags = split.recipe, data_sets(split.recipe, split.task), {"proser.recipe": split.recipe.name}
     folder, run, made = evaluated.path / CLASSIFIER, session.run, list[Registered]()
-    digest = sha256_of(folder / CARD)
+    digest, key = sha256_of(folder / CARD), read_evaluation(evaluated)["selected"]["key"]
 
     def make() -> None:
-        made.append(register(run.client, nullcontext(run.run_id), split.recipe.model_name, folder, digest, tags))
+        trial = nullcontext(run.child_id(key))
+        made.append(register(run.client, trial, recipe.model_name, folder, digest, tags, inputs))
 
     session.tracking.track(make)
     session.tracking.settle()
@@ -138,7 +144,10 @@ def sweep_reported(
     report_sweep(splits, trials, list(space_infos), store.root / TRIALS, folder)
 
 
-def sweep_logged(sweep_reported: Artefact, session: TrainingSession) -> Artefact:
-    """The report, in tracking too."""
-    session.tracking.track(lambda: session.run.report(sweep_reported))
+def sweep_logged(
+    splits: list[TrainedSplit], trials: list[dict[str, Any]], sweep_reported: Artefact, session: TrainingSession
+) -> Artefact:
+    """The report and the best point, in tracking too."""
+    best = next(iter(ranked(trials, splits[0].recipe.finetune)), [])
+    session.tracking.track(lambda: session.run.swept(sweep_reported, best))
     return sweep_reported

@@ -21,6 +21,7 @@ from pipelines.storage.mirror import Mirror, open_storage, storage_name
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import shown_uri, tracking_errors, tracking_folder
+from pipelines.tracking.system_metrics import system_metrics
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import ClusterConfig, Recipe, decisive_fields, digest_of
@@ -144,7 +145,7 @@ def open_run(title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Seque
         "finetune_epochs": recipe.finetune.epochs,
         **params,
     }
-    return ParentRun.open(title, run_key, shown, {"proser.recipe": recipe.name})
+    return ParentRun.open(title, run_key, shown)
 
 
 def precision_name(bf16: bool) -> str:
@@ -157,7 +158,7 @@ def execute(
 ) -> dict[str, Any]:
     """Results of nodes of a DAG; the MLflow run ends with what happened."""
     session.tracking.track(session.run.start)
-    with mark_run_failed(session.run):
+    with mark_run_failed(session.run), system_metrics(session.run):
         given = {**vars(inputs), "session": session, "store": session.store, **more}
         results = driver_of(*modules).execute(list(targets), inputs=given)
     session.tracking.track(lambda: session.run.end("FINISHED"))
@@ -188,14 +189,20 @@ def driver_of(*modules: ModuleType) -> Any:
 def close(session: Session, report: Path, started: float, failures: Sequence[str], run: ParentRun | None = None) -> int:
     """Say where everything is, also the trials of a `run`, what it took and what went wrong; the exit code."""
     session.say(f"Figures and tables: {report}")
-    uri = shown_uri()
-    where = uri if run is None else run.link()
-    session.say(f"Runs: {where}" if uri.startswith("http") else f"Runs: type `proser ui`{f', {where}' if run else ''}")
+    _say_runs(session, run)
     ran = ", ".join(f"{stage} {duration(each)}" for stage, each in session.store.ran.items())
     seconds = duration(time.monotonic() - started)
     session.say(f"Time: {seconds}" + (f" ({ran})" if ran else "; every stage was found finished"))
     say_failures(session, failures)
     return 1 if failures or session.tracking.lost else 0
+
+
+def _say_runs(session: Session, run: ParentRun | None) -> None:
+    """Not by `say`, which would take a parameter of the view's address for a secret; both addresses are without one."""
+    uri = shown_uri()
+    where = uri if run is None else run.link()
+    line = f"Runs: {where}" if uri.startswith("http") else f"Runs: type `proser ui`{f', {where}' if run else ''}"
+    session.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def say_failures(session: Session, failures: Sequence[str]) -> None:

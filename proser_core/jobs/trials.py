@@ -16,6 +16,7 @@ from proser_core.titles import CONTROL
 
 WORKER = "proser_core.jobs.worker"  # the module whose code version stands in every training's key
 NAMED = ("beta", "gamma", "num_dummies", "alpha")
+SHORT = {"num_dummies": "C"}  # as the paper writes it
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def plan_trials(
     code: str,
 ) -> list[Trial]:
     """The trials of these fine-tunes; equal ones once. `code` is the code version of the worker."""
+    names = _names(finetunes)
     trials: dict[str, Trial] = {}
     for tuned in finetunes:
         one = replace(recipe, finetune=tuned)
@@ -88,7 +90,7 @@ def plan_trials(
             one = control_of(one)
         weights = pretrained.digest if one.finetune.start == "pretrained" else ""
         inputs = spec.job_inputs("finetune", one, task, weights, bf16, code)
-        trial = Trial(one, _name(one.finetune, recipe.finetune), inputs, store.folder(spec.TRIALS, inputs))
+        trial = Trial(one, names[tuned], inputs, store.folder(spec.TRIALS, inputs))
         trials.setdefault(trial.key, trial)
     return list(trials.values())
 
@@ -98,19 +100,28 @@ def control_of(recipe: Recipe) -> Recipe:
     return replace(recipe, finetune=control(recipe.finetune))
 
 
-def _name(tuned: FinetuneConfig, base: FinetuneConfig) -> str:
-    """Name for people: the paper's four numbers, and what else differs from the recipe."""
-    is_control = tuned.objective == "cross_entropy"
-    named = (*PLACEHOLDER_FIELDS, "objective") if is_control else NAMED
-    others = [f.name for f in fields(tuned) if f.name not in named and getattr(tuned, f.name) != getattr(base, f.name)]
-    extra = "".join(f", {name} {getattr(tuned, name)}" for name in others)
-    if is_control:
-        return f"{CONTROL}{extra}"
-    beta, gamma, alpha = map(_number, (tuned.beta, tuned.gamma, tuned.alpha))
-    return f"beta {beta}, gamma {gamma}, C {tuned.num_dummies}, alpha {alpha}{extra}"
+def _names(finetunes: Sequence[FinetuneConfig]) -> dict[FinetuneConfig, str]:
+    """Names for people, by the fields that vary; where nothing does, by the paper's four numbers."""
+    points = [tuned for tuned in finetunes if tuned.objective == "proser"]
+    controls = [tuned for tuned in finetunes if tuned.objective == "cross_entropy"]
+    names = {tuned: _name(tuned, _varied(points) or NAMED) for tuned in points}
+    varied = [name for name in _varied(controls) if name not in PLACEHOLDER_FIELDS]
+    return names | {tuned: " ".join(filter(None, [CONTROL, _name(tuned, varied)])) for tuned in controls}
 
 
-def _number(value: float) -> str:
-    """Short where that says it exactly: no two points have one name."""
+def _varied(finetunes: Sequence[FinetuneConfig]) -> list[str]:
+    """Fields with more than one value, the paper's numbers first."""
+    every = dict.fromkeys([*NAMED, *(each.name for each in fields(FinetuneConfig))])
+    return [name for name in every if len({getattr(tuned, name) for tuned in finetunes}) > 1]
+
+
+def _name(tuned: FinetuneConfig, named: Sequence[str]) -> str:
+    return " ".join(f"{SHORT.get(name, name)}={_value(getattr(tuned, name))}" for name in named)
+
+
+def _value(value: Any) -> str:
+    """A number is short where that says it exactly: no two points have one name."""
+    if not isinstance(value, float):
+        return str(value)
     short = f"{value:g}"
     return short if float(short) == value else repr(value)

@@ -30,7 +30,9 @@ class Outcome:
     def of(cls, sweep: Sweep) -> "Outcome":
         """Read a sweep that has finished."""
         tables = [
-            path for path in sweep.storage.glob("sweep_report/*/trials.parquet") if (path.parent / MANIFEST).is_file()
+            path
+            for path in sweep.storage.glob("sweep_report/*/tables/trials.parquet")
+            if (path.parents[1] / MANIFEST).is_file()
         ]
         require(len(tables) == 1, f"{len(tables)} reports instead of one")
         finished = [path for stage in (PRETRAIN, TRIALS) for path in sweep.storage.glob(f"{stage}/*/{MANIFEST}")]

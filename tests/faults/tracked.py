@@ -55,6 +55,7 @@ def _curves(client: MlflowClient, run: Run) -> dict[str, Curve]:
     return {
         name: sorted((each.step, each.value) for each in client.get_metric_history(run.info.run_id, name))
         for name in run.data.metrics
+        if not name.startswith("system/")  # the load of the machine differs each time
     }
 
 

@@ -109,7 +109,7 @@ def proser(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParentRun:
     """The run of a sweep in a database of its own."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    return ParentRun.open("sweep", "key", {"seed": 0}, {})
+    return ParentRun.open("sweep", "key", {"seed": 0})
 
 
 @pytest.fixture(scope="module")

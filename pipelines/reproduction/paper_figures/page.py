@@ -4,7 +4,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from pipelines.output_files import RESULTS
+from pipelines.output_files import FIGURES as PICTURES
+from pipelines.output_files import RESULTS, TABLES
 from pipelines.reports.page import HTML, Made, Section, embedded, write_page
 from proser_core.jobs.progress import duration
 from proser_core.store.files import read_json
@@ -41,11 +42,13 @@ FIGURES = {
 def write_figures_page(drawn: Path, command: str, folder: Path) -> None:
     """Write the pages, with one section per figure in `drawn` and its numbers, and copy every file."""
     numbers = read_json(drawn / NUMBERS)
-    for name in (NUMBERS, *(path.name for ending in ("png", "svg") for path in drawn.glob(f"*.{ending}"))):
-        shutil.copyfile(drawn / name, folder / name)
+    for place, pattern in ((TABLES, NUMBERS), (PICTURES, "*.png"), (PICTURES, "*.svg")):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        for path in drawn.glob(pattern):
+            shutil.copyfile(path, folder / place / path.name)
     points, sections = _points(numbers), []
     for name, (headline, source) in FIGURES.items():
-        svg = folder / f"{name}.svg"
+        svg = folder / PICTURES / f"{name}.svg"
         if svg.is_file():
             figures = [embedded(svg, headline, folder)]
             title = name.replace("_", " ")

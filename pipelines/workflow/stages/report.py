@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pipelines.output_files import FIGURES, TABLES
 from pipelines.reports.figures.scores import over_known_rate, score_histogram
 from pipelines.reports.figures.style import save
 from pipelines.reports.report_files import write_report
@@ -45,14 +46,14 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     logits = load_logits(trial_folders / evaluation["selected"]["key"] / LOGITS)
     score_function = own_score(recipe)
     scores = score(logits["test"], score_function, calibration)
-    save(score_histogram(scores, score_function.formula, images), folder / "scores")
+    save(score_histogram(scores, score_function.formula, images), folder / FIGURES / "scores")
     if images.split.settings:
-        save(over_known_rate(scores, images), folder / "macro_f1_over_known_rate")
-    write_json(folder / CLASS_SPLIT, read_json(task.path / CLASS_SPLIT))
+        save(over_known_rate(scores, images), folder / FIGURES / "macro_f1_over_known_rate")
+    write_json(folder / TABLES / CLASS_SPLIT, read_json(task.path / CLASS_SPLIT))
     fingerprint = {"sha256": task.digest, "files": read_json(task.path / MANIFEST)["files"]}
     counts = {"images": TaskSummary.read(task.path).counts, "known_classes": images.num_known}
-    write_json(folder / "data_fingerprint.json", fingerprint | counts)
-    write_json(folder / EVALUATION, evaluation)
+    write_json(folder / TABLES / "data_fingerprint.json", fingerprint | counts)
+    write_json(folder / TABLES / EVALUATION, evaluation)
 
 
 def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[str], trial_folders: Path) -> SweepTable:

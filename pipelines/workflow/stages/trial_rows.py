@@ -5,7 +5,7 @@ from pathlib import Path
 
 from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ProserError
+from proser_core.errors import ProserError, hide_secrets
 from proser_core.jobs import spec
 from proser_core.jobs.selection import Row
 from proser_core.jobs.trials import Trial
@@ -34,10 +34,11 @@ class TrialRows:
         self._finished: dict[str, Row] = {}
 
     def row(self, trial: Trial) -> Row:
-        """The trial's parameters, status, the reason where it is not finished, and metrics."""
+        """The trial's parameters, status, the reason where it is not finished, without secrets of URIs, and metrics."""
         if trial.key in self._finished:
             return self._finished[trial.key]
         row = {**self._about(trial), **self._outcome(trial)}
+        row["reason"] = hide_secrets(row["reason"])
         if row["status"] == "finished":
             self._finished[trial.key] = row
         return row

@@ -21,7 +21,7 @@ def test_it_opens_the_newest_view_once_it_answers_and_ends_with_its_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: signal.Signals, code: int
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    run = ParentRun.open("digits", "key", {}, {})
+    run = ParentRun.open("digits", "key", {})
     run.save_view("digits", [FinetuneConfig()], (1, 2))
     (port,) = free_ports(1)
     process = subprocess.Popen(

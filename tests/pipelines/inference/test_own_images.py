@@ -23,7 +23,7 @@ from pipelines.commands.evaluate import EvaluateRequest, evaluate
 from pipelines.inference.drift import measure_drift
 from pipelines.inference.labelled_folder import folder_logits
 from pipelines.tracking.models import load
-from pipelines.tracking.registry import CALIBRATED_FROM, FIGURE
+from pipelines.tracking.registry import CALIBRATED_FROM
 from pipelines.tracking.server import experiment_id
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
@@ -82,7 +82,7 @@ class TestCalibrating:
             np.testing.assert_array_equal(made.classifier.net.state_dict()[name].numpy(), weights.numpy())
         assert f"{100 * kept / len(scores):.1f} % of {len(scores)} images stay known (target 80 %)" in text
         assert f"models:/own/{made.version.number} (candidate)" in text
-        figures = {name: float(made.version.tags[f"{FIGURE}{name}"]) for name in ("dev/auroc", "val/known_rate")}
+        figures = {name: float(made.version.tags[name]) for name in ("dev/auroc", "val/known_rate")}
         assert figures["dev/auroc"] == pytest.approx(classifier.results["dev/auroc"], abs=1e-3)
         assert figures["val/known_rate"] < classifier.results["val/known_rate"] - 0.05
 

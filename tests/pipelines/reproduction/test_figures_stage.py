@@ -153,7 +153,7 @@ def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(
 def test_the_page_holds_every_figure_and_what_stands_in_it(drawn: Path, tmp_path: Path) -> None:
     write_figures_page(drawn, "proser reproduce figures --seed 1", tmp_path)
     assert {path.name for path in drawn.iterdir()} | {"report.html", "results.md"} == {
-        path.name for path in tmp_path.iterdir()
+        path.name for path in tmp_path.rglob("*.*")
     }
     page = (tmp_path / "report.html").read_text()
     assert page.count("data:image/svg+xml;base64,") == 4
@@ -162,7 +162,7 @@ def test_the_page_holds_every_figure_and_what_stands_in_it(drawn: Path, tmp_path
     assert "± is the standard deviation" not in page  # it has no table
     assert 'id="decision-boundaries"' in page
     told = (tmp_path / "results.md").read_text()
-    for line in ("- vanilla mixup: ", "Figure: `running_time.svg`", "- MSP: "):
+    for line in ("- vanilla mixup: ", "Figure: `figures/running_time.svg`", "- MSP: "):
         assert line in told
     assert "1 epochs of pretraining (sgd, one_cycle at 0.05, batches of 32), 1 more" in told
 

@@ -273,7 +273,7 @@ class TestAMachineWithoutRay:
         with pytest.raises(ConfigError, match="lacks digits, split 1: the pretraining, and nothing is trained"):
             printed(reproduce, wanted)
         others = replace(wanted, methods=("Dummy",), import_from=tuple(outs))
-        with pytest.raises(ConfigError, match="lacks digits, split 0: beta 1, gamma 0,"):
+        with pytest.raises(ConfigError, match="lacks digits, split 0: beta=1 gamma=0 "):
             printed(reproduce, others)
         with pytest.raises(ConfigError, match=r"JOB\.json does not exist"):
             printed(reproduce, replace(wanted, import_from=(tmp_path,)))

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.tracking.runs import LONGEST_NAME, fitting, shortened
+from pipelines.tracking.origins import LONGEST_NAME, shortened
+from pipelines.tracking.runs import fitting
 
 SECTIONS = st.lists(st.text(st.characters(codec="ascii", exclude_characters="#\r"), max_size=60), min_size=1)
 

@@ -27,7 +27,7 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ParentRun]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path_factory.mktemp('tracking') / 'mlflow.db'}")
         for _ in range(2):
-            made = ParentRun.open("sweep", "its key", {}, {})
+            made = ParentRun.open("sweep", "its key", {})
             for count in COUNTS:
                 made.track_trial(row(count), [{"epoch": 0.0, "loss/closed_set": 1.0}])
         yield made
@@ -81,7 +81,8 @@ def test_every_column_of_the_view_is_logged_with_the_trials(parent: ParentRun) -
     state = views.view_state(parent.run_id, ["C", "mixup"], SETTINGS)
     (best, *_) = found(parent, "params.C = '11'")
     logged = {f"metrics.`{name}`" for name in best.data.metrics} | {f"params.`{name}`" for name in best.data.params}
-    assert set(state["selectedColumns"]) <= logged
+    assert set(state["selectedColumns"]) - logged == {"attributes.`Models`", "tags.`proser.selected`"}
+    assert "metrics.`calibration/bias`" in logged
     (across, against) = state["compareRunCharts"]
     assert set(across["selectedParams"]) <= set(best.data.params)
     assert {*across["selectedMetrics"], against["xaxis"]["key"], against["yaxis"]["key"]} <= set(best.data.metrics)
@@ -107,7 +108,7 @@ def test_saving_the_view_again_replaces_it_and_only_varied_fields_are_columns(pa
     assert view["name"] == "digits: num_dummies"
     assert view["createdAt"] <= view["updatedAt"]
     columns = state_of(parent, key)["selectedColumns"]
-    assert columns[:3] == ["params.`split_index`", "metrics.`point/C`", "params.`mixup`"]
+    assert columns[2:5] == ["params.`split_index`", "metrics.`point/C`", "params.`mixup`"]
     assert not any("lr" in column for column in columns)
 
 
@@ -122,7 +123,7 @@ def test_the_link_opens_that_view(parent: ParentRun) -> None:
 
 def test_the_newest_view_is_the_one_that_was_saved_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    one, other = (ParentRun.open(key, key, {}, {}) for key in ("one", "other"))
+    one, other = (ParentRun.open(key, key, {}) for key in ("one", "other"))
     client, experiment = one.client, one.experiment_id
     assert newest_view(client, experiment) == ""
     for run in (one, other, one):
@@ -153,7 +154,7 @@ def test_a_long_description_ends_with_a_whole_section(parent: ParentRun, tmp_pat
 
 def test_views_of_old_sweeps_make_room_and_those_of_users_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    other = ParentRun.open("other", "another key", {}, {})
+    other = ParentRun.open("other", "another key", {})
     other.client.set_experiment_tag(other.experiment_id, f"{TAG}a-users-own", "anything")
     other.client.set_experiment_tag(other.experiment_id, f"{TAG}{OWN}of-a-later-ui", "in another format")
     for number in range(MAX_VIEWS + 3):

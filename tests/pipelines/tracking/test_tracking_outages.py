@@ -66,14 +66,14 @@ def test_requests_and_answers_that_get_lost_double_nothing_and_lose_nothing(pare
     for key in TRIALS:
         until_it_succeeds(lambda key=key: parent.track_trial(finished_row(key), EPOCHS))
     runs = client.search_runs([parent.experiment_id])
-    keys = Counter(run.data.tags.get("proser.trial_key", "the sweep") for run in runs)
+    keys = Counter(run.data.tags.get("mlflow.proser.trial_key", "the sweep") for run in runs)
     assert keys == {"the sweep": 1, "one": 1, "two": 1}
     for run in runs:
-        names = ("loss", "dev/f1") if "proser.trial_key" in run.data.tags else ("pretrain/loss",)
+        names = ("loss", "dev/f1") if "mlflow.proser.trial_key" in run.data.tags else ("pretrain/loss",)
         for name in names:
             steps = [metric.step for metric in client.get_metric_history(run.info.run_id, name)]
             assert steps == ([0] if name == "dev/f1" else [0, 1, 2, 3]), name
-    assert [run.info.status for run in runs if "proser.trial_key" in run.data.tags] == ["FINISHED", "FINISHED"]
+    assert [run.info.status for run in runs if "mlflow.proser.trial_key" in run.data.tags] == ["FINISHED", "FINISHED"]
 
 
 def test_what_was_cut_off_between_the_metrics_and_the_end_of_a_trial_is_not_logged_again(parent: ParentRun) -> None:
@@ -81,7 +81,7 @@ def test_what_was_cut_off_between_the_metrics_and_the_end_of_a_trial_is_not_logg
     child = parent._children["one"]
     for name, value in finished_row("one")["metrics"].items():  # and here the driver was killed
         parent.client.log_metric(child.run_id, name, value, step=3)
-    again = ParentRun.open("sweep", "key", {"seed": 0}, {})
+    again = ParentRun.open("sweep", "key", {"seed": 0})
     again.track_trial(finished_row("one"), EPOCHS)
     assert len(again.client.get_metric_history(child.run_id, "dev/f1")) == 1
     assert again.client.get_run(child.run_id).info.status == "FINISHED"
@@ -90,7 +90,7 @@ def test_what_was_cut_off_between_the_metrics_and_the_end_of_a_trial_is_not_logg
 def test_a_trial_that_was_killed_runs_again_in_tracking_when_it_goes_on(parent: ParentRun) -> None:
     parent.track_epochs("one", "one", {}, EPOCHS[:2])
     parent.end("KILLED")
-    again = ParentRun.open("sweep", "key", {"seed": 0}, {})
+    again = ParentRun.open("sweep", "key", {"seed": 0})
     run_id = again._children["one"].run_id
     assert again.client.get_run(run_id).info.status == "KILLED"
     again.track_epochs("one", "one", {}, EPOCHS[:3])

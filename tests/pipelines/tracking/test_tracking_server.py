@@ -26,7 +26,7 @@ import sys
 from pipelines.tracking.runs import ParentRun
 
 number, children, epochs = map(int, sys.argv[1:])
-parent = ParentRun.open(f"writer {number}", f"writer-{number}", {"number": number}, {})
+parent = ParentRun.open(f"writer {number}", f"writer-{number}", {"number": number})
 parent.start()
 rows = [{"epoch": epoch, "loss": 1 / (1 + epoch)} for epoch in range(epochs)]
 for trial in range(children):
@@ -101,8 +101,12 @@ def test_figures_and_tables_come_back_as_they_lie_in_the_storage(
 ) -> None:
     (report,) = (folder.storage / "report").iterdir()
     kept = {path.relative_to(report).as_posix() for path in report.rglob("*") if path.is_file()}
-    assert {"results.md", "class_split.json", "recipe.json", "scores.png"} <= folder.files(first.parent_id) <= kept
-    for name in ("results.md", "scores.png"):
+    assert (
+        {"results.md", "tables/class_split.json", "tables/recipe.json", "figures/scores.png"}
+        <= folder.files(first.parent_id)
+        <= kept
+    )
+    for name in ("results.md", "figures/scores.png"):
         came = folder.client.download_artifacts(first.parent_id, name, str(tmp_path))
         assert sha256_of(Path(came)) == sha256_of(report / name)
 
@@ -139,7 +143,7 @@ def test_processes_that_log_at_once_all_succeed(first: Outcome, folder: ServerFo
 
 
 def test_the_server_takes_all_that_can_be_long_odd_or_infinite(server: str, folder: ServerFolder) -> None:
-    parent = ParentRun.open("odd", "odd", {"path": "/" + "x" * 10_000, "name": "known ≥ 0.95 🙂"}, {})
+    parent = ParentRun.open("odd", "odd", {"path": "/" + "x" * 10_000, "name": "known ≥ 0.95 🙂"})
     metrics: dict[str, Any] = {f"test/unknown_{index}/auroc": index / 2500 for index in range(2500)}
     metrics |= {"infinite": float("inf"), "none": float("nan"), "small": 1e-300}
     row = {"key": "odd-1", "name": "gamma 1e+38, " * 30, "params": {f"field_{index}": index for index in range(150)}}

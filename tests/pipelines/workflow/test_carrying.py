@@ -135,7 +135,7 @@ def test_inputs_of_other_trainings_are_refused(copy: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("finetunes", "reason"),
     [
-        ([{}, {"beta": 7.0}], r"lacks beta 7, gamma 0\.1, C 5, alpha 2, and nothing is trained"),
+        ([{}, {"beta": 7.0}], r"lacks beta=7, and nothing is trained"),
         ([{"objective": "cross_entropy"}], "no finished PROSER fine-tune"),
     ],
 )

@@ -122,7 +122,7 @@ class TestRun:
 
     def test_the_registry_shows_the_proxys_figures(self, model: Model) -> None:
         proxy = model.classifier.proxy
-        assert model.version.tags["proser.figure.dev/auroc"] == f"{proxy.results['dev/auroc']:.4f}"
+        assert model.version.tags["dev/auroc"] == f"{proxy.results['dev/auroc']:.4f}"
 
     def test_the_same_again_trains_nothing(
         self, text: str, my_images: Path, run_folder: RunFolder, without_ray: None

@@ -69,8 +69,8 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
         each.mkdir()
     evaluate_run(split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated)
     report(split, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
-    names = {path.name for path in folder.iterdir()}
-    assert {"results.md", "evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
+    names = {path.name for path in (folder / "tables").iterdir()}
+    assert {"evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
     assert "CE control" in (folder / "results.md").read_text()
 
 

@@ -124,16 +124,16 @@ class TestTheSweep:
         (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
         children = [run for run in runs if run is not parent]
         assert parent.data.params["split_indices"] == "0, 1"
-        assert {run.data.tags["proser.trial_key"] for run in children} == {row["key"] for row in rows}
+        assert {run.data.tags["mlflow.proser.trial_key"] for run in children} == {row["key"] for row in rows}
         assert len(children) == len(rows)
         assert {run.info.status for run in runs} == {"FINISHED"}
-        metrics = {run.data.tags["proser.trial_key"]: run.data.metrics for run in children}
+        metrics = {run.data.tags["mlflow.proser.trial_key"]: run.data.metrics for run in children}
         for row in rows:
             assert metrics[row["key"]]["dev/macro_f1"] == pytest.approx(row["metrics"]["dev/macro_f1"])
 
     def test_every_score_of_each_pretrained_net_and_control_is_a_control(self, swept: tuple, folder: RunFolder) -> None:
         names = ["MSP", "MaxLogit", "OpenMax", "CE control, MSP", "CE control, MaxLogit"]
-        tables = [read_table(path.parent) for path in folder.storage.glob("sweep_report/*/sweep_table.json")]
+        tables = [read_table(path) for path in folder.storage.glob("sweep_report/*")]
         assert tables
         for table in tables:
             expected = [(split_index, name) for split_index in table.splits for name in names]
@@ -170,6 +170,8 @@ class TestItsBestTrial:
         best = max(of_split, key=lambda row: row["metrics"]["dev/macro_f1"])
         model = load("models:/of_sweep/1")
         assert model.classifier.results == pytest.approx(best["metrics"])
+        source = folder.client.get_run(folder.client.get_model_version("of_sweep", "1").run_id)
+        assert source.data.tags["mlflow.proser.trial_key"] == best["key"]
         assert model.classifier.recipe["data"]["split_index"] == 1
         assert model.classifier.recipe["finetune"]["beta"] == best["params"]["beta"]
         assert "| CE control, MaxLogit |" in model_card(model.classifier)

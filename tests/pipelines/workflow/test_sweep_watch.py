@@ -47,7 +47,7 @@ def test_a_trial_that_ends_while_it_is_looked_at_has_all_its_epochs_tracked(
         patch.setattr(spec, "read_epochs", read_then_end)
         watch.poll()
     watch.poll()
-    (run,) = session.run.client.search_runs([session.run.experiment_id], "tags.`proser.trial_key` != ''")
+    (run,) = session.run.client.search_runs([session.run.experiment_id], "tags.`mlflow.proser.trial_key` != ''")
     history = session.run.client.get_metric_history(run.info.run_id, "loss/closed_set")
     assert [metric.step for metric in history] == [0, 1, 2]
     assert run.info.status == "FINISHED"

@@ -153,19 +153,13 @@ class TestTheFirstRun:
         self, first: Outcome, run_folder: RunFolder
     ) -> None:
         files = run_folder.files(first.parent_id)
-        needed = {
-            "class_split.json",
-            "recipe.json",
-            "data_fingerprint.json",
-            "results.md",
-            "scores.png",
-            "scores.svg",
-            "macro_f1_over_known_rate.png",
-            "macro_f1_over_known_rate.svg",
-        }
+        tables = ("class_split.json", "recipe.json", "data_fingerprint.json", "evaluation.json", "trials.parquet")
+        figures = {"scores.png", "scores.svg", "macro_f1_over_known_rate.png", "macro_f1_over_known_rate.svg"}
         for metric in ("auroc", "macro_f1"):
-            needed |= {f"small_grid/{metric}{kind}.png" for kind in ("", "_settings", "_against_openness")}
-        assert needed | {"trials.parquet", "small_grid/parallel_coordinates.svg"} <= files
+            figures |= {f"small_grid/{metric}{kind}.png" for kind in ("", "_settings", "_against_openness")}
+        figures |= {"small_grid/parallel_coordinates.svg"}
+        assert {f"tables/{name}" for name in tables} | {f"figures/{name}" for name in figures} <= files
+        assert {name.partition("/")[0] for name in files} == {"figures", "tables", "results.md"}
 
     def test_every_score_of_the_pretrained_net_and_of_the_control_stands_in_the_table(
         self, first: Outcome, run_folder: RunFolder, tmp_path: Path
@@ -178,7 +172,7 @@ class TestTheFirstRun:
     def test_the_class_split_names_the_known_classes(
         self, first: Outcome, run_folder: RunFolder, tmp_path: Path
     ) -> None:
-        path = run_folder.client.download_artifacts(first.parent_id, "class_split.json", str(tmp_path))
+        path = run_folder.client.download_artifacts(first.parent_id, "tables/class_split.json", str(tmp_path))
         split = read_json(Path(path))
         assert len(split["known"]) == 5
         roles = [*split["known"].values(), *split["unknown"], *split["development"]]
@@ -292,6 +286,6 @@ class TestARunWithAnotherFineTuning:
     ) -> None:
         runs = {run.info.run_name: run for run in run_folder.children(retrained[0].parent_id)}
         (failed,) = (run for run in runs.values() if run.info.status == "FAILED")
-        assert "gamma 1e+38" in failed.info.run_name
+        assert "gamma=1e+38" in failed.info.run_name
         assert "must stay finite" in failed.data.tags["mlflow.note.content"]
         assert sum(run.info.status == "FINISHED" for run in runs.values()) == 2

@@ -1,0 +1,121 @@
+"""The MLflow run of one trial, and metrics in as few requests as hold them."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, Run, RunTag
+
+from pipelines.tracking import views
+from pipelines.tracking.server import NOTE
+
+SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'
+BATCH = 900  # MLflow takes at most 1,000 metrics at a time
+STATUSES = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}  # of a run, by that of a trial
+
+
+class ChildRun:
+    """The MLflow run of one trial, as far as it was logged when it was read."""
+
+    def __init__(self, client: MlflowClient, run: Run) -> None:
+        self._client, self.run_id, self._status = client, str(run.info.run_id), run.info.status
+        self._started, self._is_selected = run.info.start_time, views.SELECTED in run.data.tags
+        self._logged = run.data.metrics
+        self._logged_epochs = int(self._logged.get("epoch", -1)) + 1
+        self._is_described = any(name.startswith(views.POINT) for name in self._logged)
+        self._reason = run.data.tags.get(NOTE, "")
+
+    @property
+    def ended(self) -> bool:
+        """Whether the trial has finished, with all that there is to log."""
+        return self._status == "FINISHED"
+
+    @property
+    def has_reason(self) -> bool:
+        """Whether it says why the trial has not finished."""
+        return bool(self._reason)
+
+    def shows(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> bool:
+        """Whether all of a trial that has not finished is logged."""
+        outcome = (STATUSES[row["status"]], row.get("reason", ""))
+        logged = len(epochs) <= self._logged_epochs and not missing(row["metrics"], self._logged)
+        return logged and self._is_described and outcome == (self._status, self._reason)
+
+    def log(
+        self,
+        params: dict[str, Any],
+        epochs: list[dict[str, float]],
+        metrics: Mapping[str, float] | None = None,
+        spaces: Sequence[str] = (),
+    ) -> None:
+        """Log what is not logged yet; a run that was cut off goes on.
+
+        Numeric fields and final metrics stand at step 0: the UI draws bars of what has no later step. Their time is the
+        start of the run, by which MLflow knows them again where they are linked to a model. All of it goes in one
+        request where it fits: a sweep may have thousands of trials, and each request is a few transactions.
+        """
+        fresh = epochs[self._logged_epochs :]
+        if fresh and self._status == "KILLED":
+            self._client.update_run(self.run_id, status="RUNNING")
+            self._status = "RUNNING"
+        groups = [*map(metric_list, fresh), metric_list(missing(metrics or {}, self._logged), time_ms=self._started)]
+        words = []
+        if not self._is_described:
+            groups.insert(0, metric_list(views.point_metrics(params), time_ms=self._started))
+            words = param_list(params)
+        tags = [RunTag(SPACES, ", ".join(spaces))] if spaces else []
+        for batch in batches(groups, always=bool(words or tags)):
+            self._client.log_batch(self.run_id, metrics=batch, params=words, tags=tags)
+            words, tags = [], []
+        self._is_described = True
+        if fresh:
+            self._logged_epochs = int(fresh[-1]["epoch"]) + 1
+
+    def select(self, is_selected: bool) -> None:
+        """Tag the trial as the selected one, or take the tag away."""
+        if is_selected and not self._is_selected:
+            self._client.set_tag(self.run_id, views.SELECTED, "yes")
+        elif self._is_selected and not is_selected:
+            self._client.delete_tag(self.run_id, views.SELECTED)
+        self._is_selected = is_selected
+
+    def end(self, status: str, reason: str) -> None:
+        """Mark the trial as ended; the reason of one that has not finished stands where the UI shows it."""
+        if reason:
+            self._client.set_tag(self.run_id, NOTE, reason)
+        elif self.has_reason:
+            self._client.delete_tag(self.run_id, NOTE)
+        self._client.set_terminated(self.run_id, status)
+        self._status, self._reason = status, reason
+
+
+def param_list(values: dict[str, Any]) -> list[Param]:
+    """Values as MLflow's parameters."""
+    return [Param(name, str(value)) for name, value in values.items()]
+
+
+def metric_list(values: Mapping[str, float], prefix: str = "", time_ms: int = 0) -> list[Metric]:
+    """Values of an epoch, or of none: these are at step 0. Their time is now, if none is given."""
+    step, when = int(values.get("epoch", 0)), time_ms or int(time.time() * 1000)
+    return [Metric(f"{prefix}{name}", float(value), when, step) for name, value in values.items()]
+
+
+def missing(metrics: Mapping[str, float], logged: Mapping[str, float]) -> dict[str, float]:
+    """What a crash between two requests has not logged yet."""
+    return {name: value for name, value in metrics.items() if logged.get(name) != value}
+
+
+def batches(groups: Iterable[list[Metric]], *, always: bool = False) -> Iterator[list[Metric]]:
+    """Metrics of several groups in as few requests as hold them; with `always`, one at least. What a request holds
+    arrives whole, so that an epoch is in one request: from its metric `epoch` follows that the others are there."""
+    batch: list[Metric] = []
+    for group in groups:
+        for start in range(0, len(group), BATCH):
+            part = group[start : start + BATCH]
+            if len(batch) + len(part) > BATCH:
+                yield batch
+                batch = []
+            batch = batch + part
+    if batch or always:
+        yield batch
