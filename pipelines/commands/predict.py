@@ -94,7 +94,9 @@ def predict(request: PredictRequest, console: Console) -> int:
     classifier, summary, sheet = model.classifier, Summary(), ContactSheet(request.contact_sheet)
     started = time.monotonic()
     with (
-        closing(ProgressBar(console, "predict", count_images(request.paths, found), "images")) as progress,
+        closing(
+            ProgressBar(console, "predict", count_images(request.paths, found), "images", "reading images")
+        ) as progress,
         open_output(request.output, classifier.class_names) as write,
         closing(_predictions(request, classifier, found, sheet.size)) as parts,
     ):

@@ -10,7 +10,7 @@ from pipelines.cluster.train_worker import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import has_file, poll_storage, sync
 from pipelines.workflow.session import TrainingSession
-from pipelines.workflow.stages.finetune import Shortage
+from pipelines.workflow.stages.finetune import STARTING, Shortage, first_epoch
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
@@ -89,8 +89,8 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
             done = f"epoch {len(spec.read_epochs(plan.folder))} of {plan.recipe.pretrain.epochs}"
             session.say(f"  {_split(plan, curves)}resuming after {done}")
     total = sum(plan.recipe.pretrain.epochs for plan in plans)
-    progress = ProgressBar(session.console, spec.PRETRAIN, total, "epochs")
     workers = 1 if plans[0].own else plans[0].recipe.cluster.pretrain_workers
+    progress = ProgressBar(session.console, spec.PRETRAIN, total, "epochs", session.cluster.starting or STARTING)
     shortage = Shortage(session, workers)
 
     def poll() -> None:
@@ -99,7 +99,9 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
         epochs = [spec.read_epochs(plan.folder) for plan in plans]
         accuracies = [rows[-1]["train/accuracy"] for rows in epochs if rows]
         mean = sum(accuracies) / max(len(accuracies), 1)
-        progress.update(sum(map(len, epochs)), f"training accuracy {mean:.3f}" if accuracies else "")
+        running = sum(plan.folder.is_dir() for plan in plans)
+        note = f"training accuracy {mean:.3f}" if accuracies else ""
+        progress.update(sum(map(len, epochs)), note, first_epoch(session, running), running or 1)
         for plan, rows in zip(plans, epochs, strict=True):
             session.run.curve(spec.PRETRAIN + curves[plan.folder], rows)
 
