@@ -40,7 +40,7 @@ class PredictRequest:
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Output file, one row per image (.parquet, .csv or .jsonl). Without it only a summary is printed."""
     contact_sheet: Path | None = None
-    """Picture (.png, .pdf, .svg) of the 40 most unknown images."""
+    """Picture (.png, .pdf, .svg) of the 40 most unknown images, with what each was called."""
     device: Device = "cpu"
     address: str = ""
     """Ray cluster whose machines share the work, `auto` or host:port. All of them must see the paths."""

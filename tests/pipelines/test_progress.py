@@ -78,7 +78,9 @@ def test_a_terminal_says_what_goes_on_until_the_first_epoch_is_done() -> None:
         bar.update(done, "2/5 trials", doing)
         bar._bar.refresh()
     bar.close()
-    shown = [out.getvalue().find(text) for text in ("starting Ray", "4/10 epochs, starting workers", "first epoch of 2")]
+    shown = [
+        out.getvalue().find(text) for text in ("starting Ray", "4/10 epochs, starting workers", "first epoch of 2")
+    ]
     assert shown == sorted(shown)
     assert shown[0] >= 0
     assert "5/10 epochs  2/5 trials" in out.getvalue()

@@ -14,11 +14,9 @@ from pipelines.workflow.stages.finetune import STARTING, Shortage, first_epoch
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
-from proser_core.errors import ConfigError, TrainingError
+from proser_core.errors import TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.trials import WORKER
-from proser_core.networks.nets import make_closed_set_net
-from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store, load_if_complete
@@ -33,18 +31,6 @@ class Pretraining:
     inputs: dict[str, Any]
     folder: Path
     own: str
-
-
-def check_weights(recipe: Recipe, path: Path) -> None:
-    """Raises CheckpointError, before any worker starts, for weights that do not fit the network, ConfigError where no
-    fine-tune would begin from them."""
-    if recipe.finetune.start == "scratch":
-        raise ConfigError(
-            f"--pretrained got {path}, and finetune.start is scratch: no training would begin from it. "
-            "Give a recipe that fine-tunes, such as cifar100-cpu-finetune"
-        )
-    net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-    load_weights(net, path)
 
 
 def plan_pretraining(recipe: Recipe, task: Artefact, store: Store, bf16: bool, own: Path | None = None) -> Pretraining:
