@@ -14,7 +14,6 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.recipes import PRETRAINING, RECIPES, headline
 from pipelines.reproduction.protocols import headlines
-from proser_core.baselines import METHODS
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import OUTLIERS, open_outlier_set
@@ -63,6 +62,8 @@ def print_listing(kind: str, data_dir: Path | None, console: Console) -> int:
 
 
 def _kinds(data_dir: Path | None) -> dict[str, Kind]:
+    from proser_core.baselines import METHODS  # it loads scipy: not for --help
+
     where = f"in {data_dir}" if data_dir else "no --data-dir given"
     return {
         "recipes": Kind("Recipes", RECIPES, lambda name: headline(RECIPES[name])),

@@ -6,7 +6,7 @@ from pipelines.tracking.server import tracking_folder
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import Recipe
 from proser_core.errors import ConfigError
-from proser_core.jobs.preparing import check_split
+from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.trials import check_recipe
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
@@ -16,6 +16,7 @@ def run_inputs(recipe: Recipe, data_dir: Path | None, pretrained_file: Path | No
     """The inputs of a run of one recipe. Raises ProserError for whatever of them cannot be used."""
     check_recipe(recipe)
     check_split(recipe, data_dir)
+    prepare_inputs(recipe, data_dir)  # raises DataError where the images are not found
     if pretrained_file is not None:
         check_weights(recipe, pretrained_file)
     points = points_of(recipe, recipe.space)  # the module of a space loads ray

@@ -56,7 +56,9 @@ def test_the_lines_of_a_docstring_are_joined_before_they_are_wrapped() -> None:
 
 def test_the_usage_has_every_command_in_a_group_and_fits_a_terminal() -> None:
     text = helped("--help")
-    assert [line for line in text.splitlines() if re.fullmatch(r"[\w ]+:", line)] == [f"{title}:" for title in GROUPS]
+    assert [line for line in text.splitlines() if re.fullmatch(r"[A-Z][\w ]+:", line)] == [
+        f"{title}:" for title in GROUPS
+    ]
     assert all(f"\n  {name} " in text for name in COMMANDS)
     assert max(map(len, text.splitlines())) <= 80
 
