@@ -3,6 +3,7 @@
 import importlib
 import sys
 from importlib.metadata import version
+from textwrap import fill
 from typing import NamedTuple
 
 from pipelines.recipes import RECIPES
@@ -19,24 +20,35 @@ class Command(NamedTuple):
     summary: str
 
 
-COMMANDS = {
-    "run": Command("run", "RECIPE", "train on images and register a calibrated open-set classifier"),
-    "sweep": Command("sweep", "RECIPE SPACE ...", "train every point of search spaces on one or more class splits"),
-    "reproduce": Command("reproduce", "NAME ...", "measure the paper's tables, next to the published numbers"),
-    "list": Command("list_", "", "list recipes, schedules, search spaces, methods and data sets"),
-    "job": Command("job", "RECIPE", "write a recipe's trainings to a file, for a machine without Ray"),
-    "import": Command("import_", "OUT", "import what such a machine trained"),
-    "predict": Command("predict", "MODEL PATH ...", "name the class of each image, or say that it is unknown"),
-    "serve": Command("serve", "MODEL", "predict over HTTP"),
-    "models": Command("models", "", "list the versions of a registered model"),
-    "promote": Command("promote", "", "make a version the champion, unless it is worse than the present one"),
-    "rollback": Command("rollback", "", "make the previous champion the champion again"),
-    "calibrate": Command("calibrate", "MODEL", "fit a new bias on your own known images, without training"),
-    "evaluate": Command("evaluate", "MODEL", "all metrics on your own labelled images"),
-    "drift": Command("drift", "MODEL PATH ...", "test whether new images look like the validation images"),
-    "clean": Command("clean", "", "list (with --yes: delete) artefacts that no run will reuse"),
-    "ui": Command("ui", "", "browse runs, figures and models in the MLflow UI"),
+GROUPS = {
+    "Train": {
+        "run": Command("run", "RECIPE", "train on images, and register a calibrated classifier"),
+        "sweep": Command("sweep", "RECIPE SPACE ...", "train every point of search spaces on class splits"),
+        "reproduce": Command("reproduce", "NAME ...", "measure the paper's tables beside published numbers"),
+    },
+    "Use a model": {
+        "predict": Command("predict", "MODEL PATH ...", "name the class of each image, or call it unknown"),
+        "evaluate": Command("evaluate", "MODEL", "all metrics on your own labelled images"),
+        "calibrate": Command("calibrate", "MODEL", "fit a new bias on your own known images"),
+        "drift": Command("drift", "MODEL PATH ...", "test whether images look like the validation images"),
+        "serve": Command("serve", "MODEL", "predict over HTTP"),
+    },
+    "Registry": {
+        "models": Command("models", "", "list the versions of a registered model"),
+        "promote": Command("promote", "", "make a version the champion, unless it is worse"),
+        "rollback": Command("rollback", "", "make the previous champion the champion again"),
+    },
+    "Storage and tracking": {
+        "list": Command("list_", "[KIND]", "list recipes, spaces, methods, data sets and more"),
+        "ui": Command("ui", "", "browse runs, figures and models in the MLflow UI"),
+        "clean": Command("clean", "", "list (--yes: delete) artefacts that no run will reuse"),
+    },
+    "Machines without Ray": {
+        "job": Command("job", "RECIPE", "write a recipe's trainings to a file"),
+        "import": Command("import_", "OUT", "import what such a machine trained"),
+    },
 }
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 RESUMABLE = ("run", "sweep", "reproduce", "import")
 KEPT = "earlier decisions and registered versions are kept, `proser models` lists them"
 
@@ -60,9 +72,13 @@ def _call(name: str, arguments: list[str]) -> int:
 
 
 def _usage() -> str:
-    lines = [f"  {f'{name} {command.arguments}':<24}{command.summary}" for name, command in COMMANDS.items()]
-    more = "`proser COMMAND --help` explains every option, `proser --version` prints the version."
-    return "\n".join(["usage: proser COMMAND ...", "", *lines, "", more, f"Recipes: {', '.join(RECIPES)}", ""])
+    parts = ["usage: proser COMMAND ..."]
+    for title, commands in GROUPS.items():
+        lines = [f"  {f'{name} {command.arguments}':<24}{command.summary}" for name, command in commands.items()]
+        parts.append("\n".join([f"{title}:", *lines]))
+    more = "`proser COMMAND --help` explains its options, `proser --version` the version."
+    recipes = fill(f"Recipes: {', '.join(RECIPES)}", 80, subsequent_indent="  ", break_on_hyphens=False)
+    return "\n\n".join([*parts, f"{more}\n{recipes}\n"])
 
 
 if __name__ == "__main__":

@@ -8,36 +8,51 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from proser_core.jobs.progress import LINE_EVERY, TimeLeft
+from proser_core.jobs.progress import LINE_EVERY, TimeLeft, duration
+
+HEARTBEAT = 300.0  # seconds between lines where nothing changes
 
 
 class ProgressBar:
-    """One piece of work, counted in units such as epochs: a bar on a terminal, a line every 20 seconds elsewhere."""
+    """One piece of work, counted in units such as epochs: a bar on a terminal. Elsewhere a line where something has
+    changed, every 20 seconds at most, and a sign of life every 5 minutes."""
 
-    def __init__(self, console: Console, name: str, total: int, unit: str) -> None:
+    def __init__(self, console: Console, name: str, total: int, unit: str, doing: str) -> None:
         self._console, self._name, self._total, self._unit = console, name, total, unit
         self._time_left = TimeLeft()
         self._done: int | None = None
-        self._last_line = time.monotonic()
+        self._before = 0
+        self._begun = self._last_line = time.monotonic()
+        self._printed: tuple[int | None, str] = None, ""
         columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.fields[text]}"))
         self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._bar.add_task(name, total=total, text="starting")
+        self._task = self._bar.add_task(name, total=total, text=doing)
         self._bar.start()
 
-    def update(self, done: int, note: str = "") -> None:
-        """Show how much is done; what was done at the first call counts as done before."""
+    def update(self, done: int, note: str = "", doing: str = "", side_by_side: int = 1) -> None:
+        """Show how much is done, of so many units at a time; what was done at the first call counts as done before.
+        `doing` says what goes on until another unit is done."""
         if self._done is None:
+            self._before = done
             self._time_left.left[self._unit] = self._total - done
             self._time_left.begin(self._unit)
         elif done != self._done:
-            self._time_left.advance(done - self._done)
+            self._time_left.advance(done - self._done, side_by_side)
         self._done = done
-        text = ", ".join(filter(None, (f"{done}/{self._total} {self._unit}", self._time_left.text())))
-        text = f"{text}  {note}" if note else text
+        doing = doing if done == self._before else ""
+        count = "" if doing and not done else f"{done}/{self._total} {self._unit}"
+        text = ", ".join(filter(None, (count, doing, self._time_left.text())))
+        text = f"{text}  {note}" if note and not doing else text
         self._bar.update(self._task, completed=done, text=text)
-        if self._bar.disable and time.monotonic() - self._last_line >= LINE_EVERY:
-            self._last_line = time.monotonic()
-            self._console.print(f"  {self._name}: {text}", highlight=False)
+        if self._bar.disable:
+            self._print_if_due(text, (done, doing))
+
+    def _print_if_due(self, text: str, state: tuple[int, str]) -> None:
+        now = time.monotonic()
+        if now - self._last_line >= (LINE_EVERY if state != self._printed else HEARTBEAT):
+            since = f" ({duration(now - self._begun)} so far)" if state == self._printed else ""
+            self._last_line, self._printed = now, state
+            self._console.print(f"  {self._name}: {text}{since}", highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         """Remove the bar."""

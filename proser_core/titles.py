@@ -1,5 +1,8 @@
 """Names of scores, networks, methods and metrics, as every table, figure and model card has them. Light to import."""
 
+import math
+from collections.abc import Sequence
+
 MSP, MAX_LOGIT, OPENMAX, GAP, P_UNKNOWN = "MSP", "MaxLogit", "OpenMax", "gap", "p(unknown)"
 """Scores; without the name of a network they are those of the pretrained one."""
 PROSER = "PROSER"
@@ -20,6 +23,8 @@ METRICS = {
     "known_accuracy": "known images named correctly",
     "unknown_found": "unknown images detected",
 }
+SMALLER_IS_BETTER = ("fpr95", "seconds")
+"""Of metrics; of others larger is."""
 FIELDS = {
     "beta": "beta, weight of the placeholder loss",
     "gamma": "gamma, weight of the mixture loss",
@@ -55,3 +60,13 @@ def scored(network: str, score: str) -> str:
 def percent(value: float) -> str:
     """A fraction as a percentage with one decimal."""
     return f"{100 * value:.1f}"
+
+
+def best_of(metric: str, values: Sequence[float]) -> list[bool]:
+    """Whether each value, a fraction, is the best of a metric as it is shown, so that ties all are. NaN never is, nor
+    one that stands alone, nor a known rate, which has a target."""
+    name, found = metric.rpartition("/")[2], [value for value in values if not math.isnan(value)]
+    if len(found) < 2 or name == "known_rate":
+        return [False] * len(values)
+    best = percent(min(found) if name in SMALLER_IS_BETTER else max(found))
+    return [percent(value) == best for value in values]

@@ -67,6 +67,13 @@ class Cluster:
         self._resources = dict(sum(map(Counter, nodes), Counter()))
         return self._resources
 
+    @property
+    def starting(self) -> str:
+        """What `connect` is doing or will do, for people; empty once it has."""
+        if self._resources:
+            return ""
+        return f"joining the cluster at {self.config.address}" if self.config.address else "starting Ray"
+
     def check(self) -> None:
         """Raises ClusterError, before any work, where a job could never start; Ray would wait forever."""
         check_job(self.config.address, self.storage)

@@ -72,7 +72,9 @@ def _scores(
     from pipelines.inference.predictions import predict_paths  # it loads torch
 
     scores, failures, done = [], list[Failure](), 0
-    with closing(ProgressBar(console, "drift", count_images(request.paths, found), "images")) as progress:
+    with closing(
+        ProgressBar(console, "drift", count_images(request.paths, found), "images", "reading images")
+    ) as progress:
         for part in predict_paths(classifier, request.paths, found, request.device):
             scores.append(part.predictions.unknown_scores - classifier.calibration.bias)
             failures += part.failures

@@ -1,61 +1,97 @@
 """`proser list`: what there is to choose from by name."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, NamedTuple
 
+import tyro
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from pipelines.commands.parsing import parse
-from pipelines.console import console
+from pipelines.console import console, say
 from pipelines.recipes import PRETRAINING, RECIPES, headline
 from pipelines.reproduction.protocols import headlines
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import OUTLIERS, open_outlier_set
 from proser_core.data.splits.families import FAMILIES, Family
+from proser_core.naming import look_up
 from tune_spaces import describe, space_names
 
 
 @dataclass(frozen=True)
 class ListRequest:
-    """List recipes, pretraining schedules, search spaces, protocols, methods, class splits, data and outlier sets."""
+    """List what there is to choose from by name: every name, or one kind with what each name means."""
 
+    kind: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[KIND]")] = ""
+    """recipes, pretraining, spaces, protocols, methods, splits, data or outliers; without it, all names of each."""
     data_dir: Path | None = None
     """Directory in which to look for data sets."""
 
 
+class Kind(NamedTuple):
+    """One kind of name: its title, its names, and what each of them means."""
+
+    title: str
+    names: Iterable[str]
+    describe: Callable[[str], str]
+
+
 def main(arguments: list[str]) -> int:
     """Print the list."""
-    print_listing(parse(ListRequest, "list", arguments).data_dir, console())
+    request = parse(ListRequest, "list", arguments)
+    return print_listing(request.kind, request.data_dir, console())
+
+
+def print_listing(kind: str, data_dir: Path | None, console: Console) -> int:
+    """A table of one kind, data and outlier sets with the place where they were found; or the names of every kind.
+    Raises ConfigError for a kind that there is not."""
+    kinds = _kinds(data_dir)
+    if kind:
+        _print_table(look_up("list", kind, kinds), console)
+        return 0
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, each in kinds.items():
+        table.add_row(name, "; ".join(each.names))
+    console.print(table, highlight=False)
+    say(console, "`proser list KIND` says what each one is, such as `proser list recipes`")
     return 0
 
 
-def print_listing(data_dir: Path | None, console: Console) -> None:
-    """One table per kind of name; data and outlier sets with the place where they were found."""
-    from proser_core.baselines import METHODS  # it loads torch
+def _kinds(data_dir: Path | None) -> dict[str, Kind]:
+    from proser_core.baselines import METHODS  # it loads scipy: not for --help
 
     where = f"in {data_dir}" if data_dir else "no --data-dir given"
-    sections = {
-        "Recipes": {name: headline(make) for name, make in RECIPES.items()},
-        "Pretraining schedules (--pretraining NAME)": {name: headline(make) for name, make in PRETRAINING.items()},
-        "Search spaces": {name: describe(name) for name in space_names()},
-        "Protocols of the paper (proser reproduce NAME)": headlines(),
-        "Methods (proser reproduce --methods NAME ...)": {name: method.source for name, method in METHODS.items()},
-        "Published class splits (--data.split-family NAME or --split-family NAME)": {
-            name: _family(family) for name, family in FAMILIES.items()
-        },
-        f"Data sets ({where})": {name: _data_set(name, data_dir) for name in SOURCES},
-        f"Outlier sets (--data.outliers NAME ...; {where})": {name: _outliers(name, data_dir) for name in OUTLIERS},
+    return {
+        "recipes": Kind("Recipes", RECIPES, lambda name: headline(RECIPES[name])),
+        "pretraining": Kind(
+            "Pretraining schedules (--pretraining NAME)", PRETRAINING, lambda name: headline(PRETRAINING[name])
+        ),
+        "spaces": Kind("Search spaces", space_names(), describe),
+        "protocols": Kind(
+            "Protocols of the paper (proser reproduce NAME)", headlines(), lambda name: headlines()[name]
+        ),
+        "methods": Kind("Methods (proser reproduce --methods NAME ...)", METHODS, lambda name: METHODS[name].source),
+        "splits": Kind(
+            "Published class splits (--data.split-family NAME or --split-family NAME)",
+            FAMILIES,
+            lambda name: _family(FAMILIES[name]),
+        ),
+        "data": Kind(f"Data sets ({where})", SOURCES, lambda name: _data_set(name, data_dir)),
+        "outliers": Kind(
+            f"Outlier sets (--data.outliers NAME ...; {where})", OUTLIERS, lambda name: _outliers(name, data_dir)
+        ),
     }
-    for title, rows in sections.items():
-        table = Table(
-            "name", "", title=escape(title), title_justify="left", show_header=False, box=None, title_style="bold"
-        )
-        for name, text in rows.items():
-            table.add_row(f"  {name}", escape(text))
-        console.print(table, highlight=False)
+
+
+def _print_table(kind: Kind, console: Console) -> None:
+    table = Table(title=escape(kind.title), title_justify="left", show_header=False, box=None, title_style="bold")
+    for name in kind.names:
+        table.add_row(f"  {name}", escape(kind.describe(name)))
+    console.print(table, highlight=False)
 
 
 def _family(family: Family) -> str:

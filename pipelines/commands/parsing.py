@@ -1,11 +1,14 @@
 """How commands read their arguments: a recipe and a pretraining schedule by name, then the fields of a request."""
 
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, NoReturn, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from shutil import get_terminal_size
+from textwrap import fill
+from typing import Annotated, Any, NoReturn, TypeVar, get_type_hints
 
+import docstring_parser
 import tyro
+from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
 from pipelines.recipes import RECIPES, headline, with_schedule
 from pipelines.workflow.requests import UNNAMED
@@ -13,6 +16,16 @@ from proser_core.config import Recipe
 from proser_core.naming import look_up
 
 Request = TypeVar("Request")
+TRAINING = ("data_dir", "storage", "pretraining", "seed", "finetune.epochs")
+FIRST = {
+    "run": (*TRAINING, "dry_run", "space", "model_name", "data.split_index", "cluster.address"),
+    "sweep": (*TRAINING, "dry_run", "spaces", "split_indices", "num_samples", "max_hours", "cluster.address"),
+    "job": (*TRAINING, "output", "with_task", "space", "data.split_index", "pretrain.epochs"),
+}
+"""By command, the ten options that people set first: `--help` explains these, `--help-all` all of them."""
+ALL = "--help-all"
+HELP = ("-h", "--help", ALL)
+BLOCKS = {kind: name for name, kind in get_type_hints(Recipe).items() if is_dataclass(kind)}
 
 
 @dataclass(frozen=True)
@@ -25,7 +38,58 @@ class Schedule:
 
 def parse(kind: type[Request], command: str, arguments: list[str]) -> Request:
     """A request from the options that its fields are. Prints the help or what is wrong, and exits."""
-    return tyro.cli(kind, prog=f"proser {command}", args=arguments)
+    return _cli(kind, command, arguments, kind.__doc__)
+
+
+def _cli(form: Any, command: str, arguments: list[str], about: str | None, **options: Any) -> Any:
+    """tyro.cli, whose help has whole paragraphs, and without --help-all the first options alone."""
+    asked = [word for word in arguments if word in HELP]
+    if not asked:
+        return tyro.cli(form, prog=f"proser {command}", args=arguments, **options)
+    first: Collection[str] = () if ALL in asked else FIRST.get(command.split()[0], ())
+    text = _paragraphs(about or "") + (
+        f" Here are the options that are set first; {ALL} has all of them." if first else ""
+    )
+    width = get_terminal_size().columns  # tyro would join lines that are not indented
+    lines = (fill(each, width, initial_indent="  ", subsequent_indent="  ") for each in text.split("\n\n"))
+    registry = ConstructorRegistry()
+    registry.struct_rule(lambda info: _explained(info, first))
+    with registry:
+        return tyro.cli(form, prog=f"proser {command}", args=["--help"], description="\n\n".join(lines), **options)
+
+
+def _explained(info: StructTypeInfo, first: Collection[str]) -> StructConstructorSpec | None:
+    """The options of a class for a help text, those that are not among the `first` hidden."""
+    if not is_dataclass(info.type):
+        return None
+    documented = {
+        each.arg_name: each.description or ""
+        for kind in reversed(info.type.__mro__[:-1])
+        for each in docstring_parser.parse_from_object(kind).params
+    }
+    hints = get_type_hints(info.type, include_extras=True)
+    options = []
+    for each in fields(info.type):
+        hint, name = hints[each.name], ".".join(filter(None, (BLOCKS.get(info.type, ""), each.name)))
+        if first and name not in first and not is_dataclass(getattr(hint, "__origin__", hint)):
+            hint = Annotated[hint, tyro.conf.Suppress]
+        text = _paragraphs(documented.get(each.name, ""))
+        options.append(StructFieldSpec(each.name, hint, _default(each, info.default), text or None))
+    return StructConstructorSpec(info.type, tuple(options))
+
+
+def _default(field: "Field[Any]", usual: Any) -> Any:
+    """The value of a field in the request as it is without options."""
+    if is_dataclass(usual):
+        return getattr(usual, field.name)
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return tyro.MISSING if field.default is MISSING else field.default
+
+
+def _paragraphs(text: str) -> str:
+    """A docstring without the line breaks of its source."""
+    return "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
 
 
 def parse_with_recipe(
@@ -45,16 +109,18 @@ def parse_with_schedule(
     default: Callable[[str], Request], command: str, arguments: list[str], schedule: str = ""
 ) -> Request:
     """As `parse`; `default` makes the request that the options change, from the name of a schedule."""
-    options: dict[str, Any] = {"prog": f"proser {command}"}
     chosen, rest = tyro.cli(
-        Schedule, args=arguments, default=Schedule(schedule), return_unknown_args=True, add_help=False, **options
+        Schedule,
+        prog=f"proser {command}",
+        args=arguments,
+        default=Schedule(schedule),
+        return_unknown_args=True,
+        add_help=False,
     )
     usual = default(chosen.pretraining)
     kind: Any = type(usual)
     form: Any = tuple[Annotated[kind, UNNAMED], Annotated[Schedule, UNNAMED]]  # the second for its help text
-    request, _ = tyro.cli(
-        form, args=rest, default=(usual, chosen), description=inspect.cleandoc(kind.__doc__), **options
-    )
+    request, _ = _cli(form, command, rest, kind.__doc__, default=(usual, chosen))
     return request
 
 

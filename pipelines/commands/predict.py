@@ -40,7 +40,7 @@ class PredictRequest:
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Output file, one row per image (.parquet, .csv or .jsonl). Without it only a summary is printed."""
     contact_sheet: Path | None = None
-    """Picture (.png, .pdf, .svg) of the 40 most unknown images."""
+    """Picture (.png, .pdf, .svg) of the 40 most unknown images, with what each was called."""
     device: Device = "cpu"
     address: str = ""
     """Ray cluster whose machines share the work, `auto` or host:port. All of them must see the paths."""
@@ -94,7 +94,9 @@ def predict(request: PredictRequest, console: Console) -> int:
     classifier, summary, sheet = model.classifier, Summary(), ContactSheet(request.contact_sheet)
     started = time.monotonic()
     with (
-        closing(ProgressBar(console, "predict", count_images(request.paths, found), "images")) as progress,
+        closing(
+            ProgressBar(console, "predict", count_images(request.paths, found), "images", "reading images")
+        ) as progress,
         open_output(request.output, classifier.class_names) as write,
         closing(_predictions(request, classifier, found, sheet.size)) as parts,
     ):

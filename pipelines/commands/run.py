@@ -21,6 +21,8 @@ class RunRequest:
     pretrained: Path | None = None
     """Your own closed-set checkpoint (safetensors or a state_dict), instead of pretraining."""
     cluster_file: ClusterFile = None
+    dry_run: bool = False
+    """Print the plan with its estimated time, and stop."""
     draw: Path | None = None
     """Write the graph of the stages to this file (.svg, .png, .pdf or .dot), and stop."""
 
@@ -28,9 +30,24 @@ class RunRequest:
 def main(arguments: list[str]) -> int:
     """Run, or draw what would run."""
     request = parse_with_recipe(RunRequest, "run", arguments)
-    from pipelines.workflow.run import draw, run  # it loads torch and mlflow: not for --help
-
     if request.draw is not None:
+        from pipelines.workflow.run import draw  # it loads torch, ray and mlflow: not for --help
+
         draw(request.draw)
         return 0
-    return run(request.recipe, request.data_dir, request.storage, request.pretrained, console(), request.cluster_file)
+    from pipelines.workflow.checks import check_places, run_inputs  # it loads torch, and no ray or mlflow
+
+    check_places(request.recipe, request.data_dir, request.storage)
+    if not request.recipe.data.knows_all:
+        run_inputs(request.recipe, request.data_dir, request.pretrained)  # refuses bad input
+    from pipelines.workflow.run import run
+
+    return run(
+        request.recipe,
+        request.data_dir,
+        request.storage,
+        request.pretrained,
+        console(),
+        request.cluster_file,
+        request.dry_run,
+    )

@@ -9,10 +9,12 @@ from matplotlib.figure import Figure
 from pipelines.console import shown
 from pipelines.inference.predictions import PredictedPart
 from pipelines.output_files import write_picture
+from proser_core.naming import UNKNOWN
 
 NUM_IMAGES = 40
 COLUMNS = 8
-MAX_NAME = 22  # characters of a file's name
+MAX_NAME = 22  # characters of a class or of a file's name
+FRAME = "#D55E00"
 
 
 class ContactSheet:
@@ -21,12 +23,12 @@ class ContactSheet:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self.size = 0 if path is None else NUM_IMAGES
-        self._kept: list[tuple[float, str, np.ndarray]] = []  # most unknown first
+        self._kept: list[tuple[float, str, str, np.ndarray]] = []  # most unknown first
 
     def add(self, part: PredictedPart) -> None:
         """Take the images of another part that are among the most unknown so far."""
         found = [
-            (float(part.predictions.unknown_scores[row]), part.names[row], pixels)
+            (float(part.predictions.unknown_scores[row]), part.predictions.labels[row], part.names[row], pixels)
             for row, pixels in zip(part.most_unknown, part.pixels, strict=True)
         ]
         self._kept = heapq.nlargest(self.size, [*self._kept, *found], key=lambda each: each[0])
@@ -36,17 +38,28 @@ class ContactSheet:
         if self._path is None or not self._kept:
             return False
         rows = -(-len(self._kept) // COLUMNS)
-        figure = Figure(figsize=(1.5 * COLUMNS, 1.85 * rows + 0.5), layout="constrained")
-        figure.suptitle("most unknown first; below each image its unknown score, in logits")
+        figure = Figure(figsize=(1.5 * COLUMNS, 2.0 * rows + 0.5), layout="constrained")
+        figure.suptitle(
+            "most unknown first; below each image what it was called, and its score: unknown (framed) above 0",
+            fontsize=11,
+        )
         axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
         for axis in axes:
             axis.set_xticks([])
             axis.set_yticks([])
             axis.set_frame_on(False)
-        for axis, (score, name, pixels) in zip(axes, self._kept, strict=False):
+        for axis, (score, label, name, pixels) in zip(axes, self._kept, strict=False):
             axis.imshow(pixels, interpolation="nearest")
-            label = shown(name.rsplit("/", 1)[-1])
-            label = label if len(label) <= MAX_NAME else f"...{label[3 - MAX_NAME :]}"
-            axis.set_xlabel(f"{label}\n{score:.1f}", fontsize=7, parse_math=False)
+            if label == UNKNOWN:
+                axis.set_frame_on(True)
+                axis.spines[:].set(color=FRAME, linewidth=3)
+            against = f"{score:.2f} {'>' if label == UNKNOWN else '≤'} 0"
+            lines = [_short(shown(label)), against, _short(shown(name.rsplit("/", 1)[-1]))]
+            axis.set_xlabel("\n".join(lines), fontsize=7, parse_math=False)
         write_picture(figure, self._path)
         return True
+
+
+def _short(name: str) -> str:
+    """A name's end, where it is long."""
+    return name if len(name) <= MAX_NAME else f"...{name[3 - MAX_NAME :]}"

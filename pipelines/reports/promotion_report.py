@@ -10,7 +10,7 @@ from rich.table import Table
 
 from pipelines.reports.page import markdown_table
 from proser_core.recognition.comparison import Comparison
-from proser_core.titles import METRICS, percent
+from proser_core.titles import METRICS, best_of, percent
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,13 @@ def comparison_table(comparison: Comparison, candidate: Contender, champion: Con
     table = Table(title=_title(comparison), title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("", escape(candidate.title), escape(champion.title), "difference", "95 % interval", ""):
         table.add_column(name, justify="left" if not name else "right")
-    for row in _deciding(comparison):
+    bold = "[bold]{}[/bold]"
+    for row in _deciding(comparison, bold):
         table.add_row(*row)
     known = f"{percent(comparison.known_rate)} (to {percent(comparison.interval[1])})"
     table.add_row("known rate", known, "", "", "", f"target {100 * comparison.target_rate:g}")
     table.add_section()
-    for row in _shown(candidate, champion):
+    for row in _shown(candidate, champion, bold):
         table.add_row(*row, style="dim")
     return table
 
@@ -93,12 +94,11 @@ def _title(comparison: Comparison) -> str:
     return f"{comparison.num_known} validation images and {unknown}, in percent; {tolerance}"
 
 
-def _deciding(comparison: Comparison) -> list[list[str]]:
+def _deciding(comparison: Comparison, best: str = "**{}**") -> list[list[str]]:
     return [
         [
             METRICS[name],
-            percent(each.candidate),
-            percent(each.champion),
+            *_both(name, each.candidate, each.champion, best),
             f"{100 * each.difference:+.1f}",
             f"{100 * each.low:+.1f} to {100 * each.high:+.1f}",
             "holds" if each.holds(comparison.tolerance) else "objection",
@@ -107,7 +107,14 @@ def _deciding(comparison: Comparison) -> list[list[str]]:
     ]
 
 
-def _shown(candidate: Contender, champion: Contender) -> list[list[str]]:
+def _both(metric: str, candidate: float, champion: float, best: str) -> list[str]:
+    """Both values, the better one as in `best`."""
+    values = (candidate, champion)
+    found = zip(values, best_of(metric, values), strict=True)
+    return [(best if is_best else "{}").format(percent(value)) for value, is_best in found]
+
+
+def _shown(candidate: Contender, champion: Contender, best: str = "**{}**") -> list[list[str]]:
     ours, theirs = candidate.results, champion.results
     names = [name for name in ours if name.startswith("test/") and name in theirs]
     kept = [name for name in names if name.count("/") == 1 or name.endswith(("auroc", "macro_f1"))]
@@ -115,6 +122,6 @@ def _shown(candidate: Contender, champion: Contender) -> list[list[str]]:
         # the others depend on the bias
         kept = [name for name in kept if name.endswith(("auroc", "closed_set_accuracy"))]
     return [
-        [name, percent(ours[name]), percent(theirs[name]), f"{100 * (ours[name] - theirs[name]):+.1f}", "", ""]
+        [name, *_both(name, ours[name], theirs[name], best), f"{100 * (ours[name] - theirs[name]):+.1f}", "", ""]
         for name in kept
     ]

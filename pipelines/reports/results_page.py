@@ -15,6 +15,7 @@ from pipelines.reports.sweep_table import (
     mean,
     number,
     spread,
+    spreads,
     std,
     unfinished,
 )
@@ -150,23 +151,29 @@ def _points_table(table: SweepTable, points: list[Point], space: Space | None = 
     several = len(table.splits) > 1
     header = ["point" if space else "method", *["splits"] * several, *places, *KNOWN_COLUMNS]
     header += [f"paper, {title}", "difference"] if printed else []
-    rows = []
-    for point in points:
+    rows, measured = [], _cells(points, list(places.values()))
+    for point, cells in zip(points, measured, strict=True):
         name = f"**{point.label}** (selected)" if space and point is space.selected else point.label
         counts = [f"{point.num_finished} of {len(table.splits)}"] * several
         published = printed.get(point.label, ("", "")) if printed else ()
-        rows.append([name, *counts, *_cells(point, list(places.values())), *published])
+        rows.append([name, *counts, *cells, *published])
     return markdown_table(header, rows)
 
 
-def _cells(point: Point, places: Sequence[str]) -> list[str]:
-    """The metrics of a point; of one that finished nowhere, its status and what it had reached."""
-    if point.num_finished:
-        both = [f"{spread(point, f'{place}/auroc')} / {spread(point, f'{place}/macro_f1')}" for place in places]
-        return [*both, *(spread(point, metric) for metric in KNOWN_COLUMNS.values())]
+def _cells(points: Sequence[Point], places: Sequence[str]) -> list[list[str]]:
+    """The metrics of each point, the best of a column bold; of one that finished nowhere, its status and what it had
+    reached."""
+    both = [[spreads(points, f"{place}/{metric}") for metric in ("auroc", "macro_f1")] for place in places]
+    columns = [[f"{auroc} / {macro_f1}" for auroc, macro_f1 in zip(*each, strict=True)] for each in both]
+    columns += [spreads(points, metric) for metric in KNOWN_COLUMNS.values()]
+    found = zip(points, *columns, strict=True)
+    return [list(cells) if point.num_finished else _outcome(point, len(columns)) for point, *cells in found]
+
+
+def _outcome(point: Point, width: int) -> list[str]:
     reached = point.last(SELECTION_METRIC)
     outcome = point.status + ("" if math.isnan(reached) else f" at macro-F1 {percent(reached)}")
-    return [outcome, *[""] * (len(places) + len(KNOWN_COLUMNS) - 1)]
+    return [outcome, *[""] * (width - 1)]
 
 
 def _published(space: Space) -> tuple[str, dict[str, tuple[str, str]]]:
@@ -190,19 +197,18 @@ def _cross(space: Space) -> str:
     setting = space.table.settings[0]
     metric = f"{where(setting)}/macro_f1"
     ys, xs = (list(dict.fromkeys(point.params[name] for point in space.points)) for name in (down, across))
-    rows = [[number(y), *(_cell(space, space.find({down: y, across: x}), metric) for x in xs)] for y in ys]
+    measured = {p.label: text for p, text in zip(space.points, spreads(space.points, metric), strict=True)}
+
+    def cell(point: Point | None) -> str:
+        printed = published_at(space, point, metric) if point else None
+        return (measured[point.label] if point else "") + (f" ({percent(printed)})" if printed is not None else "")
+
+    rows = [[number(y), *(cell(space.find({down: y, across: x})) for x in xs)] for y in ys]
     title = f"macro-F1 on test images, %, {in_words(setting)}; {down} downwards, {across} to the right"
     has_paper = any(published_at(space, point, metric) for point in space.points)
     return f"{title}{'; in brackets the paper' * has_paper}:\n\n" + markdown_table(
         [f"{down} \\ {across}", *map(number, xs)], rows
     )
-
-
-def _cell(space: Space, point: Point | None, metric: str) -> str:
-    if point is None:
-        return ""
-    printed = published_at(space, point, metric)
-    return spread(point, metric) + (f" ({percent(printed)})" if printed is not None else "")
 
 
 def _lost(table: SweepTable) -> str:

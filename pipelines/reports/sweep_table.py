@@ -4,19 +4,19 @@ Everything that people see of it (figures, tables, `trials.parquet`) is made fro
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from pipelines.output_files import TABLES
-from proser_core.config import FinetuneConfig, from_json, to_json
+from proser_core.config import DataConfig, FinetuneConfig, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit, Setting
 from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import SELECTION_METRIC
 from proser_core.store.files import read_json, write_json
-from proser_core.titles import percent
+from proser_core.titles import DATA_SETS, best_of, percent
 from tune_spaces import Fields
 
 TABLE = f"{TABLES}/sweep_table.json"
@@ -33,6 +33,8 @@ class SweepTable:
     controls: list[Row]  # split_index, name, metrics
     own: FinetuneConfig
     """The recipe's own point, to which a tie goes."""
+    images: str = ""
+    """Data set, class splits and seed, for titles."""
 
     @property
     def split(self) -> ClassSplit:
@@ -48,6 +50,15 @@ class SweepTable:
     def has_development(self) -> bool:
         """Whether anything was measured on development unknowns."""
         return any(SELECTION_METRIC in row["metrics"] for row in (*self.rows, *self.controls))
+
+
+def images_title(data: DataConfig, splits: Iterable[int], seed: int) -> str:
+    """Data set, class splits and seed in words."""
+    against = f" against {DATA_SETS.get(data.unknown, data.unknown)}" if data.unknown else ""
+    family = f" of {data.split_family}" if data.split_family else ""
+    indices = list(splits)
+    which = f"class split{'s' * (len(indices) > 1)} {', '.join(map(str, indices))}"
+    return f"{DATA_SETS.get(data.name, data.name)}{against}, {which}{family}, seed {seed}"
 
 
 def write_table(table: SweepTable, folder: Path) -> None:
@@ -147,6 +158,12 @@ def spread(point: Point, metric: str, sign: str = " ± ") -> str:
     if math.isnan(middle):
         return "-" if point.num_finished else point.status
     return percent(middle) if math.isnan(deviation) else f"{percent(middle)}{sign}{percent(deviation)}"
+
+
+def spreads(points: Sequence[Point], metric: str, sign: str = " ± ", best: str = "**{}**") -> list[str]:
+    """`spread` of each point, with the best ones as in `best`."""
+    found = zip(points, best_of(metric, [point.mean(metric) for point in points]), strict=True)
+    return [(best if is_best else "{}").format(spread(point, metric, sign)) for point, is_best in found]
 
 
 def is_numeric(values: Iterable[Any]) -> bool:

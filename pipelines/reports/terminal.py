@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from pipelines.reports.figures.parts import gaps
 from pipelines.reports.spaces import methods_of, spaces_of
-from pipelines.reports.sweep_table import Point, SweepTable, spread
+from pipelines.reports.sweep_table import Point, SweepTable, spreads
 from proser_core import titles
 from proser_core.data.splits.class_split import where
 from proser_core.jobs.spec import SELECTION_METRIC
@@ -48,14 +49,14 @@ def sweep_tables(table: SweepTable) -> list[Table]:
 
 
 def _table(table: SweepTable, title: str, points: Sequence[Point], columns: Mapping[str, str]) -> Table:
-    """A row per point, the first one bold, with its metrics by the heads of their columns."""
+    """A row per point, with its metrics by the heads of their columns; the best of each is bold."""
     drawn = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     drawn.add_column("", overflow="fold", min_width=18)
     several = len(table.splits) > 1
     for name in [*(["splits"] if several else []), *columns]:
         drawn.add_column(name, justify="right", no_wrap=True)
-    for position, point in enumerate(points):
+    cells = [spreads(points, metric, "±", "[bold]{}[/bold]") for metric in columns.values()]
+    for point, *found in zip(points, *cells, strict=True):
         counts = [f"{point.num_finished}/{len(table.splits)}"] if several else []
-        cells = [spread(point, metric, "±") for metric in columns.values()]
-        drawn.add_row(point.label, *counts, *cells, style="" if position else "bold")
+        drawn.add_row(escape(point.label), *counts, *found)
     return drawn

@@ -6,35 +6,37 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures.style import COLOURS, MARKERS
+from pipelines.reports.figures.openness import APART, Curve, openness_panels
+from pipelines.reports.figures.style import BLACK, GREY, METHOD_STYLES, entitle, styles_of
 from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.published import UNKNOWN
 from pipelines.reproduction.results import TableColumn
 from proser_core.data.splits.class_split import openness
 
-MEASURED, PUBLISHED, OTHER = COLOURS[1], COLOURS[2], COLOURS[3]
 
-
-def figures_of(name: str, columns: Sequence[TableColumn]) -> dict[str, Figure]:
+def figures_of(name: str, columns: Sequence[TableColumn], images: str) -> dict[str, Figure]:
     """The figures of a protocol by name: dots for its columns, and a curve where they are one metric over openness;
-    none where nothing was measured."""
+    none where nothing was measured. `images` says of which data set, class splits and seed."""
     if not any(column.splits for column in columns):
         return {}
     if columns[0].spec.is_time:
         seconds = {row.method: row.mean for row in columns[0].rows if row.values}
-        about = f"{columns[0].spec.title}, the pretraining among it"
+        about = f"{images}, the pretraining among it"
         return {"running_time": running_time(seconds, about, not_measured=GENERATIVE)}
     drawn = {"methods": dots(columns)}
     if name == "cifar100-openness":
         drawn["against_openness"] = against_openness(name, columns)
+    for figure in drawn.values():
+        entitle(figure, f"{name}: {images}")
     return drawn
 
 
 def dots(columns: Sequence[TableColumn]) -> Figure:
     """A panel per column: filled dots for what was measured, with its deviation over class splits; for published
-    numbers hollow diamonds, and crosses where its class lists are unknown or others."""
+    numbers hollow diamonds, and crosses where its class lists are unknown or others; all in the method's colour."""
     methods = list(dict.fromkeys(row.method for column in columns for row in column.rows))
+    colours = {method: METHOD_STYLES.get(method, {"color": GREY})["color"] for method in methods}
     figure = Figure(figsize=(2.2 + 2.6 * len(columns), 1.3 + 0.3 * len(methods)), layout="constrained")
     panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
     for axes, column in zip(panels, columns, strict=True):
@@ -42,18 +44,18 @@ def dots(columns: Sequence[TableColumn]) -> Figure:
             place = methods.index(row.method)
             if row.values:
                 deviation = 0.0 if math.isnan(row.std) else row.std
-                axes.errorbar(row.mean, place, xerr=deviation, fmt="o", color=MEASURED, capsize=3)
+                axes.errorbar(row.mean, place, xerr=deviation, fmt="o", color=colours[row.method], capsize=3)
             for each in row.quoted:
-                axes.plot(each.mean, place, **_mark(each.family))
+                axes.plot(each.mean, place, **_mark(each.family), color=colours[row.method])
         axes.set_title(f"{column.spec.title}: {column.spec.unit}", fontsize=9)
         axes.grid(alpha=0.3)
     panels[0].set_yticks(range(len(methods)), methods, fontsize=8)
     panels[0].set_ylim(len(methods) - 0.5, -0.5)
-    marks = [*panels[0].plot([], [], "o", color=MEASURED, label="measured here")]
+    marks = [*panels[0].plot([], [], "o", color=BLACK, label="measured here")]
     families = dict.fromkeys(each.family for column in columns for row in column.rows for each in row.quoted)
     for family in sorted(families, key=lambda family: family == UNKNOWN):
         label = "published, of other class lists" if family == UNKNOWN else "published"
-        marks += panels[0].plot([], [], **_mark(family), label=label)
+        marks += panels[0].plot([], [], **_mark(family), color=BLACK, label=label)
     figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize=8)
     return figure
 
@@ -61,30 +63,17 @@ def dots(columns: Sequence[TableColumn]) -> Figure:
 def _mark(family: str) -> dict[str, Any]:
     """How a published number is drawn."""
     if family == UNKNOWN:
-        return {"marker": "x", "color": OTHER, "ms": 6, "linestyle": "none"}
-    return {"marker": "D", "mfc": "none", "color": PUBLISHED, "ms": 6, "linestyle": "none"}
+        return {"marker": "x", "ms": 6, "linestyle": "none"}
+    return {"marker": "D", "mfc": "none", "ms": 6, "linestyle": "none"}
 
 
 def against_openness(name: str, columns: Sequence[TableColumn]) -> Figure:
     """A line per method over the columns of a protocol, whose settings differ in their openness alone."""
-    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
-    axes = figure.subplots()
     data = STUDIES[PROTOCOLS[name].studies[0]].data
     shares = [openness(data.num_known, data.num_known + unknown) for unknown in data.unknown_settings]
     methods = dict.fromkeys(row.method for column in columns for row in column.rows if row.values)
-    for place, method in enumerate(methods):
-        rows = [next(row for row in column.rows if row.method == method) for column in columns]
-        axes.errorbar(
-            [100 * each for each in shares],
-            [row.mean for row in rows],
-            yerr=[0.0 if math.isnan(row.std) else row.std for row in rows],
-            marker=MARKERS[place % len(MARKERS)],
-            color=COLOURS[place % len(COLOURS)],
-            linestyle="-" if place < len(COLOURS) else "--",
-            capsize=2,
-            label=method,
-        )
-    axes.set(xlabel="openness, %", ylabel=f"{columns[0].spec.unit}, test images")
-    axes.grid(alpha=0.3)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-    return figure
+    curves = []
+    for method, style in styles_of(methods).items():
+        rows = (next(row for row in column.rows if row.method == method) for column in columns)
+        curves.append(Curve(method, style, {share: row.values for share, row in zip(shares, rows, strict=True)}))
+    return openness_panels(curves, columns[0].spec.unit.removesuffix(", %"), APART)

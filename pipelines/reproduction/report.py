@@ -11,6 +11,7 @@ from rich.table import Table
 from pipelines.output_files import FIGURES, RESULTS, TABLES
 from pipelines.reports.figures.style import save
 from pipelines.reports.page import HTML, Made, Section, anchor, embedded, write_page
+from pipelines.reports.sweep_table import images_title
 from pipelines.reproduction.drawing import figures_of
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES
 from pipelines.reproduction.results import SplitResult, TableColumn, cells_of, table_column
@@ -34,7 +35,7 @@ def write_report(
         protocol = PROTOCOLS[name]
         columns = [table_column(column, results, families[column.study]) for column in protocol.columns]
         figures = []
-        for kind, figure in figures_of(name, columns).items():
+        for kind, figure in figures_of(name, columns, _images(columns, recipes)).items():
             stem = folder / FIGURES / f"{anchor(name)}_{kind}"
             save(figure, stem)
             figures.append(embedded(stem.with_suffix(".svg"), f"{name}: {kind.replace('_', ' ')}", folder))
@@ -59,6 +60,17 @@ def write_numbers(results: Sequence[SplitResult], families: Mapping[str, str], p
             rows.writerows([*about, *metric] for metric in each.numbers().items())
 
 
+def _images(columns: Sequence[TableColumn], recipes: Mapping[str, Any]) -> str:
+    """Data set, class splits and seed of what was measured in any column, each once."""
+    titles = {
+        images_title(STUDIES[study].data_of(found.family, 0), found.splits, recipes[study]["seed"]): None
+        for found in columns
+        if found.splits
+        for study in [found.spec.study]
+    }
+    return "; ".join(titles)
+
+
 def _in_words(found: TableColumn) -> dict[str, Any]:
     column = found.spec
     data = STUDIES[column.study].data
@@ -69,7 +81,7 @@ def _in_words(found: TableColumn) -> dict[str, Any]:
         "family": family,
         "splits": ", ".join(map(str, found.splits)),
         "defect": "" if family == PERMUTED else defect_of(family, data.name, data.unknown),
-        "rows": [cells for row in found.rows for cells in cells_of(row)],
+        "rows": [{**cells, "best": row in found.best} for row in found.rows for cells in cells_of(row)],
         "sources": _sources(found),
         "verdicts": found.verdicts,
     }
@@ -96,5 +108,7 @@ def terminal_table(protocol: str, found: TableColumn) -> Table:
     for row in found.rows:
         if row.values:
             first, names = cells_of(row)[0], ("method", "measured", "count", "published", "difference", "family")
+            if row in found.best:
+                first["measured"] = f"[bold]{first['measured']}[/bold]"
             table.add_row(*(first[name] for name in names))
     return table

@@ -8,7 +8,7 @@ from pipelines.reports.sweep_table import mean, std
 from pipelines.reproduction.protocols import Column
 from pipelines.reproduction.published import Quoted, quoted
 from proser_core.jobs.progress import duration
-from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, scored
+from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, best_of, scored
 
 PLACEHOLDERS = (PROSER, f"{PROSER}, released form", "Dummy", "Mixup")
 BASELINES = {
@@ -79,6 +79,12 @@ class TableColumn:
     def splits(self) -> list[int]:
         """Class splits that any method was measured on."""
         return sorted({split for row in self.rows for split in row.values})
+
+    @property
+    def best(self) -> list[MethodRow]:
+        """The best of what was measured; published numbers are of other trainings, and often of other class lists."""
+        found = best_of(self.spec.metric, [row.mean / 100 for row in self.rows])
+        return [row for row, is_best in zip(self.rows, found, strict=True) if is_best]
 
 
 def table_column(column: Column, results: Sequence[SplitResult], family: str) -> TableColumn:

@@ -11,7 +11,8 @@ from pipelines.recipes import schedule_in_words, schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
-from pipelines.workflow.session import check_places, precision_name, say_defects
+from pipelines.workflow.checks import check_places
+from pipelines.workflow.session import precision_name, say_defects
 from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
 from proser_core.baselines.tables import finetunes_of_methods

@@ -25,7 +25,8 @@ from proser_core.store.store import Artefact, Store, load_if_complete
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """One class split: what of it is finished, its images by role, and its fine-tunes to train, of `trials` in all."""
+    """One class split: what of it is finished, or a user's own weights; its images by role; and its fine-tunes to
+    train, of `trials` in all."""
 
     recipe: Recipe
     prepared: bool
@@ -71,13 +72,14 @@ def plan_splits(inputs: TrainingInputs, store: Store) -> list[SplitPlan]:
 
 def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInputs, store: Store) -> SplitPlan:
     count, missing = len(inputs.finetunes), tuple(inputs.finetunes)
+    own = inputs.pretrained_file
     task = _finished(store.folder(PREPARE, prepare_key(data_inputs)), store)
     if task is None:
-        return SplitPlan(recipe, False, False, _expected_images(recipe, inputs.data_dir), count, missing)
+        return SplitPlan(recipe, False, own is not None, _expected_images(recipe, inputs.data_dir), count, missing)
     images = TaskSummary.read(task.path).counts
-    pretrained = _finished(plan_pretraining(recipe, task, store, inputs.bf16).folder, store)
+    pretrained = _finished(plan_pretraining(recipe, task, store, inputs.bf16, own).folder, store)
     if pretrained is None:
-        return SplitPlan(recipe, True, False, images, count, missing)
+        return SplitPlan(recipe, True, own is not None, images, count, missing)
     trials = TrainedSplit(recipe, task, pretrained).trials(inputs.finetunes, store, inputs.bf16)
     sync(store, [trial.folder for trial in trials])
     missing = tuple(trial.recipe.finetune for trial in trials if load_if_complete(trial.folder) is None)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.workflow.plan import plan_splits
 from pipelines.workflow.run_stages import REPORTED, check_run, finish_run, open_run_of, run_stages
 from pipelines.workflow.session import Session, mark_run_failed, say_failures
 from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation
 from pipelines.workflow.stages.trial_rows import failures_of
-from pipelines.workflow.training import finetunes_of, points_of
+from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
@@ -52,6 +53,18 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
     inputs = replace(inputs, recipes=[refit], finetunes=finetunes_of(refit, []), proxy=proxy)
     failed = proxied is not None and proxied.has_failures
     return max(int(failed), finish_run(inputs, session.follow(run), started))
+
+
+def planned_inputs(
+    recipe: Recipe, num_classes: int, data_dir: Path | None, session: Session
+) -> dict[str, TrainingInputs]:
+    """The inputs of both trainings for a plan, by name, as if classes had equally many images; what the proxy will
+    choose is not known yet. Raises ProserError."""
+    proxy = proxy_of(recipe, num_classes)
+    recipes = {"proxy": proxy} if proxy is not None else {}
+    recipes["all classes"] = refit_of(recipe, num_classes)
+    size = plan_splits(check_run(next(iter(recipes.values())), data_dir, session), session.store)[0].images["train"]
+    return {name: check_run(with_batches(each, size), data_dir, session) for name, each in recipes.items()}
 
 
 def proxy_of(recipe: Recipe, num_classes: int) -> Recipe | None:

@@ -7,10 +7,11 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.output_files import check_output, write_output
-from pipelines.workflow import dag
-from pipelines.workflow.refit import choose_and_refit
+from pipelines.workflow import dag, plan
+from pipelines.workflow.refit import choose_and_refit, planned_inputs
 from pipelines.workflow.run_stages import REGISTERED, check_run, finish_run, open_run_of
-from pipelines.workflow.session import begin, driver_of, open_session
+from pipelines.workflow.session import Session, begin, driver_of, open_session
+from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe
 from proser_core.data.data_sets import open_data_set
 from proser_core.errors import ConfigError
@@ -23,13 +24,14 @@ def run(
     pretrained_file: Path | None,
     console: Console,
     cluster_file: Path | None = None,
+    dry_run: bool = False,
 ) -> int:
-    """Run the recipe through every stage; exit code 1 where a trial failed or tracking was lost. Raises ProserError
-    before any work for whatever can be refused."""
+    """Run the recipe through every stage, or print the plan; exit code 1 where a trial failed or tracking was lost.
+    Raises ProserError before any work for whatever can be refused."""
     started = time.monotonic()
     recipe = begin(recipe.name, recipe, data_dir, storage, console)
     work = f"proser run {recipe.name}"
-    with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file) as session:
+    with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file, dry_run=dry_run) as session:
         if recipe.data.knows_all:
             if pretrained_file is not None:
                 raise ConfigError(
@@ -37,9 +39,28 @@ def run(
                     "Give data.num_known and what is unknown, or weights of a backbone with network.weights_file"
                 )
             num_classes = open_data_set(recipe.data.name, data_dir).num_classes
+            if dry_run:
+                for title, each in planned_inputs(recipe, num_classes, data_dir, session).items():
+                    _print_plan(f"Plan: {title}", each, session)
+                return 0
             return choose_and_refit(recipe, num_classes, data_dir, session, started)
         inputs = check_run(recipe, data_dir, session, pretrained_file)
+        if dry_run:
+            _print_plan("Plan", inputs, session)
+            return 0
         return finish_run(inputs, session.follow(open_run_of(recipe, inputs)), started)
+
+
+def _print_plan(title: str, inputs: TrainingInputs, session: Session) -> None:
+    """Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
+    plans = plan.plan_splits(inputs, session.store)
+    costs = plan.measure(plans, session.cluster, inputs.bf16)
+    plan.check_disk(plan.disk_needed(plans, costs), session.store)
+    spaces = ", ".join(f"{name} ({len(points)} points)" for name, points in inputs.spaces.items())
+    first = {"search space": spaces} if spaces else {}
+    each = f"{'the points, ' * bool(first)}the recipe's own and the control, equal ones once"
+    table = plan.plan_table(title, plans, first, each, plan.cost_lines(plans, costs))
+    session.console.print(table, highlight=False)
 
 
 def draw(path: Path) -> None:

@@ -20,16 +20,17 @@ from pipelines.console import say
 from pipelines.storage.mirror import Mirror, open_storage, storage_name
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
-from pipelines.tracking.server import shown_uri, tracking_errors, tracking_folder
+from pipelines.tracking.server import shown_uri, tracking_errors
 from pipelines.tracking.system_metrics import system_metrics
+from pipelines.workflow.checks import check_places
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import ClusterConfig, Recipe, decisive_fields, digest_of
 from proser_core.data.outliers.outlier_sets import outlier_notes
 from proser_core.data.splits.families import defect_of
-from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PRETRAIN
+from proser_core.store.lock import LOCK
 from proser_core.store.store import Store
 
 
@@ -69,18 +70,23 @@ def open_session(
     *,
     cluster_file: Path | None = None,
     stops_trials: bool = False,
+    dry_run: bool = False,
 ) -> Iterator[Session]:
-    """Hold the storage for this work alone, with a cluster that `cluster_file` launched. Raises ConfigError for a
-    storage or a tracking timeout that cannot be used, TrackingError where tracking fails inside."""
+    """Hold the storage for this work alone, with a cluster that `cluster_file` launched; a `dry_run` leaves no folder
+    that was not there. Raises ConfigError for a storage or a tracking timeout that cannot be used, TrackingError where
+    tracking fails inside."""
     tracking_timeout()
+    is_new = isinstance(storage, Path) and not storage.exists()
     with open_storage(storage, work, partial(say, console)) as store, tracking_errors():
         grows_to, mirror = largest_cluster(cluster_file), store if isinstance(store, Mirror) else None
-        yield Session(
-            store,
-            Cluster(cluster, store.root, stops_trials, grows_to, mirror=mirror),
-            DeferredTracking(partial(say, console)),
-            console,
-        )
+        cluster_here = Cluster(cluster, store.root, stops_trials, grows_to, mirror=mirror)
+        try:
+            yield Session(store, cluster_here, DeferredTracking(partial(say, console)), console)
+        finally:
+            if dry_run and is_new:  # while it is held
+                (store.root / LOCK).unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # another command works there by now
+                    store.root.rmdir()
 
 
 def begin(title: str, recipe: Recipe, data_dir: Path | None, storage: Path | str, console: Console) -> Recipe:
@@ -89,25 +95,6 @@ def begin(title: str, recipe: Recipe, data_dir: Path | None, storage: Path | str
     say(console, f"{title}: storage {storage}, tracking {shown_uri()}")
     say_defects(recipe, data_dir, console)
     return with_absolute_path(recipe)
-
-
-def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> None:
-    """Raises ConfigError where images are to be streamed and machines share no folder, and where output would lie among
-    a user's own images."""
-    if recipe.data.streaming and isinstance(storage, str):
-        raise ConfigError(
-            f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "
-            "machines share no folder; give a folder that all of them see, or set data.streaming to false"
-        )
-    if recipe.data.name != "folder" or data_dir is None:
-        return
-    written = {"--storage": storage, "the tracking database": tracking_folder()}
-    for name, place in written.items():
-        if isinstance(place, Path) and place.resolve().is_relative_to(data_dir.resolve()):
-            raise ConfigError(
-                f"{name} writes to {place}, which is in the data directory {data_dir}: figures would be taken for "
-                "images. Run the command from another folder, or set --storage and MLFLOW_TRACKING_URI elsewhere"
-            )
 
 
 def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None:

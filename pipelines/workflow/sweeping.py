@@ -37,6 +37,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
         f"proser sweep {request.title}",
         cluster_file=request.cluster_file,
         stops_trials=inputs.search != Search(),
+        dry_run=request.dry_run,
     ) as session:
         session.cluster.check()
         if not request.dry_run:

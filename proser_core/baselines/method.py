@@ -9,13 +9,16 @@ of it. What such a network says for unknown (a further logit, a reconstruction e
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
-from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores import ScoreFunction
+
+if TYPE_CHECKING:
+    from proser_core.recognition.logits import LogitTable
 
 Train = Callable[[OpenSetTask, Recipe, Path], None]
 
@@ -42,6 +45,6 @@ class Method:
         """Whether its logits are those of the pretrained net."""
         return self.finetune is None and self.train is None
 
-    def fit(self, training: LogitTable, targets: np.ndarray) -> ScoreFunction:
+    def fit(self, training: "LogitTable", targets: np.ndarray) -> ScoreFunction:
         """Its score for a network, from the logits of N training images and their targets int64[N] in 0..K-1."""
         return self.score if isinstance(self.score, ScoreFunction) else self.score.fit(training, targets)

@@ -17,8 +17,9 @@ def duration(seconds: float) -> str:
 class TimeLeft:
     """Time left of work of several kinds, from the mean seconds per unit of each kind.
 
-    A kind that has not begun counts as the first one. The estimate falls while a unit lasts, and no further than the
-    units after it.
+    The first unit of a kind does not count, since it holds the start; of units side by side, the first of each. A kind
+    without a mean counts as the first one. The estimate falls while a unit lasts, and no further than the units after
+    it.
     """
 
     def __init__(self) -> None:
@@ -26,23 +27,26 @@ class TimeLeft:
         """Units of each kind that are still to come."""
         self._done: dict[str, int] = defaultdict(int)
         self._seconds: dict[str, float] = defaultdict(float)
+        self._started: dict[str, int] = defaultdict(int)
         self._kind, self._since = "", time.monotonic()
 
     def begin(self, kind: str) -> None:
         """Start the clock of the next unit, of this kind."""
         self._kind, self._since = kind, time.monotonic()
 
-    def advance(self, units: int = 1) -> None:
+    def advance(self, units: int = 1, side_by_side: int = 1) -> None:
         """Count units of the kind that has begun, done since the last call."""
-        now = time.monotonic()
-        self._seconds[self._kind] += now - self._since
-        self._done[self._kind] += units
-        self.left[self._kind] -= units
+        now, kind = time.monotonic(), self._kind
+        self.left[kind] -= units
+        if self._started[kind] >= side_by_side:
+            self._seconds[kind] += now - self._since
+            self._done[kind] += units
+        self._started[kind] += units
         self._since = now
 
     def text(self) -> str:
-        """Such as "2:03 left"; empty before the first unit is done."""
-        means = {kind: self._seconds[kind] / done for kind, done in self._done.items() if done > 0}
+        """Such as "2:03 left"; empty before a second unit is done."""
+        means = {kind: self._seconds[kind] / done for kind, done in self._done.items()}
         if not means:
             return ""
         first = next(iter(means.values()))
@@ -77,8 +81,9 @@ class EpochProgress:
         self._time_left.advance()
         self._epoch += 1
         loss = metrics.get("loss/closed_set")
-        note = f", loss {loss:.3f}" if loss is not None else ""
-        self._write(f"{self._name}: epoch {self._epoch}/{self._epochs}{note}, {self._time_left.text()}")
+        note = f"loss {loss:.3f}" if loss is not None else ""
+        parts = (f"{self._name}: epoch {self._epoch}/{self._epochs}", note, self._time_left.text())
+        self._write(", ".join(filter(None, parts)))
 
     def close(self) -> None:
         """End the training, with all of its epochs or not; leave the terminal on a fresh line."""

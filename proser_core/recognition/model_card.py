@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from proser_core.data.splits.class_split import in_words, setting_at, where
 from proser_core.recognition.comparison import intervals
 from proser_core.recognition.trained_classifier import TrainedClassifier
-from proser_core.titles import METRICS, percent
+from proser_core.titles import METRICS, best_of, percent
 
 Results = Mapping[str, float]
 
@@ -76,14 +76,18 @@ def _scores(rows: Mapping[str, Results]) -> list[str]:
         "| " + " | ".join(header) + " |",
         "| --- |" + " ---: |" * (len(header) - 1),
     ]
-    for name, results in rows.items():
-        cells = [
-            f"{percent(results[f'{where(setting)}/auroc'])} / {percent(results[f'{where(setting)}/macro_f1'])}"
-            for setting in settings
-        ]
-        cells += [percent(results[f"test/{metric}"]) for metric in ("closed_set_accuracy", "known_rate")]
-        lines.append("| " + " | ".join([name, *cells]) + " |")
+    pairs = [[_column(rows, f"{where(setting)}/{metric}") for metric in ("auroc", "macro_f1")] for setting in settings]
+    columns = [[f"{auroc} / {macro_f1}" for auroc, macro_f1 in zip(*both, strict=True)] for both in pairs]
+    columns += [_column(rows, f"test/{metric}") for metric in ("closed_set_accuracy", "known_rate")]
+    lines += ["| " + " | ".join(cells) + " |" for cells in zip(rows, *columns, strict=True)]
     return lines
+
+
+def _column(rows: Mapping[str, Results], metric: str) -> list[str]:
+    """A metric of each method in percent, the best bold."""
+    values = [results[metric] for results in rows.values()]
+    found = zip(values, best_of(metric, values), strict=True)
+    return [f"**{percent(value)}**" if is_best else percent(value) for value, is_best in found]
 
 
 def _proxy(classifier: TrainedClassifier) -> list[str]:

@@ -18,29 +18,70 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def times_left(clock: list[float], *updates: tuple[float, int]) -> list[str]:
-    """The times left that ten epochs print, given when how many are done."""
+def printed(clock: list[float], *updates: tuple[float, int], side_by_side: int = 1, doing: str = "") -> str:
+    """What ten epochs print where there is no terminal, given when how many are done."""
     out = io.StringIO()
-    bar = ProgressBar(Console(file=out, width=200), "pretrain", 10, "epochs")
+    bar = ProgressBar(Console(file=out, width=200), "pretrain", 10, "epochs", "starting Ray")
     bar.update(0)
     for at, done in updates:
         clock[0] = 100.0 + at
-        bar.update(done)
-    return re.findall(r"(\S+) left", out.getvalue())
+        bar.update(done, doing=doing, side_by_side=side_by_side)
+    return out.getvalue()
+
+
+def times_left(clock: list[float], *updates: tuple[float, int], side_by_side: int = 1) -> list[str]:
+    return re.findall(r"(\S+) left", printed(clock, *updates, side_by_side=side_by_side))
+
+
+def test_the_first_epoch_which_holds_the_start_is_not_counted(clock: list[float]) -> None:
+    assert times_left(clock, (60, 1), (70, 2), (100, 4)) == ["1:20"]
+    assert times_left(clock, (60, 1)) == []
+
+
+def test_of_trainings_side_by_side_the_first_epoch_of_each_is_not_counted(clock: list[float]) -> None:
+    assert times_left(clock, (60, 1), (90, 2), (120, 3), side_by_side=2) == ["3:30"]
 
 
 def test_it_falls_while_a_unit_lasts_and_no_further_than_the_units_after_it(clock: list[float]) -> None:
-    assert times_left(clock, (60, 1), (90, 1), (119, 1), (200, 1)) == ["9:00", "8:30", "8:01", "8:00"]
+    at = ((60, 1), (120, 2), (420, 2), (750, 2))
+    assert times_left(clock, *at) == ["8:00", "7:00", "7:00"]
 
 
 def test_it_follows_the_rate_so_far(clock: list[float]) -> None:
-    assert times_left(clock, (60, 1), (180, 2), (240, 4), (300, 10)) == ["9:00", "12:00", "6:00", "0:00"]
+    assert times_left(clock, (10, 1), (70, 2), (190, 3), (310, 5), (400, 10)) == ["8:00", "10:30", "6:15", "0:00"]
 
 
 def test_what_was_done_before_does_not_count_as_fast(clock: list[float]) -> None:
     out = io.StringIO()
-    bar = ProgressBar(Console(file=out, width=200), "sweep", 10, "epochs")
-    bar.update(8)
-    clock[0] += 50
-    bar.update(9)
+    bar = ProgressBar(Console(file=out, width=200), "sweep", 10, "epochs", "starting Ray")
+    bar.update(7)
+    for _ in range(2):
+        clock[0] += 50
+        bar.update(7 + int((clock[0] - 100) // 50))
     assert "9/10 epochs, 0:50 left" in out.getvalue()
+
+
+def test_a_line_is_printed_where_something_has_changed_and_seldom_else(clock: list[float]) -> None:
+    text = printed(clock, *((at, 0) for at in range(1, 400)), (420, 1), (425, 2), (441, 3), doing="first epoch")
+    assert text.splitlines() == [
+        "  pretrain: first epoch",
+        "  pretrain: first epoch (5:20 so far)",
+        "  pretrain: 1/10 epochs",
+        "  pretrain: 3/10 epochs, 1:14 left",
+    ]
+
+
+def test_a_terminal_says_what_goes_on_until_the_first_epoch_is_done() -> None:
+    out = io.StringIO()
+    bar = ProgressBar(Console(file=out, width=80, force_terminal=True), "sweep", 10, "epochs", "starting Ray")
+    for done, doing in ((4, "starting workers"), (4, "first epoch of 2 trainings"), (5, "unseen")):
+        bar.update(done, "2/5 trials", doing)
+        bar._bar.refresh()
+    bar.close()
+    shown = [
+        out.getvalue().find(text) for text in ("starting Ray", "4/10 epochs, starting workers", "first epoch of 2")
+    ]
+    assert shown == sorted(shown)
+    assert shown[0] >= 0
+    assert "5/10 epochs  2/5 trials" in out.getvalue()
+    assert "unseen" not in out.getvalue()

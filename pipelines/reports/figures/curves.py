@@ -7,9 +7,10 @@ from matplotlib.axes import Axes
 
 from pipelines.reports.figures.parts import axis_title, control_lines, percents
 from pipelines.reports.figures.scales import Scale
-from pipelines.reports.figures.style import LINES, MARKERS, SELECTED
+from pipelines.reports.figures.style import BLACK, GREEN, METHOD_STYLES, SELECTED, styles_of
 from pipelines.reports.spaces import Space, lead_of, published_at
 from pipelines.reports.sweep_table import Point, is_numeric
+from proser_core.titles import PROSER
 
 BAND, BARS = "band: standard deviation", "bars: standard deviation"
 CAPTION, PAPER = "Large diamond: selected.", "Hollow and dotted: published."
@@ -22,16 +23,17 @@ def curve(axes: Axes, space: Space, metric: str) -> None:
     scale, splits = Scale.of([point.params[field] for point in points]), space.table.splits
     xs = np.array([scale.place(point.params[field]) for point in points])
     control_lines(axes, space, metric)
-    name = "mean over splits" if len(splits) > 1 else "PROSER"
-    means, spreads = _line(axes, xs, points, metric, elinewidth=0.6, color=LINES[0], marker="o", label=name)
-    axes.fill_between(xs, means - spreads, means + spreads, color=LINES[0], alpha=0.18, lw=0)
+    name = f"{PROSER}, mean over splits" if len(splits) > 1 else PROSER
+    style = METHOD_STYLES[PROSER] | {"marker": "o", "ms": 5}
+    means, spreads = _line(axes, xs, points, metric, elinewidth=0.6, label=name, **style)
+    axes.fill_between(xs, means - spreads, means + spreads, color=SELECTED, alpha=0.18, lw=0)
     for split in splits if len(splits) > 1 else ():
         ys = [100 * point.values(metric).get(split, np.nan) for point in points]
-        axes.plot(xs, ys, ".-", ms=4, lw=0.7, color=LINES[0], alpha=0.5, label="each split")
+        axes.plot(xs, ys, ".-", ms=4, lw=0.7, color=SELECTED, alpha=0.5, label="each split")
     _finish(axes, scale, space, field, metric)
     lead = lead_of(space, metric)
     if lead is not None:
-        axes.axvline(scale.place(lead[0].params[field]), color=LINES[2], lw=1.2, ls="-.", label=f"paper: {lead[1]}")
+        axes.axvline(scale.place(lead[0].params[field]), color=GREEN, lw=1.2, ls="-.", label=f"paper: {lead[1]}")
 
 
 def grouped(axes: Axes, space: Space, metric: str) -> None:
@@ -42,15 +44,16 @@ def grouped(axes: Axes, space: Space, metric: str) -> None:
     scale = Scale.of([point.params[field] for point in ordered])
     control_lines(axes, space, metric)
     names = sorted({str(point.params[group]) for point in ordered})
+    styles = styles_of(names)
     for position, name in enumerate(names):
         points = [point for point in ordered if str(point.params[group]) == name]
         xs = np.array([scale.place(point.params[field]) for point in points])
         shift = 0.012 * (position - (len(names) - 1) / 2)
-        style: dict[str, Any] = {"color": LINES[position % len(LINES)], "marker": MARKERS[position % len(MARKERS)]}
+        style = styles[name] | {"lw": 2.0, "mfc": styles[name]["color"]}
         _line(axes, xs + shift, points, metric, elinewidth=1.2, label=name, **style)
         printed = [100 * (published_at(space, point, metric) or np.nan) for point in points]
         if np.isfinite(printed).any():
-            axes.plot(xs, printed, mfc="white", ls=":", lw=1.2, label=f"{name}, paper", **style)
+            axes.plot(xs, printed, **(style | {"mfc": "white", "linestyle": ":", "lw": 1.2}), label=f"{name}, paper")
     _finish(axes, scale, space, field, metric)
 
 
@@ -62,7 +65,7 @@ def _line(
     bars = np.nan_to_num(spreads)
     if bars.any():
         axes.errorbar(xs, means, bars, color=style["color"], lw=0, elinewidth=elinewidth)
-    axes.plot(xs, means, lw=2, ms=5, **style)
+    axes.plot(xs, means, **style)
     return means, spreads
 
 
@@ -71,7 +74,7 @@ def _finish(axes: Axes, scale: Scale, space: Space, field: str, metric: str) -> 
     chosen, across = space.selected, axes.get_xaxis_transform()
     if chosen is not None and chosen.values(metric):
         place = (scale.place(chosen.params[field]), percents(chosen, metric)[0])
-        axes.plot(*place, "D", ms=10, mfc="none", mec=SELECTED, mew=2)
+        axes.plot(*place, "D", ms=11, mfc="none", mec=BLACK, mew=1.6, zorder=6)
     for point in space.points:
         if not point.num_finished:
             x = scale.place(point.params[field])

@@ -5,7 +5,7 @@ import math
 from matplotlib.axes import Axes
 
 from pipelines.reports.figures.parts import control_lines, percents
-from pipelines.reports.figures.style import COLOURS, SELECTED
+from pipelines.reports.figures.style import GREY, SELECTED
 from pipelines.reports.spaces import Space
 from pipelines.reports.sweep_table import Point
 
@@ -31,7 +31,7 @@ def panel(axes: Axes, space: Space, metric: str) -> None:
     for position, point in enumerate(points):
         middle, spread = percents(point, metric)
         chosen = point is space.selected
-        colour = SELECTED if chosen else COLOURS[1]
+        colour = SELECTED if chosen else GREY
         if math.isnan(middle):
             reached = point.last(metric)
             outcome = f"x {point.status}" + ("" if math.isnan(reached) else f" at {100 * reached:.1f}")

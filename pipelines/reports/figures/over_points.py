@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pipelines.reports.figures import curves, dots, heat_maps
-from pipelines.reports.figures.parts import caption, legend_beside, panel_title
+from pipelines.reports.figures.parts import legend_beside, panel_title, title_and_caption
 from pipelines.reports.spaces import Space, lead_of, published_at
 from pipelines.reports.sweep_table import is_numeric
 
@@ -52,7 +52,7 @@ def over_points(space: Space, metrics: list[str]) -> Figure:
         if which == "dots" and position % columns:
             axes.tick_params(labelleft=False)
     legend_beside(figure)
-    caption(figure, space, space.points, spread, marks, _paper(space, which, metrics))
+    title_and_caption(figure, space, space.points, spread, marks, _paper(space, which, metrics))
     return figure
 
 

@@ -9,7 +9,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures.parts import caption, percents
+from pipelines.reports.figures.parts import percents, title_and_caption
 from pipelines.reports.figures.scales import Scale
 from pipelines.reports.figures.style import SELECTED
 from pipelines.reports.spaces import SHORT, Space
@@ -58,7 +58,9 @@ def parallel_coordinates(space: Space) -> Figure:
     axes.spines[:].set_visible(False)
     figure.colorbar(colours, ax=axes, shrink=0.8, label="development macro-F1, %")
     lost = "Dotted, ending in a cross: failed or stopped on every split." if len(finished) < len(space.points) else ""
-    caption(figure, space, space.points, "colour: development", "Edged in orange: selected on development.", lost)
+    title_and_caption(
+        figure, space, space.points, "colour: development", "Edged in orange: selected on development.", lost
+    )
     return figure
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures.style import CONTROL_STYLES, OTHER_CONTROL
+from pipelines.reports.figures.style import entitle, styles_of
 from pipelines.reports.spaces import Space
 from pipelines.reports.sweep_table import Point, SweepTable, controls_of
 from proser_core import titles
@@ -37,12 +37,15 @@ def percents(point: Point, metric: str) -> tuple[float, float]:
 
 
 def control_lines(axes: Axes, space: Space, metric: str, vertical: bool = False) -> None:
-    """A line across the axes at the mean of each control."""
+    """A line across the axes at the mean of each control, its mark at the end."""
     draw = axes.axvline if vertical else axes.axhline
-    for control in controls_of(space.table):
+    controls = controls_of(space.table)
+    styles = styles_of(control.label for control in controls)
+    for control in controls:
         middle = 100 * control.mean(metric)
         if math.isfinite(middle):
-            draw(middle, lw=1.2, zorder=1, label=control.label, **CONTROL_STYLES.get(control.label, OTHER_CONTROL))
+            style = {**styles[control.label], "zorder": 1, "markevery": [1], "clip_on": False}
+            draw(middle, label=control.label, **style)
 
 
 def legend_beside(figure: Figure) -> None:
@@ -55,10 +58,11 @@ def legend_beside(figure: Figure) -> None:
         figure.legend(once.values(), once.keys(), loc="outside right upper", frameon=False, fontsize=8)
 
 
-def caption(figure: Figure, space: Space, points: list[Point], spread: str, *more: str) -> None:
-    """Below the panels: what was averaged and how `spread` is drawn, then every point that lacks a split."""
-    several, splits = len(space.table.splits) > 1, ", ".join(map(str, space.table.splits))
-    averaged = f"Means over class splits {splits}; {spread}." if several else f"Class split {splits}."
+def title_and_caption(figure: Figure, space: Space, points: list[Point], spread: str, *more: str) -> None:
+    """Above the panels data set, class splits and seed; below them how `spread` is drawn, and every point that lacks a
+    split."""
+    entitle(figure, f"{space.title}: {space.table.images}")
+    averaged = f"Means over class splits; {spread}." if len(space.table.splits) > 1 else ""
     text = " ".join(part for part in (averaged, *more, *gaps(space.table, points)) if part)
     width = int(figure.get_figwidth() * 15.5)  # characters of this size in an inch
     figure.supxlabel("\n".join(textwrap.wrap(text, width)), fontsize=8, x=0.01, ha="left")

@@ -38,8 +38,8 @@ class Scale:
         """A linear scale for a metric, with round ticks; NaN has no place on it."""
         finite = [value for value in values if math.isfinite(value)]
         low, high = min(finite, default=0.0), max(finite, default=0.0)
-        digits, place = 1 if high - low > 0.5 else 2, _linear([low, high], []).place
-        return cls(place, [(place(value), f"{value:.{digits}f}") for value in _round(low, high) or [low]])
+        place = _linear([low, high], []).place
+        return cls(place, [(place(value), f"{value:.5g}") for value in _round(low, high) or [low]])
 
 
 def _round(low: float, high: float) -> list[float]:

@@ -3,14 +3,15 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures.style import COLOURS
+from pipelines.reports.figures.style import BLUE, ORANGE, POINT_STYLES, entitle
 from proser_core.data.splits.class_split import in_words
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.metrics import macro_f1_curves
 from proser_core.recognition.scoring import OpenSetScores
+from proser_core.titles import PROSER
 
 
-def over_known_rate(scores: OpenSetScores, task: OpenSetTask) -> Figure:
+def over_known_rate(scores: OpenSetScores, task: OpenSetTask, title: str) -> Figure:
     """Macro-F1 of every setting against the share of known test images that a bias would keep, with PROSER's bias.
     Shows what the target rate costs and what another one would give; it chooses nothing."""
     targets = np.asarray(task.test.targets)
@@ -21,23 +22,25 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask) -> Figure:
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     axes = figure.add_subplot()
     for position, (setting, curve) in enumerate(curves.items()):
-        axes.plot(100 * rates, 100 * curve, color=COLOURS[position % len(COLOURS)], lw=1.5, label=in_words(setting))
+        style = POINT_STYLES[position % len(POINT_STYLES)]
+        axes.plot(100 * rates, 100 * curve, label=in_words(setting), **style, markevery=(3 * position, 15))
     kept = float((known <= -scores.bias).mean())
     axes.axvline(100 * kept, color="black", lw=1.5, ls="--", label=f"calibrated bias {scores.bias:.2f}")
     axes.set(xlabel="known test images that stay known, %", ylabel="macro-F1 on test images, %")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    entitle(figure, f"{PROSER}: {title}")
     return figure
 
 
-def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask) -> Figure:
+def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, title: str) -> Figure:
     """Histogram of PROSER's score on known and unknown test images, with the threshold between them."""
     is_known = np.asarray(task.test.targets) < task.num_known
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     axes = figure.add_subplot()
     low, high = np.percentile(scores.scores, [0.1, 99.9])
     edges = np.linspace(low, high, 61).tolist()
-    for rows, label, colour, hatch in ((is_known, "known", "#0072B2", ""), (~is_known, "unknown", "#E69F00", "//")):
+    for rows, label, colour, hatch in ((is_known, "known", BLUE, ""), (~is_known, "unknown", ORANGE, "//")):
         if not rows.any():
             continue
         axes.hist(
@@ -46,4 +49,5 @@ def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask) -> F
     axes.axvline(-scores.bias, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:.2f}: known to the left")
     axes.set(xlabel=f"score: {formula}", ylabel="density of test images")
     axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    entitle(figure, f"{PROSER}: {title}")
     return figure

@@ -1,5 +1,7 @@
 """Colours, marks and files of every figure."""
 
+import itertools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -7,25 +9,57 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from proser_core import titles
+from proser_core.titles import scored
 
 matplotlib.use("Agg")
 # Okabe and Ito's colours, which differ in lightness too
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")
-MARKERS = "osD^vPX*"
-SELECTED = COLOURS[2]
-LINES = (COLOURS[1], *COLOURS[3:7])  # those that mark nothing else
-DOTTED, DASHED, DASH_DOTTED = (0, (1, 1.5)), (0, (6, 2)), (0, (6, 2, 1, 2))
-CONTROL_STYLES: dict[str, dict[str, Any]] = {
-    titles.MSP: {"color": "#000000", "linestyle": DOTTED},
-    titles.MAX_LOGIT: {"color": "#000000", "linestyle": DASHED},
-    titles.OPENMAX: {"color": "#000000", "linestyle": DASH_DOTTED},
-    titles.scored(titles.CONTROL, titles.MSP): {"color": "#888888", "linestyle": DOTTED},
-    titles.scored(titles.CONTROL, titles.MAX_LOGIT): {"color": "#888888", "linestyle": DASHED},
-    titles.scored(titles.PROSER, titles.P_UNKNOWN): {"color": SELECTED, "linestyle": DOTTED},
-    titles.scored(titles.PROSER, titles.MAX_LOGIT): {"color": SELECTED, "linestyle": DASHED},
-    titles.scored(titles.PROSER, titles.GAP): {"color": SELECTED, "linestyle": DASH_DOTTED},
+BLACK, BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, _ = COLOURS
+GREY, MAROON, INDIGO = "#5E5E5E", "#661100", "#332288"
+OLIVE, TEAL, ROSE = "#999933", "#44AA99", "#CC6677"
+SELECTED = VERMILLION
+Style = dict[str, Any]
+
+
+def _dashed(color: str, dash: tuple[float, ...], marker: str, ms: float = 5) -> Style:
+    return {"color": color, "linestyle": (0, dash), "marker": marker, "ms": ms, "lw": 1.4, "zorder": 3}
+
+
+METHOD_STYLES: dict[str, Style] = {
+    titles.MSP: _dashed(BLACK, (1, 1.5), "o"),
+    titles.MAX_LOGIT: _dashed(BLUE, (6, 2), "s"),
+    titles.OPENMAX: _dashed(GREEN, (6, 2, 1, 2), "X", 6),
+    scored(titles.CONTROL, titles.MSP): _dashed(GREY, (2, 2), "P", 6),
+    scored(titles.CONTROL, titles.MAX_LOGIT): _dashed(SKY, (3, 1, 1, 1), "*", 8),
+    scored(f"{titles.CONTROL}, tuned", titles.MAX_LOGIT): _dashed(GREY, (5, 3), "H", 6),
+    "Mixup": _dashed(INDIGO, (8, 2, 1, 2), "h", 6),
+    "Dummy": _dashed(MAROON, (3, 3), "8"),
+    scored(titles.PROSER, titles.P_UNKNOWN): _dashed(PINK, (1, 1), "v"),
+    scored(titles.PROSER, titles.MAX_LOGIT): _dashed(MAROON, (4, 1.5), "<"),
+    scored(titles.PROSER, titles.GAP): _dashed(MAROON, (6, 1, 1, 1, 1, 1), "d"),
+    scored(titles.PROSER, "tuned"): _dashed(ORANGE, (10, 2), ">"),
+    scored(titles.PROSER, "released form"): _dashed(PINK, (4, 4), "p", 6),
+    titles.OWN_POINT: _dashed(ORANGE, (7, 1.5), "^", 6),
+    titles.PROSER: {"color": SELECTED, "linestyle": "-", "marker": "D", "ms": 7, "lw": 2.8, "zorder": 5},
 }
-OTHER_CONTROL: dict[str, Any] = {"color": "#888888", "linestyle": "-."}
+"""Of each method, in every figure: no two share a marker, nor two of one table a colour. PROSER leads, on top."""
+POINT_STYLES: tuple[Style, ...] = tuple(
+    {"color": color, "linestyle": "-", "marker": marker, "mfc": "white", "ms": 5, "lw": 1.2, "zorder": 4}
+    for color, marker in ((INDIGO, "o"), (TEAL, "s"), (OLIVE, "^"), (ROSE, "v"), (BLUE, "p"))
+)
+"""Of what is no method: solid, thin and hollow."""
+
+
+def styles_of(names: Iterable[str]) -> dict[str, Style]:
+    """The style of each method; a name that is none, such as a point or a score of your own, has one of
+    `POINT_STYLES`."""
+    others = itertools.cycle(POINT_STYLES)
+    return {name: METHOD_STYLES.get(name) or next(others) for name in names}
+
+
+def entitle(figure: Figure, title: str) -> None:
+    """Say above the panels what was drawn: data set, class splits and seed."""
+    figure.suptitle(title, x=0.01, ha="left", fontsize=9)
 
 
 def save(figure: Figure, stem: Path) -> None:

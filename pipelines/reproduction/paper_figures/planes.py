@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
-from pipelines.reports.figures.style import COLOURS
+from pipelines.reports.figures.style import COLOURS, entitle
 
 KNOWN_COLOURS = (COLOURS[1], COLOURS[5], COLOURS[3], COLOURS[4], COLOURS[6], COLOURS[7])
 DOTS, AREAS = 0.88, 0.3  # a class's dots are darker than its colour, and its area paler, so that they stand out
@@ -86,8 +86,9 @@ class Generated(Shown):
     in_known_space: float
 
 
-def decision_boundaries(methods: Sequence[Decisions], grid: Grid, class_names: Sequence[str]) -> Figure:
-    """A row for each novel class, a column for each method; every panel on the axes of `grid`."""
+def decision_boundaries(methods: Sequence[Decisions], grid: Grid, class_names: Sequence[str], title: str) -> Figure:
+    """A row for each novel class, a column for each method; every panel on the axes of `grid`. `title` says of which
+    data set, class split and seed."""
     novel = list(methods[0].novel)
     figure = Figure(figsize=(0.4 + 3.7 * len(methods), 0.8 + 3.55 * len(novel)), layout="constrained")
     panels = figure.subplots(len(novel), len(methods), sharex=True, sharey=True, squeeze=False)
@@ -106,11 +107,12 @@ def decision_boundaries(methods: Sequence[Decisions], grid: Grid, class_names: S
         axes.set_xlabel("first dimension of the embedding")
     marks = {f"unknown: {name}": NOVEL_MARKERS[number % len(NOVEL_MARKERS)] for number, name in enumerate(novel)}
     _legend_below(figure, class_names, marks, areas=True)
+    entitle(figure, title)
     return figure
 
 
-def novel_embeddings(ways: Sequence[Generated], grid: Grid, class_names: Sequence[str]) -> Figure:
-    """A panel for each way of mixing, on the axes of `grid`."""
+def novel_embeddings(ways: Sequence[Generated], grid: Grid, class_names: Sequence[str], title: str) -> Figure:
+    """A panel for each way of mixing, on the axes of `grid`, with a title as above."""
     novel = list(ways[0].novel)
     figure = Figure(figsize=(0.5 + 5.2 * len(ways), 5.6), layout="constrained")
     panels = figure.subplots(1, len(ways), sharex=True, sharey=True, squeeze=False)[0]
@@ -126,6 +128,7 @@ def novel_embeddings(ways: Sequence[Generated], grid: Grid, class_names: Sequenc
     panels[0].set_ylabel("second dimension of the embedding")
     marks = {f"real novel: {name}": NOVEL_MARKERS[number % len(NOVEL_MARKERS)] for number, name in enumerate(novel)}
     _legend_below(figure, class_names, {**marks, "generated novel": GENERATED}, areas=False)
+    entitle(figure, title)
     return figure
 
 

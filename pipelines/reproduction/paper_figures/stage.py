@@ -8,6 +8,7 @@ import numpy as np
 
 from pipelines.recipes import schedule_in_words
 from pipelines.reports.figures.style import save
+from pipelines.reports.sweep_table import images_title
 from pipelines.reproduction.paper_figures.beta_densities import beta_densities
 from pipelines.reproduction.paper_figures.measured_planes import Trained, boundaries, generated
 from pipelines.reproduction.paper_figures.outlier_examples import COLUMNS, outlier_examples
@@ -51,14 +52,20 @@ def draw_figures(
     closed = _trained(net, split.pretrained.path)
     tuned = {place: _fine_tuned(recipe, trials, trial_folders, place) for place in WAYS}
     names, about = images.class_names, _about_training(recipe, len(images.train))
+    title = images_title(recipe.data, [split.index], recipe.seed)
     schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} more of fine-tuning for PROSER"
     methods, plane = boundaries(recipe, images, closed, tuned["manifold"])
     made, wider = generated(recipe, images, tuned)
     seconds = training_seconds(closed.folder, tuned["manifold"].folder, net, images)
     save(beta_densities(ALPHAS), folder / "beta_densities")
-    save(decision_boundaries(methods, plane, names), folder / "decision_boundaries")
-    save(novel_embeddings(made, wider, names), folder / "novel_embeddings")
-    save(running_time(seconds, f"{about}; {schedule}", not_measured=GENERATIVE), folder / "running_time")
+    save(decision_boundaries(methods, plane, names, title), folder / "decision_boundaries")
+    save(novel_embeddings(made, wider, names, title), folder / "novel_embeddings")
+    save(
+        running_time(
+            seconds, f"{about}, class split {split.index}, seed {recipe.seed}; {schedule}", not_measured=GENERATIVE
+        ),
+        folder / "running_time",
+    )
     for known, others in outliers.items():
         save(outlier_examples(example_sets(known, others, data_dir)), folder / f"{EXAMPLES}{known}")
     notes = {f"{EXAMPLES}{known}": outlier_notes(others, data_dir) for known, others in outliers.items()}

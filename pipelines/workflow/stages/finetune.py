@@ -18,6 +18,8 @@ from proser_core.jobs.selection import Row
 from proser_core.jobs.trials import Trial
 from proser_core.store.store import MANIFEST, BuildResult, load_if_complete
 
+STARTING = "starting workers"
+
 
 def sweep(
     splits: Sequence[TrainedSplit],
@@ -101,7 +103,7 @@ class SweepWatch:
         self._tracked: dict[str, int] = {}  # epochs of trials whose folders are read no more
         self._shortage = Shortage(session, trials[0].recipe.cluster.num_workers)
         total = sum(trial.recipe.finetune.epochs for trial in trials)
-        self._progress = ProgressBar(session.console, "sweep", total, "epochs")
+        self._progress = ProgressBar(session.console, "sweep", total, "epochs", session.cluster.starting or STARTING)
 
     def poll(self) -> None:
         """Report what is on disk now, and a cluster without room. Only trials that run are read: a poll comes every
@@ -114,7 +116,12 @@ class SweepWatch:
         ended = {trial.key for trial in trials if (trial.folder / MANIFEST).is_file()}
         epochs = {trial.key: spec.read_epochs(trial.folder) for trial in trials}
         done = sum(self._tracked.values()) + sum(map(len, epochs.values()))
-        self._progress.update(done, f"{len(self._tracked) + len(ended)}/{len(self._trials)} trials")
+        running = len(trials) - len(ended)
+        doing, note = (
+            first_epoch(self._session, running),
+            f"{len(self._tracked) + len(ended)}/{len(self._trials)} trials",
+        )
+        self._progress.update(done, note, doing, running or 1)
         for trial in (trial for trial in trials if epochs[trial.key]):
             self._track(trial, epochs[trial.key], trial.key in ended)
 
@@ -129,6 +136,12 @@ class SweepWatch:
     def close(self) -> None:
         """Remove the progress bar."""
         self._progress.close()
+
+
+def first_epoch(session: TrainingSession, running: int) -> str:
+    """What goes on until the first epoch of any training is done."""
+    many = f" of {running} trainings" if running > 1 else ""
+    return session.cluster.starting or (f"first epoch{many}" if running else STARTING)
 
 
 class Shortage:

@@ -10,15 +10,13 @@ from pipelines.cluster.train_worker import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import has_file, poll_storage, sync
 from pipelines.workflow.session import TrainingSession
-from pipelines.workflow.stages.finetune import Shortage
+from pipelines.workflow.stages.finetune import STARTING, Shortage, first_epoch
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
-from proser_core.errors import ConfigError, TrainingError
+from proser_core.errors import TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.trials import WORKER
-from proser_core.networks.nets import make_closed_set_net
-from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store, load_if_complete
@@ -33,18 +31,6 @@ class Pretraining:
     inputs: dict[str, Any]
     folder: Path
     own: str
-
-
-def check_weights(recipe: Recipe, path: Path) -> None:
-    """Raises CheckpointError, before any worker starts, for weights that do not fit the network, ConfigError where no
-    fine-tune would begin from them."""
-    if recipe.finetune.start == "scratch":
-        raise ConfigError(
-            f"--pretrained got {path}, and finetune.start is scratch: no training would begin from it. "
-            "Give a recipe that fine-tunes, such as cifar100-cpu-finetune"
-        )
-    net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-    load_weights(net, path)
 
 
 def plan_pretraining(recipe: Recipe, task: Artefact, store: Store, bf16: bool, own: Path | None = None) -> Pretraining:
@@ -89,8 +75,8 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
             done = f"epoch {len(spec.read_epochs(plan.folder))} of {plan.recipe.pretrain.epochs}"
             session.say(f"  {_split(plan, curves)}resuming after {done}")
     total = sum(plan.recipe.pretrain.epochs for plan in plans)
-    progress = ProgressBar(session.console, spec.PRETRAIN, total, "epochs")
     workers = 1 if plans[0].own else plans[0].recipe.cluster.pretrain_workers
+    progress = ProgressBar(session.console, spec.PRETRAIN, total, "epochs", session.cluster.starting or STARTING)
     shortage = Shortage(session, workers)
 
     def poll() -> None:
@@ -99,7 +85,9 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
         epochs = [spec.read_epochs(plan.folder) for plan in plans]
         accuracies = [rows[-1]["train/accuracy"] for rows in epochs if rows]
         mean = sum(accuracies) / max(len(accuracies), 1)
-        progress.update(sum(map(len, epochs)), f"training accuracy {mean:.3f}" if accuracies else "")
+        running = sum(plan.folder.is_dir() for plan in plans)
+        note = f"training accuracy {mean:.3f}" if accuracies else ""
+        progress.update(sum(map(len, epochs)), note, first_epoch(session, running), running or 1)
         for plan, rows in zip(plans, epochs, strict=True):
             session.run.curve(spec.PRETRAIN + curves[plan.folder], rows)
 

@@ -9,7 +9,7 @@ from pipelines.reports.figures.scores import over_known_rate, score_histogram
 from pipelines.reports.figures.style import save
 from pipelines.reports.report_files import write_report
 from pipelines.reports.spaces import OWN_SPACE
-from pipelines.reports.sweep_table import SweepTable
+from pipelines.reports.sweep_table import SweepTable, images_title
 from pipelines.workflow.stages.evaluate import EVALUATION, read_evaluation
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines.tables import controls
@@ -46,9 +46,9 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     logits = load_logits(trial_folders / evaluation["selected"]["key"] / LOGITS)
     score_function = own_score(recipe)
     scores = score(logits["test"], score_function, calibration)
-    save(score_histogram(scores, score_function.formula, images), folder / FIGURES / "scores")
+    save(score_histogram(scores, score_function.formula, images, table.images), folder / FIGURES / "scores")
     if images.split.settings:
-        save(over_known_rate(scores, images), folder / FIGURES / "macro_f1_over_known_rate")
+        save(over_known_rate(scores, images, table.images), folder / FIGURES / "macro_f1_over_known_rate")
     write_json(folder / TABLES / CLASS_SPLIT, read_json(task.path / CLASS_SPLIT))
     fingerprint = {"sha256": task.digest, "files": read_json(task.path / MANIFEST)["files"]}
     counts = {"images": TaskSummary.read(task.path).counts, "known_classes": images.num_known}
@@ -66,6 +66,7 @@ def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[s
         rows=rows,
         controls=[row for split in splits for row in _baselines(split, tasks[split.index], rows, trial_folders)],
         own=recipe.finetune,
+        images=images_title(recipe.data, tasks, recipe.seed),
     )
 
 
@@ -85,7 +86,8 @@ def tabulate_run(recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluat
     points = [{**row, "spaces": [space]} if row["objective"] == "proser" else row for row in rows]
     others = {name: each["flat"] for name, each in evaluation["methods"].items() if name not in (PROSER, OWN_POINT)}
     baselines = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
-    return SweepTable(recipe.name, (space,), {index: split}, points, baselines, recipe.finetune)
+    images = images_title(recipe.data, [index], recipe.seed)
+    return SweepTable(recipe.name, (space,), {index: split}, points, baselines, recipe.finetune, images)
 
 
 def _selection(evaluation: dict[str, Any], table: SweepTable) -> list[str]:

@@ -1,11 +1,13 @@
 """Scores of the known logits alone: maximum softmax probability, the threshold of eq:threshold, and maximum logit."""
 
 from dataclasses import dataclass
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from proser_core import titles
 from proser_core.recognition.scores.score_function import ScoreFunction
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class MaxSoftmaxProbability(ScoreFunction):
     source = "Hendrycks and Gimpel 2017"
     formula = "- log of the largest known probability"
 
-    def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
+    def in_torch(self, known: "Tensor", dummies: "Tensor") -> "Tensor":
         known = known.double()
         others = (known - known.amax(1, keepdim=True)).sort(1).values[:, :-1]
         return others.exp().sum(1).log1p()
@@ -36,5 +38,5 @@ class MaxLogit(ScoreFunction):
     source = "Vaze et al. 2022"
     formula = "- best known logit"
 
-    def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
+    def in_torch(self, known: "Tensor", dummies: "Tensor") -> "Tensor":
         return -known.amax(1)

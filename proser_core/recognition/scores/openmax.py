@@ -5,7 +5,7 @@ As in the authors' code; departures are in docs/method-notes.md.
 
 import logging
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -13,8 +13,10 @@ from scipy.spatial.distance import cdist
 
 from proser_core import titles
 from proser_core.errors import CalibrationError
-from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores.score_function import ScoreFunction
+
+if TYPE_CHECKING:
+    from proser_core.recognition.logits import LogitTable
 
 TAIL_SIZE = 20  # authors' code
 ALPHA = 10  # authors' code; at most K
@@ -44,7 +46,7 @@ class OpenMax(ScoreFunction):
     formula = "- log of the largest known probability, revised"
 
     @classmethod
-    def fit(cls, training: LogitTable, targets: np.ndarray, tail_size: int = TAIL_SIZE, alpha: int = ALPHA) -> Self:
+    def fit(cls, training: "LogitTable", targets: np.ndarray, tail_size: int = TAIL_SIZE, alpha: int = ALPHA) -> Self:
         """Means and tails of the correctly classified training images (alg. 1).
 
         A class with fewer than three of them, or all at one distance from its mean, borrows the tail of all classes
@@ -69,7 +71,7 @@ class OpenMax(ScoreFunction):
         shapes, scales, starts = np.array([tail or together for tail in tails]).T
         return cls(means, shapes, scales, starts, min(alpha, num_known), borrowed)
 
-    def __call__(self, logits: LogitTable) -> np.ndarray:
+    def __call__(self, logits: "LogitTable") -> np.ndarray:
         revised, unknown = self.revise(logits.known)
         best = revised.max(axis=1)
         others = np.sort(revised, axis=1)[:, :-1]

@@ -1,14 +1,15 @@
 """Scores of a network with dummy classifiers."""
 
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from proser_core import titles
 from proser_core.config import Recipe
 from proser_core.recognition.scores.closed_set import MaxLogit
 from proser_core.recognition.scores.score_function import ScoreFunction
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class PlaceholderGap(ScoreFunction):
     source = "Zhou et al. 2021"
     needs_dummies = True
 
-    def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
+    def in_torch(self, known: "Tensor", dummies: "Tensor") -> "Tensor":
         return self.dummy_weight * dummies.amax(1) - known.amax(1)
 
     @property
@@ -43,7 +44,9 @@ class UnknownProbability(ScoreFunction):
     needs_dummies = True
     formula = "log of the probability of unknown"
 
-    def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
+    def in_torch(self, known: "Tensor", dummies: "Tensor") -> "Tensor":
+        import torch  # not for `proser list`
+
         augmented = torch.cat([known, dummies.amax(1, keepdim=True)], dim=1).double()
         return augmented[:, -1] - augmented.logsumexp(1)
 

@@ -1,12 +1,16 @@
-"""`ScoreFunction`: from the logits of an image to one number, larger for unknown."""
+"""`ScoreFunction`: from the logits of an image to one number, larger for unknown.
 
-from typing import ClassVar, Self
+No score loads torch before it is used: `proser list` and help texts name them all.
+"""
+
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from proser_core.recognition.logits import LogitTable
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from proser_core.recognition.logits import LogitTable
 
 
 class ScoreFunction:
@@ -25,16 +29,18 @@ class ScoreFunction:
     needs_dummies: ClassVar[bool] = False
 
     @classmethod
-    def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:
+    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
         """Fitted to the logits of N training images and their targets int64[N] in 0..K-1; both are empty where the
         score does not read them."""
         return cls()
 
-    def __call__(self, logits: LogitTable) -> np.ndarray:
+    def __call__(self, logits: "LogitTable") -> np.ndarray:
         """float[N], larger for unknown."""
+        import torch
+
         return self.in_torch(torch.tensor(logits.known), torch.tensor(logits.dummies)).numpy()
 
-    def in_torch(self, known: Tensor, dummies: Tensor) -> Tensor:
+    def in_torch(self, known: "Tensor", dummies: "Tensor") -> "Tensor":
         """The score of known [N, K] and dummies [N, C], which an exported program needs too."""
         raise NotImplementedError
 

@@ -3,24 +3,27 @@
 from pathlib import Path
 
 import pytest
-from pipeline_runs import printed
+from pipeline_runs import Proser, printed
 
 from pipelines.commands.list_ import print_listing
+from pipelines.recipes import PRETRAINING, RECIPES
+from proser_core.baselines import METHODS
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.outliers.outlier_sets import OUTLIERS
 from proser_core.data.splits.families import FAMILIES, Against, Family
+from tune_spaces import space_names
 
 
 def as_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def listed(data_dir: Path | None) -> str:
-    return as_one_line(printed(print_listing, data_dir, width=80)[1])
+def listed(kind: str, data_dir: Path | None = None) -> str:
+    return as_one_line(printed(print_listing, kind, data_dir, width=80)[1])
 
 
 def test_whatever_is_missing_has_its_exact_folders_and_where_to_get_them(tmp_path: Path) -> None:
-    told = listed(tmp_path)
+    told = listed("data", tmp_path) + listed("outliers", tmp_path)
     missing = [source for source in SOURCES.values() if source.origin]
     assert len(missing) >= 5
     for source in missing:
@@ -29,9 +32,36 @@ def test_whatever_is_missing_has_its_exact_folders_and_where_to_get_them(tmp_pat
         assert f"{name} not found; need {OUTLIERS[name].needs}. Download it from {OUTLIERS[name].origin}" in told
 
 
+def test_alone_it_has_every_name_and_no_more(tmp_path: Path) -> None:
+    told = listed("", tmp_path)
+    for names in (RECIPES, PRETRAINING, space_names(), METHODS, SOURCES, OUTLIERS, FAMILIES):
+        assert all(name in told for name in names)
+    assert "not found" not in told
+    assert len(told) < 1500
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("recipes", "cifar100-cpu CIFAR100: 15 known classes"),
+        ("spaces", "trade_off The trade-off grid"),
+        ("methods", "OpenMax Bendale and Boult 2016"),
+        ("data", "digits embedded"),
+    ],
+)
+def test_one_kind_says_what_each_name_means(kind: str, expected: str) -> None:
+    assert expected in listed(kind)
+
+
+def test_a_kind_that_there_is_not_is_refused_with_the_nearest(proser: Proser) -> None:
+    code, _, error = proser("list", "method")
+    assert code == 2
+    assert "no list is called 'method'; did you mean 'methods'?" in error
+
+
 def test_a_data_directory_is_named_as_it_is() -> None:
-    assert "Data sets (in [red])" in listed(Path("[red]"))
-    assert "Data sets (no --data-dir given)" in listed(None)
+    assert "Data sets (in [red])" in listed("data", Path("[red]"))
+    assert "Data sets (no --data-dir given)" in listed("data")
 
 
 def test_each_family_tells_what_it_has_and_what_is_wrong_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +70,7 @@ def test_each_family_tells_what_it_has_and_what_is_wrong_with_it(monkeypatch: py
     defects: dict[str | tuple[str, str], str] = {"mnist": "too easy", "svhn": "too easy", pair: "too hard"}
     made = Family("made", "a test", {"mnist": lists, "svhn": lists}, {pair: Against(lists, lists)}, defects)
     monkeypatch.setitem(FAMILIES, "made", made)
-    told = listed(None)
+    told = listed("splits")
     assert "made a test for mnist, svhn, mnist against svhn - " in told
     assert " - mnist and svhn: too easy - mnist against svhn: too hard" in told
     for family in FAMILIES.values():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+from matplotlib.figure import Figure
 from PIL import Image
 from pipeline_runs import printed
 from pyarrow import parquet
@@ -20,10 +21,11 @@ from stored_sets import png_file
 
 from pipelines.cluster.session import join
 from pipelines.commands.predict import PredictRequest, predict
+from pipelines.inference import contact_sheet
 from pipelines.inference.prediction_files import FORMATS
-from pipelines.inference.predictions import predict_paths
+from pipelines.inference.predictions import predict_part, predict_paths
 from proser_core.data.readers import digits, image_files
-from proser_core.data.readers.image_files import Found
+from proser_core.data.readers.image_files import Decoded, Found
 from proser_core.errors import ConfigError, DataError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -144,6 +146,28 @@ def test_a_contact_sheet_is_drawn(model: str, images: Path, tmp_path: Path) -> N
     assert code == 0
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert min(sheet.size) > 500
+
+
+def test_a_contact_sheet_says_what_each_image_was_called_and_frames_the_unknown_ones(
+    classifier: OpenSetClassifier, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(contact_sheet, "write_picture", lambda figure, path: figures.append(figure))
+    names = [f"folder/{number}.png" for number in range(len(pixels))]
+    part = predict_part(classifier, Decoded(names, pixels, []), "cpu", contact_sheet.NUM_IMAGES)
+    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.png")
+    sheet.add(part)
+    assert sheet.save()
+    called = dict(zip(names, zip(part.predictions.labels, part.predictions.unknown_scores, strict=True), strict=True))
+    drawn = [axes for axes in figures[0].axes if axes.get_xlabel()]
+    assert len(drawn) == min(len(names), contact_sheet.NUM_IMAGES)
+    for axes in drawn:
+        label, against, name = axes.get_xlabel().split("\n")
+        expected, score = called[f"folder/{name}"]
+        assert label == expected
+        assert against == f"{score:.2f} {'>' if score > 0 else '≤'} 0"
+        assert axes.get_frame_on() == (label == "unknown")
+    assert {axes.get_frame_on() for axes in drawn} == {True, False}
 
 
 def test_a_contact_sheet_of_no_image_is_not_said_to_be_written(model: str, tmp_path: Path) -> None:

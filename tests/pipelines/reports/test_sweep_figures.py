@@ -116,7 +116,7 @@ def test_a_curve_has_the_mean_the_band_each_split_and_the_controls() -> None:
     figure = drawn(table("num_dummies", COUNTS, range(3), by_count), place="dev")
     lines = {line.get_label(): np.asarray(line.get_ydata(), float) for line in figure.axes[0].lines}
     means = [100 * mean(by_count(point, split) for split in range(3)) for point in COUNTS]
-    np.testing.assert_allclose(lines["mean over splits"], means)
+    np.testing.assert_allclose(lines["PROSER, mean over splits"], means)
     np.testing.assert_allclose(lines["each split"], [100 * by_count(point, 2) for point in COUNTS])
     np.testing.assert_allclose(lines["MaxLogit"], 67.0)
     (band,) = [each for each in figure.axes[0].collections if type(each).__name__ == "FillBetweenPolyCollection"]

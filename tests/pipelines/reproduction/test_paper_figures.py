@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy.integrate import quad
@@ -67,12 +66,13 @@ WAYS = [
     )
     for seed, mixup in enumerate(("vanilla", "manifold"))
 ]
+TITLE = "MNIST, class split 0, seed 1"
 FIGURES = {
     "beta_densities": lambda: beta_densities(ALPHAS),
     "outlier_examples": lambda: outlier_examples(SETS, columns=4),
     "running_time": lambda: running_time({"MSP": 60.0, "PROSER": 90.0}, "digits", not_measured=["OSRCI"]),
-    "decision_boundaries": lambda: decision_boundaries(METHODS, GRID, NAMES),
-    "novel_embeddings": lambda: novel_embeddings(WAYS, GRID, NAMES),
+    "decision_boundaries": lambda: decision_boundaries(METHODS, GRID, NAMES, TITLE),
+    "novel_embeddings": lambda: novel_embeddings(WAYS, GRID, NAMES, TITLE),
 }
 
 
@@ -123,12 +123,13 @@ def test_every_set_has_a_row_of_its_own_images_and_the_known_one_is_first() -> N
     assert tops[0] - tops[1] > tops[1] - tops[2] > 0
 
 
-def test_bars_are_as_long_as_the_seconds_and_their_axis_is_logarithmic() -> None:
+def test_dots_stand_at_the_seconds_of_a_logarithmic_axis_which_has_no_zero_for_bars() -> None:
     seconds = {"MSP": 61.0, "OpenMax": 64.2, "PROSER": 3700.0}
     figure = running_time(seconds, "MNIST", not_measured=["OSRCI", "GFROSR", "OpenMax"])
     (axes,) = figure.axes
     assert axes.get_xscale() == "log"
-    assert [bar.get_width() for bar in axes.patches] == [*seconds.values()]
+    assert [line.get_xdata()[0] for line in axes.lines] == [*seconds.values()]
+    assert not axes.patches
     assert axes.get_xlim()[0] < 61.0
     assert axes.get_xlim()[1] > 3700.0
     assert [label.get_text() for label in axes.get_yticklabels()] == [*seconds, "OSRCI", "GFROSR"]
@@ -138,7 +139,7 @@ def test_bars_are_as_long_as_the_seconds_and_their_axis_is_logarithmic() -> None
     assert cells[-1] == "x MSP"
 
 
-def test_what_is_written_beside_ten_bars_can_be_read() -> None:
+def test_what_is_written_beside_ten_dots_can_be_read() -> None:
     """No two texts overlap, and none leaves the figure."""
     seconds = {name: 300.0 + 25 * place for place, name in enumerate(baselines.METHODS)}
     figure = running_time(seconds, "MNIST, the pretraining among it; " * 5, not_measured=["OSRCI", "GFROSR"])
@@ -158,12 +159,6 @@ def test_what_is_written_beside_ten_bars_can_be_read() -> None:
         assert min(box.x0, box.y0) >= 0, text
         assert box.x1 <= figure.bbox.x1, text
         assert box.y1 <= figure.bbox.y1, text
-
-
-def test_the_first_bar_differs_from_the_others_in_lightness_too() -> None:
-    figure = running_time({"MSP": 1.0, "OpenMax": 2.0, "PROSER": 3.0}, "digits")
-    greys = [np.dot(to_rgb(bar.get_facecolor()), (0.299, 0.587, 0.114)) for bar in figure.axes[0].patches]
-    assert greys[0] - max(greys[1:]) > 0.2
 
 
 @pytest.mark.parametrize("seconds", [{}, {"MSP": 0.0}, {"MSP": float("nan")}])
@@ -193,7 +188,7 @@ def test_a_grid_has_room_around_every_point_and_lists_its_places_row_by_row() ->
 
 
 def test_boundaries_show_every_novel_class_below_the_other_and_the_methods_side_by_side() -> None:
-    figure = decision_boundaries(METHODS, GRID, NAMES)
+    figure = decision_boundaries(METHODS, GRID, NAMES, TITLE)
     assert len(figure.axes) == 4
     for number, axes in enumerate(figure.axes):
         method, name = METHODS[number % 2], [*NOVEL][number // 2]
@@ -208,7 +203,7 @@ def test_boundaries_show_every_novel_class_below_the_other_and_the_methods_side_
 
 
 def test_the_region_of_unknown_is_hatched_and_where_the_grid_says() -> None:
-    axes = decision_boundaries(METHODS, GRID, NAMES).axes[0]
+    axes = decision_boundaries(METHODS, GRID, NAMES, TITLE).axes[0]
     (hatched,) = [each for each in axes.collections if getattr(each, "hatches", [None])[0]]
     box = hatched.get_paths()[0].get_extents()
     between = (GRID.x[14] + GRID.x[15]) / 2
@@ -217,12 +212,12 @@ def test_the_region_of_unknown_is_hatched_and_where_the_grid_says() -> None:
 
 def test_a_method_that_rejects_nothing_has_no_hatched_region() -> None:
     everything = np.zeros((20, 20), int)
-    axes = decision_boundaries([replace(METHODS[0], regions=everything)], GRID, NAMES).axes[0]
+    axes = decision_boundaries([replace(METHODS[0], regions=everything)], GRID, NAMES, TITLE).axes[0]
     assert not any(getattr(each, "hatches", [None])[0] for each in axes.collections)
 
 
 def test_generated_embeddings_stand_beside_the_real_ones_on_the_same_axes() -> None:
-    figure = novel_embeddings(WAYS, GRID, NAMES)
+    figure = novel_embeddings(WAYS, GRID, NAMES, TITLE)
     for axes, way in zip(figure.axes, WAYS, strict=True):
         np.testing.assert_array_equal(dots(axes, "generated"), way.generated)
         assert all(np.array_equal(dots(axes, name), places) for name, places in NOVEL.items())

@@ -25,6 +25,7 @@ from proser_core.store.files import read_json
 
 CIFAR10 = PROTOCOLS["cifar10"].columns[0]
 NUM_CLASSES = {"svhn": (10,), "cifar10": (10,), "cifar-plus": (10, 100), "tiny-imagenet": (200,)}
+RECIPES_OF = dict.fromkeys(STUDIES, to_json(cifar100_cpu()))
 MADE = Made("proser reproduce cifar10 --data-dir 'my data'", {"schedule": "10 epochs", "hardware": "2 cores"})
 
 
@@ -183,7 +184,7 @@ def test_a_time_is_in_seconds_and_held_against_nothing(tmp_path: Path) -> None:
     found = table_column(column, measured, "")
     assert [(line.method, line.mean) for line in found.rows] == [("MaxLogit", 300.0), ("PROSER", 420.0)]
     assert found.verdicts == []
-    write_report(["running-time"], {"mnist-outliers": ""}, measured, {}, MADE, tmp_path)
+    write_report(["running-time"], {"mnist-outliers": ""}, measured, RECIPES_OF, MADE, tmp_path)
     assert "| PROSER | 420.0 |  |  |  | 1 |" in (tmp_path / RESULTS).read_text()
     assert (tmp_path / "figures/running-time_running_time.svg").is_file()
 
@@ -213,7 +214,7 @@ class Page(HTMLParser):
 
 def test_the_page_is_one_file_that_needs_no_network(tmp_path: Path) -> None:
     measured = [*results("MaxLogit", 0.82, 0.86), *results("<b>&", 0.5)]
-    write_report(["cifar10", "closed-set"], dict.fromkeys(STUDIES, "arpl"), measured, {}, MADE, tmp_path)
+    write_report(["cifar10", "closed-set"], dict.fromkeys(STUDIES, "arpl"), measured, RECIPES_OF, MADE, tmp_path)
     page = Page()
     page.feed((tmp_path / HTML).read_text())
     assert page.open == []
@@ -260,5 +261,5 @@ def test_openness_is_drawn_for_settings_that_differ_in_it(tmp_path: Path) -> Non
             "cifar100", 0, "PROSER", {column.metric: 0.6 - 0.05 * place for place, column in enumerate(columns)}, 1.0
         )
     ]
-    write_report(["cifar100-openness"], {"cifar100": ""}, measured, {}, MADE, tmp_path)
+    write_report(["cifar100-openness"], {"cifar100": ""}, measured, RECIPES_OF, MADE, tmp_path)
     assert (tmp_path / "figures/cifar100-openness_against_openness.svg").is_file()

@@ -1,0 +1,65 @@
+"""`proser run --dry-run`: what would be trained, what is found finished, and how long it takes; nothing is left."""
+
+import re
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from pipeline_runs import printed, tiny_recipe
+
+from pipelines.recipes import RECIPES
+from pipelines.workflow.run import run
+from proser_core.config import Recipe
+from proser_core.data.readers import digits
+from proser_core.store.store import Store
+
+
+@pytest.fixture(autouse=True)
+def tracked_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+
+
+def planned(recipe: Recipe, data_dir: Path | None, folder: Path, weights: Path | None = None) -> tuple[int, str]:
+    return printed(partial(run, dry_run=True), recipe, data_dir, folder / "storage", weights)
+
+
+def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
+    code, text = planned(tiny_recipe(), None, tmp_path)
+    assert code == 0
+    assert re.search(r"pretrain +1 to train", text)
+    assert re.search(r"fine-tune +2 to train", text)
+    assert re.search(r"time +about \d+:\d\d", text)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_storage_that_was_there_stays(tmp_path: Path) -> None:
+    kept = Store(tmp_path / "storage").root / "mine"
+    kept.write_text("mine")
+    planned(tiny_recipe(), None, tmp_path)
+    assert kept.read_text() == "mine"
+    assert {path.name for path in kept.parent.iterdir()} == {"mine", ".lock"}
+
+
+def test_weights_of_your_own_are_not_pretrained(tmp_path: Path, closed_set_weights: Path) -> None:
+    code, text = planned(tiny_recipe(), None, tmp_path, closed_set_weights)
+    assert code == 0
+    assert re.search(r"pretrain +0 to train", text)
+    assert "a pretraining" not in text
+
+
+def test_of_images_of_your_own_the_proxy_and_the_refit_are_planned(tmp_path: Path) -> None:
+    images = digits.read("train", 8)
+    for value in range(4):
+        folder = tmp_path / "images" / str(value)
+        folder.mkdir(parents=True)
+        for number, image in enumerate(images.images[images.labels == value][:40]):
+            Image.fromarray(image).save(folder / f"{number}.png")
+    own, tiny = RECIPES["folder"](), tiny_recipe()
+    data = replace(own.data, image_size=8, padding=1, flip=False, val_fraction=0.3)
+    recipe = replace(own, precision="fp32", data=data, pretrain=tiny.pretrain)
+    code, text = planned(recipe, tmp_path / "images", tmp_path)
+    assert code == 0
+    assert text.index("Plan: proxy") < text.index("Plan: all classes")
+    assert not (tmp_path / "storage").exists()
