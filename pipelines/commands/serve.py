@@ -1,14 +1,16 @@
 """`proser serve MODEL`: predict over HTTP."""
 
 import math
+import os
+import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 
@@ -23,32 +25,46 @@ from pipelines.tracking.server import tracking_uri
 from pipelines.workflow.requests import UNNAMED
 from proser_core.errors import ConfigError
 
+if TYPE_CHECKING:
+    from pipelines.serving.access import Access
+
+Ask = Callable[[float], dict[str, str]]
+"""The state of any one of the processes that serve, within so many seconds."""
+
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """Serve a model over HTTP: POST one image file, or several in JSON, to /predict. Requests that arrive together are
-    classified together. When an alias moves, its new version is served without a pause."""
+    """Serve a model over HTTP: POST image files to /predict, or speak the Open Inference Protocol; /docs shows all
+    routes. Requests that arrive together are classified together. When an alias moves, its new version is served
+    without a pause."""
 
     model: Model
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 is every address of this machine. There is no authentication."""
+    """Address to listen on; 0.0.0.0 is every address of this machine. Without a token whoever gets there may ask."""
     port: int = 8000
     """Port to listen on."""
-    replicas: int = 1
-    """Processes that classify, each with one CPU, or one GPU with --device cuda."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Further names that requests may call this server by, and whose pages may call it; * is any. Addresses and
+    localhost are always allowed."""
+    token_file: Path | None = None
+    """File with the token that requests need; without one, the environment variable PROSER_TOKEN."""
+    replicas: str = "1"
+    """1 serves in this process. Of 2 or more Ray Serve starts as many, each with one CPU, or one GPU with --device
+    cuda; 1-4 lets their number follow the load."""
     device: Device = "cpu"
     address: str = ""
-    """Ray cluster to serve on, `auto` or host:port; empty starts Ray on this machine."""
+    """Ray cluster to serve on, `auto` or host:port; empty serves on this machine."""
     limits: Annotated[Limits, UNNAMED] = field(default_factory=Limits)
-    max_waiting: int = 128
-    """Requests that a replica works on at a time, and requests that wait for a replica; further ones get a 503."""
+    max_waiting: int = 256
+    """Requests that a process has at a time; further ones get a 503, of several replicas once as many wait again."""
     reload_pause: float = 5.0
     """Seconds between two polls of the alias; 0 keeps the first version."""
 
     def __post_init__(self) -> None:
-        for name in ("replicas", "max_waiting"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"--{name.replace('_', '-')} got {getattr(self, name)}; need 1 or more")
+        if self.max_waiting < 1:
+            raise ConfigError(f"--max-waiting got {self.max_waiting}; need 1 or more")
+        if not 1 <= self.least_and_most[0] <= self.least_and_most[1]:
+            raise ConfigError(f"--replicas got {self.replicas}; need a number such as 2, or a range such as 1-4")
         if not self.host:
             raise ConfigError(
                 "--host got an empty name; need an address, such as 127.0.0.1, or 0.0.0.0 for all networks"
@@ -57,6 +73,12 @@ class ServeRequest:
         if not (math.isfinite(self.reload_pause) and self.reload_pause >= 0):
             raise ConfigError(f"--reload-pause got {self.reload_pause}; need 0 or more seconds")
 
+    @property
+    def least_and_most(self) -> tuple[int, int]:
+        """Of the replicas; zeros where they are no numbers."""
+        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", self.replicas)
+        return (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+
 
 def main(arguments: list[str]) -> int:
     """Serve."""
@@ -64,10 +86,13 @@ def main(arguments: list[str]) -> int:
 
 
 def serve(request: ServeRequest, console: Console) -> int:
-    """Serve until Ctrl-C or SIGTERM: 0, or 1 where no replica answers any more. Raises ProserError for a model that
-    does not exist, a port that is taken, or a cluster that is too small."""
-    from pipelines.tracking.models import load  # it loads torch and mlflow: not for --help
+    """Serve until Ctrl-C or SIGTERM: 0, or 1 where nothing answers any more. Raises ProserError for a model that does
+    not exist, a port that is taken, or a cluster that is too small."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait for work must not keep others from theirs
+    from pipelines.serving.access import TOKEN, Access, read_token  # these load torch, ray and mlflow: not for --help
+    from pipelines.tracking.models import load
 
+    token = read_token(request.token_file, os.environ.pop(TOKEN, None))
     if not request.address:
         check_device(request.device)
         check_port(request.port, request.host)
@@ -75,20 +100,38 @@ def serve(request: ServeRequest, console: Console) -> int:
     model = load(uri)  # its errors belong here, not in the log of a replica
     if model.version is not None and not request.reload_pause:
         uri = f"models:/{model.version.name}/{model.version.number}"  # whatever the alias means later
+    with _served(request, uri, Access((*request.allowed_hosts, request.host), token), console) as (ask, status):
+        say(console, f"{model.title}: {len(model.classifier.class_names)} classes, and unknown")
+        say(console, f"http://{request.host}:{request.port}/predict  (all routes: /docs; stop with Ctrl-C)")
+        with _stop_signals() as stopped:
+            several = request.least_and_most[1] > 1
+            return ReplicaMonitor(ask, ask(60)["model"], several, console, status).until(stopped)
+
+
+@contextmanager
+def _served(
+    request: ServeRequest, uri: str, access: "Access", console: Console
+) -> Iterator[tuple[Ask, Callable[[], str]]]:
+    """One process answers by itself: Ray Serve's proxy would only be a second one on the way to it."""
+    from pipelines.serving.recogniser import Options
+
+    options = Options(
+        uri, tracking_uri(), request.device, request.limits, request.max_waiting, request.reload_pause, access
+    )
+    if request.least_and_most == (1, 1) and not request.address:
+        from pipelines.serving.local_server import local_server
+
+        with local_server(options, request.host, request.port) as ask:
+            yield ask, lambda: ""
+        return
     join(request.address, option="--address")
-    from pipelines.serving.application import ReplicaOptions  # these load ray, for which `join` sets the environment
-    from pipelines.serving.server import application_status, check_room, deploy, ray_serve
+    from pipelines.serving.ray_server import application_status, check_room, deploy, ray_serve  # after `join`
 
     with ray_serve(request.host, request.port, request.address):
-        check_room(request.replicas, request.device, request.address)
-        say(console, f"starting {request.replicas} replica(s) of {model.title}")
-        options = ReplicaOptions(uri, tracking_uri(), request.device, request.limits, request.reload_pause)
-        handle = deploy(options, request.replicas, request.max_waiting)
-        say(console, f"{model.title}: {len(model.classifier.class_names)} classes, and unknown")
-        say(console, f"http://{request.host}:{request.port}/predict  (status: / and /health; stop with Ctrl-C)")
-        with _stop_signals() as stopped:
-            monitor = ReplicaMonitor(handle, model.title, request.replicas, console, application_status)
-            return monitor.until(stopped)
+        least, most = request.least_and_most
+        check_room(least, request.device, request.address)
+        say(console, f"starting {request.replicas} replica(s)")
+        yield deploy(options, (least, most)), application_status
 
 
 @contextmanager

@@ -1,98 +1,205 @@
-"""The Ray Serve application: what a replica does with a request."""
+"""The HTTP application: one set of routes, for one process and for each replica of Ray Serve."""
 
-import asyncio
-import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+import importlib.metadata
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
-from ray import serve
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi_offline import FastAPIOffline
+from prometheus_client.core import Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from pipelines.serving.batching import Batcher, RequestImages
-from pipelines.serving.http import decoded_images, read_body, rows_of
-from pipelines.serving.limits import Limits
-from pipelines.serving.served_model import ServedModel
+from pipelines.serving import inference_protocol, messages
+from pipelines.serving.access import FREE, Guard, problem
+from pipelines.serving.http import encoded_images, rows_of
+from pipelines.serving.metrics import Counted, exposition
+from pipelines.serving.recogniser import Recogniser
+from pipelines.serving.served_model import name_of
+from pipelines.tracking.models import Model
 
-api = FastAPI(title="proser", docs_url=None, redoc_url=None)  # these pages load scripts from other servers
-
-
-@dataclass(frozen=True)
-class ReplicaOptions:
-    """Options of a replica; the pause in seconds."""
-
-    model: str
-    tracking_uri: str
-    device: str
-    limits: Limits
-    reload_pause: float
+ByReplica = Mapping[str, Sequence[Metric]]
+VERSION = importlib.metadata.version("proser")
 
 
-@serve.deployment(name="recogniser")
-@serve.ingress(api)
-class Recogniser:
-    """Decodes the images of a request and classifies them in one batch with those of others. One version answers a
-    request from beginning to end: the one that was served when it arrived."""
+def _refers_to(model: type[BaseModel]) -> dict[str, Any]:
+    return {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}
 
-    def __init__(self, options: ReplicaOptions) -> None:
-        self._stop = threading.Event()
-        os.environ["MLFLOW_TRACKING_URI"] = options.tracking_uri  # workers of a cluster have their own environment
-        self._options, self._decoders = options, ThreadPoolExecutor(2)
-        self._model = ServedModel(options.model, options.device)
-        self._batcher = Batcher(
-            lambda served, pixels: served.classifier.predict(pixels, options.device), options.limits.max_images
-        )
-        if self._model.has_alias:
-            follow = threading.Thread(
-                target=self._model.follow, args=(options.reload_pause, self._stop), name="follow", daemon=True
-            )
-            follow.start()
 
-    @api.post("/predict")
-    async def predict(self, request: Request) -> JSONResponse:
-        """One image file as the body, or `{"images": ["<base64>", ...]}`: a prediction for each, in order."""
-        served = self._model.current
-        pixels = await self._decoded(request, served.classifier.image_size)
-        rows = rows_of(await self._batcher.submit(RequestImages(served, pixels)), served.classifier.class_names)
-        return JSONResponse({"model": served.title, "version": served.number, "predictions": rows})
+def _declared(path: str, content: dict[str, Any] | None = None, *, free: bool = False) -> dict[str, Any]:
+    """What the schema has beside the answer: parameters of the path, the body, and that no token is needed."""
+    names = [name for name in ("name", "version") if f"{{{name}}}" in path]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    body = {"requestBody": {"required": True, "content": content}} if content else {}
+    return {"parameters": parameters, **body, **({"security": []} if free else {})}
 
-    @api.get("/health")
-    async def health(self) -> dict[str, str]:
-        """The version that is served, and why a newer one is not."""
-        return {"status": "ok", **self.state()}
 
-    @api.get("/")
-    async def about(self) -> dict[str, Any]:
+class Routes:
+    """The answers of one process; `everyone` has the metrics of all of them."""
+
+    def __init__(self, recogniser: Recogniser, everyone: Callable[[], Awaitable[ByReplica]] | None = None) -> None:
+        self._recogniser, self._everyone = recogniser, everyone
+
+    async def about(self) -> Response:
         """The classes of the model, and the limits of a request."""
-        classifier = self._model.current.classifier
-        return {
-            **self.state(),
+        classifier = self._served.classifier
+        about = {
             "classes": classifier.class_names,
             "image_size": classifier.image_size,
             "target_rate": classifier.calibration.target_rate,
-            **vars(self._options.limits),
+        }
+        return JSONResponse({**self._health(), **about, **vars(self._recogniser.options.limits)})
+
+    async def health(self) -> Response:
+        """The version that is served, and why a newer one is not."""
+        return JSONResponse(self._health())
+
+    async def predict(self, request: Request) -> Response:
+        """A prediction for each image, in order: one image file as the body, several as the files of a form, or in JSON
+        as base64."""
+        limits = self._recogniser.options.limits
+        served, _, predictions = await self._recogniser.classify(
+            request, lambda kind, body: (None, encoded_images(kind, body, limits))
+        )
+        rows = rows_of(predictions, served.classifier.class_names)
+        return JSONResponse({"model": _title(served), "version": served.number, "predictions": rows})
+
+    async def metrics(self) -> Response:
+        """For Prometheus: requests, times, batches, decisions and scores, by replica."""
+        own = {self._recogniser.replica: self._recogniser.metrics.collect()}
+        text = exposition(await self._everyone() if self._everyone else own)
+        return PlainTextResponse(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    async def server(self) -> Response:
+        """Open Inference Protocol: the server."""
+        return JSONResponse({"name": "proser", "version": VERSION, "extensions": []})
+
+    async def live(self) -> Response:
+        """Open Inference Protocol: 503 where a batch hangs, and nothing but a new process helps."""
+        return JSONResponse({"live": self._is_live}, 200 if self._is_live else 503)
+
+    async def ready(self) -> Response:
+        """Open Inference Protocol: 503 where the next request would get one, for now."""
+        ready = self._is_live and not self._recogniser.is_full
+        return JSONResponse({"ready": ready}, 200 if ready else 503)
+
+    async def model(self, request: Request) -> Response:
+        """Open Inference Protocol: the tensors of the model."""
+        served = self._asked(request)
+        name = name_of(served)
+        tensors = inference_protocol.tensors(served.classifier.class_names)
+        versions = [served.number] if served.number else []
+        return JSONResponse({"name": name, "versions": versions, "platform": inference_protocol.PLATFORM, **tensors})
+
+    async def model_ready(self, request: Request) -> Response:
+        """Open Inference Protocol: as /v2/health/ready, for the served version."""
+        self._asked(request)
+        return await self.ready()
+
+    async def infer(self, request: Request) -> Response:
+        """Open Inference Protocol: predictions on image files in base64."""
+        self._asked(request)
+        limits = self._recogniser.options.limits
+
+        def read(kind: str, body: bytes) -> tuple[messages.InferenceRequest, list[bytes]]:
+            message = inference_protocol.read_request(body)
+            return message, inference_protocol.encoded_images(message, limits)
+
+        served, message, predictions = await self._recogniser.classify(request, read)
+        answer = {
+            "model_name": name_of(served),
+            "model_version": served.number,
+            **({} if message.id is None else {"id": message.id}),
+            "outputs": inference_protocol.outputs_of(predictions, message),
+        }
+        return JSONResponse(answer)
+
+    @property
+    def _served(self) -> Model:
+        return self._recogniser.model.current
+
+    @property
+    def _is_live(self) -> bool:
+        try:
+            self._recogniser.check()
+        except RuntimeError:
+            return False
+        return True
+
+    def _health(self) -> dict[str, str]:
+        served = self._served
+        return {
+            "status": "ok",
+            "model": _title(served),
+            "version": served.number,
+            "problem": self._recogniser.model.brief,
         }
 
-    def state(self) -> dict[str, str]:
-        """The version that is served, and the problem of the last poll of the registry, if any."""
-        served = self._model.current
-        replica = serve.get_replica_context().replica_id.unique_id
-        return {"model": served.title, "version": served.number, "problem": self._model.problem, "replica": replica}
+    def _asked(self, request: Request) -> Model:
+        """What is served, where its name and version are those of the path."""
+        served, asked = self._served, request.path_params
+        if asked["name"] != name_of(served) or asked.get("version", served.number) != served.number:
+            raise HTTPException(404, f"got the model {' version '.join(asked.values())!r}; there is {_title(served)!r}")
+        return served
 
-    def check_health(self) -> None:
-        """Asked by Ray Serve, which replaces a replica that raises."""
-        self._batcher.check()
 
-    async def _decoded(self, request: Request, size: int) -> np.ndarray:
-        """The pixels of a request; its body is freed before they wait for a batch."""
-        limits = self._options.limits
-        body, kind = await read_body(request, limits), request.headers.get("content-type", "")
-        return await asyncio.get_running_loop().run_in_executor(
-            self._decoders, decoded_images, kind, body, size, limits
+def _title(served: Model) -> str:
+    return served.title if served.version else name_of(served)
+
+
+def application(recogniser: Recogniser, everyone: Callable[[], Awaitable[ByReplica]] | None = None) -> FastAPI:
+    """The routes of a process, counted, behind the guard, with their schema."""
+    app = FastAPIOffline(title="proser", version=VERSION, redoc_url=None, static_url="/docs/files")
+    routes, access = Routes(recogniser, everyone), recogniser.options.access
+
+    def add(path: str, answer: Callable[..., Any], model: type[BaseModel], *errors: int, **body: Any) -> None:
+        refusal = messages.Failure if path.startswith("/v2") else messages.Refusal
+        app.add_api_route(
+            path,
+            answer,
+            methods=["POST" if body else "GET"],
+            response_model=model,
+            responses={status: {"model": refusal} for status in errors},
+            openapi_extra=_declared(path, body.get("body"), free=path in FREE),
         )
 
-    def __del__(self) -> None:
-        self._stop.set()
+    json = {"application/json": _refers_to(messages.InferenceRequest)}
+    images = {
+        "image/*": {"schema": {"type": "string", "format": "binary"}},
+        "multipart/form-data": _refers_to(messages.Form),
+        "application/json": _refers_to(messages.Images),
+    }
+    add("/predict", routes.predict, messages.Predictions, 400, 408, 413, 415, 422, 503, body=images)
+    add("/", routes.about, messages.About)
+    add("/health", routes.health, messages.Health)
+    app.add_api_route("/metrics", routes.metrics, response_class=PlainTextResponse)
+    add("/v2", routes.server, messages.ServerMetadata)
+    add("/v2/health/live", routes.live, messages.Live)
+    add("/v2/health/ready", routes.ready, messages.Ready)
+    for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+        add(path, routes.model, messages.ModelMetadata, 404)
+        add(f"{path}/ready", routes.model_ready, messages.Ready, 404)
+        add(f"{path}/infer", routes.infer, messages.InferenceResponse, 400, 404, 408, 413, 422, 503, body=json)
+    app.add_exception_handler(StarletteHTTPException, _refused)
+    app.add_middleware(Guard, access=access)
+    app.add_middleware(Counted, metrics=recogniser.metrics)
+    _complete(app.openapi(), needs_token=access.token is not None)
+    return app
+
+
+def _complete(schema: dict[str, Any], *, needs_token: bool) -> None:
+    """Add the bodies of requests, which FastAPI does not read because it would hold no limits, and the token."""
+    read = [(model, "validation") for model in (messages.Images, messages.Form, messages.InferenceRequest)]
+    _, definitions = models_json_schema(read, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    schema["components"]["schemas"] |= definitions["$defs"]
+    if needs_token:
+        schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{"token": []}]
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, StarletteHTTPException)
+    return problem(request.scope, error.status_code, error.detail, dict(error.headers or {}))

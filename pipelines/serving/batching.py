@@ -26,42 +26,50 @@ class RequestImages:
 
 
 BATCH_TIMEOUT_S = 120.0  # after which a batch counts as hung
-Classify = Callable[[Model, np.ndarray], Predictions]
+Classify = Callable[[Model, np.ndarray, int], Predictions]
+Waiting = tuple[RequestImages, "asyncio.Future[Predictions]"]
 
 
 @dataclass
 class Batcher:
-    """One batch at a time, of up to `max_images` images of one model, in the order in which they came. `started` is
-    when the current batch started, by time.monotonic, or None."""
+    """Batches of up to `max_images` images of one model, in the order in which they came, as many at a time as there
+    are `cores`. `classify` gets the number of threads that a batch may use: a request by itself gets all cores, and
+    batches side by side one each, which keeps cores busier than all on one batch. `started` holds when the current
+    batches started, by time.monotonic."""
 
     classify: Classify
     max_images: int
-    started: float | None = None
-    _waiting: "deque[tuple[RequestImages, asyncio.Future[Predictions]]]" = field(default_factory=deque)
-    _network: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
-    _worker: "asyncio.Task[None] | None" = None
+    cores: int = 1
+    started: dict[object, float] = field(default_factory=dict)
+    _waiting: "deque[Waiting]" = field(default_factory=deque)
+    _workers: "set[asyncio.Task[None] | None]" = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._network = ThreadPoolExecutor(self.cores)
 
     async def submit(self, images: RequestImages) -> Predictions:
         """Predictions on the images of one request. Raises what `classify` raised for their batch."""
         answer: asyncio.Future[Predictions] = asyncio.get_running_loop().create_future()
         self._waiting.append((images, answer))
-        if self._worker is None or self._worker.done():
-            self._worker = asyncio.create_task(self._work())
+        if len(self._workers) < self.cores:
+            self._workers.add(asyncio.create_task(self._work()))
         return await answer
 
     def check(self) -> None:
         """Raises RuntimeError where a batch hangs."""
-        if self.started is not None and time.monotonic() - self.started > BATCH_TIMEOUT_S:
+        if self.started and time.monotonic() - min(self.started.values()) > BATCH_TIMEOUT_S:
             raise RuntimeError(f"a batch has not finished within {BATCH_TIMEOUT_S:g} s")
 
     async def _work(self) -> None:
         """Until nothing waits."""
         while batch := self._next():
-            self.started = time.monotonic()
+            number = object()
+            self.started[number] = time.monotonic()
+            threads = self.cores if len(self.started) == 1 and not self._waiting else 1
             try:
                 pixels = np.concatenate([images.pixels for images, _ in batch])
                 together = await asyncio.get_running_loop().run_in_executor(
-                    self._network, self.classify, batch[0][0].served, pixels
+                    self._network, self.classify, batch[0][0].served, pixels, threads
                 )
             except Exception as error:
                 for _, answer in batch:
@@ -74,11 +82,12 @@ class Batcher:
                     if not answer.done():  # the client may be gone
                         answer.set_result(together.part(begin, end))
             finally:
-                self.started = None
+                del self.started[number]
+        self._workers.discard(asyncio.current_task())
 
-    def _next(self) -> "list[tuple[RequestImages, asyncio.Future[Predictions]]]":
+    def _next(self) -> "list[Waiting]":
         """The requests of the next batch; empty where none waits."""
-        batch: list[tuple[RequestImages, asyncio.Future[Predictions]]] = []
+        batch: list[Waiting] = []
         count = 0
         while self._waiting:
             images, answer = self._waiting[0]

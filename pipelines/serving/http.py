@@ -1,7 +1,7 @@
-"""Bodies of requests and responses: one encoded image, or several in JSON, `{"images": ["<base64>", ...]}`; the
-response has a prediction for each.
+"""Bodies of requests and responses at /predict: image files, one as the body or several in a form, or in JSON,
+`{"images": ["<base64>", ...]}`; the response has a prediction for each.
 
-Errors are HTTPExceptions: 400 malformed JSON, 408 a body that does not arrive, 413 too large, 415 another kind of body,
+Errors are HTTPExceptions: 400 a malformed body, 408 one that does not arrive, 413 too large, 415 another kind of form,
 422 an image that cannot be decoded.
 """
 
@@ -9,6 +9,7 @@ import asyncio
 import base64
 import binascii
 import json
+from email.message import Message
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,11 @@ from proser_core.errors import DataError, ImageTooLargeError
 from proser_core.naming import UNKNOWN
 from proser_core.recognition.open_set_classifier import Predictions
 
-FORMS = 'one image file as the body, or JSON as {"images": ["<base64>", ...]} with Content-Type application/json'
+FORMS = (
+    'one image file as the body, several as the files of a multipart/form-data form, or JSON as {"images": '
+    '["<base64>", ...]} with Content-Type application/json'
+)
+DIGITS = 6
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
@@ -46,12 +51,18 @@ async def read_body(request: Request, limits: Limits) -> bytes:
 def encoded_images(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
     """The image files in a body, still encoded."""
     kind = content_type.partition(";")[0].strip().lower()
+    if not body:
+        raise HTTPException(400, f"got an empty body; need {FORMS}")
+    if kind == "application/json":
+        return _of_json(body, limits)
+    if kind == "multipart/form-data":
+        return _of_form(content_type, body, limits)
     if kind.startswith("multipart/"):
         raise HTTPException(415, f"got {kind}; need {FORMS}")
-    if kind != "application/json":  # whatever curl calls it: other content fails to decode
-        if not body:
-            raise HTTPException(400, f"got an empty body; need {FORMS}")
-        return [body]
+    return [body]  # whatever curl calls it: other content fails to decode
+
+
+def _of_json(body: bytes, limits: Limits) -> list[bytes]:
     try:
         content = json.loads(body)
     except ValueError as error:  # of JSON, or of UTF-8
@@ -61,16 +72,36 @@ def encoded_images(content_type: str, body: bytes, limits: Limits) -> list[bytes
     images = content.get("images") if isinstance(content, dict) else None
     if not isinstance(images, list) or not images:
         raise HTTPException(400, f"got JSON without a list of images; need {FORMS}")
-    if len(images) > limits.max_images:
+    check_count(len(images), limits)
+    return [from_base64(text, number) for number, text in enumerate(images)]
+
+
+def _of_form(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
+    """The files of a form (RFC 7578); its other fields are ignored. Its parts are counted before they are copied."""
+    header = Message()
+    header["Content-Type"] = content_type
+    boundary = (header.get_boundary() or "").encode("utf-8", "surrogateescape")
+    line, whole = b"\r\n--" + boundary, b"\r\n" + body
+    check_count(whole.count(line) - 1, limits)
+    _, *parts = whole.split(line)
+    if not (boundary and parts and parts.pop().startswith(b"--")):
+        raise HTTPException(400, f"got a form that does not end with its boundary; need {FORMS}")
+    files = [content for head, _, content in (p.partition(b"\r\n\r\n") for p in parts) if b"filename" in head.lower()]
+    if not files:
+        raise HTTPException(400, f"got a form without a file; need {FORMS}")
+    return files
+
+
+def check_count(images: int, limits: Limits) -> None:
+    """Of one request."""
+    if images > limits.max_images:
         raise HTTPException(
-            413, f"got {len(images)} images; need {limits.max_images} or fewer per request. Send several requests"
+            413, f"got {images} images; need {limits.max_images} or fewer per request. Send several requests"
         )
-    return [_from_base64(text, number) for number, text in enumerate(images)]
 
 
-def decoded_images(content_type: str, body: bytes, size: int, limits: Limits) -> np.ndarray:
-    """The images of a body, uint8[n, size, size, 3]."""
-    encoded = encoded_images(content_type, body, limits)
+def decoded_images(encoded: list[bytes], size: int, limits: Limits) -> np.ndarray:
+    """uint8[n, size, size, 3]."""
     names = [f"image {number}" for number in range(len(encoded))]
     try:
         pixels = sum(count_pixels(content, name) for content, name in zip(encoded, names, strict=True))
@@ -87,12 +118,16 @@ def decoded_images(content_type: str, body: bytes, size: int, limits: Limits) ->
         raise HTTPException(422, str(error)) from error
 
 
+def rounded(predictions: Predictions) -> tuple[list[float], list[list[float]]]:
+    """Unknown scores to DIGITS significant digits, and probabilities to as many decimals. A score keeps its sign, which
+    is the decision, and the order of either stays; what is rounded away is less than another batch changes."""
+    scores = [float(f"{score:.{DIGITS}g}") for score in predictions.unknown_scores.tolist()]
+    return scores, predictions.probabilities.round(DIGITS).tolist()
+
+
 def rows_of(predictions: Predictions, class_names: tuple[str, ...]) -> list[dict[str, Any]]:
     """The predictions as rows for JSON."""
     names = (*class_names, UNKNOWN)
-    numbers = (
-        values.tolist() for values in (predictions.indices, predictions.unknown_scores, predictions.probabilities)
-    )
     return [
         {
             "label": label,
@@ -100,11 +135,14 @@ def rows_of(predictions: Predictions, class_names: tuple[str, ...]) -> list[dict
             "unknown_score": score,
             "probabilities": dict(zip(names, row, strict=True)),
         }
-        for label, index, score, row in zip(predictions.labels, *numbers, strict=True)
+        for label, index, score, row in zip(
+            predictions.labels, predictions.indices.tolist(), *rounded(predictions), strict=True
+        )
     ]
 
 
-def _from_base64(text: object, number: int) -> bytes:
+def from_base64(text: object, number: int) -> bytes:
+    """An image file's content. Raises HTTPException with the number of the image."""
     if not isinstance(text, str):
         raise HTTPException(400, f"image {number} is a {type(text).__name__}; need an image file's content in base64")
     try:

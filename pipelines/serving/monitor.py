@@ -1,10 +1,9 @@
-"""Polls the replicas, and says on the terminal what they serve."""
+"""Polls the process or the replicas that serve, and says on the terminal what they serve."""
 
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.console import Console
 
@@ -22,12 +21,12 @@ State = dict[str, str]
 
 @dataclass
 class ReplicaMonitor:
-    """Says when another version is served, and why a newer one is not. `handle` returns the state of any one of the
-    replicas, `status` that of the application, `clock` seconds."""
+    """Says when another version is served, and why a newer one is not. `ask` returns the state of any one of the
+    replicas within so many seconds, `status` that of the application, `clock` seconds."""
 
-    handle: Any
+    ask: Callable[[float], State]
     title: str
-    replicas: int
+    several: bool
     console: Console
     status: Callable[[], str]
     clock: Callable[[], float] = time.monotonic
@@ -53,7 +52,7 @@ class ReplicaMonitor:
         """Ask one replica. The server is healthy while any one answers, whatever Ray Serve reports of the others."""
         began = self.clock()
         try:
-            self._report(self.handle.state.remote().result(timeout_s=POLL_INTERVAL_S))
+            self._report(self.ask(POLL_INTERVAL_S))
             self._silent_since = None
             return
         except Exception:  # a replica that is being replaced, or the end
@@ -71,7 +70,7 @@ class ReplicaMonitor:
         replica, now = state["replica"], (state["model"], state["problem"])
         model, problem = self._reported.get(replica, (self.title, ""))
         self._reported[replica] = now
-        who = f"replica {replica}: " if self.replicas > 1 else ""
+        who = f"replica {replica}: " if self.several else ""
         if now[0] != model:
             say(self.console, f"{who}now {now[0]}")
         if now[1] != problem:

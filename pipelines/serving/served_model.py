@@ -1,23 +1,33 @@
 """The model that a replica serves, and how it follows its alias."""
 
 import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from pipelines.tracking.models import Model, find, load
 from pipelines.tracking.server import connect
 from proser_core.errors import ProserError, first_line
+from proser_core.networks.folding import for_inference
 
 BACKOFF_FACTOR = 10  # by which the pause grows after a poll that failed
 
 
-class ServedModel:
-    """`current` answers requests; it changes as a whole, between two requests. Raises as `load` does where there is no
-    model at the start. After that, whatever fails is `problem`, and the current version stays."""
+def name_of(model: Model) -> str:
+    """For clients: the registered name, or that of the folder, without the path that leads there."""
+    return Path(model.uri).name if model.version is None else model.version.name
 
-    def __init__(self, uri: str, device: str) -> None:
-        self._uri, self._device = uri, device
-        self.problem = ""
+
+class ServedModel:
+    """`current` answers requests; it changes as a whole, between two requests, and `serves` is told. Raises as `load`
+    does where there is no model at the start. After that, whatever fails is `problem`, in `brief` without the paths in
+    it, and the current version stays."""
+
+    def __init__(self, uri: str, device: str, serves: Callable[[Model], None] = lambda model: None) -> None:
+        self._uri, self._device, self._serves = uri, device, serves
+        self.problem = self.brief = ""
         self.current = self._load()
 
     @property
@@ -27,7 +37,7 @@ class ServedModel:
 
     def poll(self) -> bool:
         """Load the version that the alias names now; whether it is another one."""
-        what = "the registry does not answer"
+        what = "the registry does not answer, or the alias is gone"
         try:
             now, served = find(connect(), self._uri), self.current.version
             moved = served is None or (now.number, now.created) != (served.number, served.created)
@@ -35,11 +45,11 @@ class ServedModel:
                 what = f"version {now.number} cannot be loaded"
                 self.current = self._load()
         except ProserError as error:
-            self.problem = str(error)
+            self.problem, self.brief = str(error), what
         except Exception as error:  # of MLflow's dozen back ends, or of torch: the server must live through them
-            self.problem = f"{what} ({first_line(error)})"
+            self.problem, self.brief = f"{what} ({first_line(error)})", what
         else:
-            self.problem = ""
+            self.problem = self.brief = ""
             return moved
         return False
 
@@ -51,6 +61,8 @@ class ServedModel:
     def _load(self) -> Model:
         """With one prediction made: the first one takes longer, and shows that the model works here."""
         model = load(self._uri)
+        model = replace(model, classifier=replace(model.classifier, net=for_inference(model.classifier.net)))
         size = model.classifier.image_size
         model.classifier.predict(np.zeros((1, size, size, 3), np.uint8), self._device)
+        self._serves(model)
         return model

@@ -1,6 +1,8 @@
 """`proser serve`: one answer with the library, refusals with a reason, and the version that an alias moves to."""
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -91,7 +93,7 @@ class TestServer:
             (413, as_json(encoded[:17]), JSON, "got 17 images; need 16 or fewer"),
             (413, b"x" * 200_001, "image/png", "need 0.2 MB or less"),
             (413, large_image(), "image/png", "got 0.0 megapixels in 1 image(s); need 0.01"),
-            (415, b"--x", "multipart/form-data; boundary=x", "got multipart/form-data"),
+            (415, b"--x", "multipart/mixed; boundary=x", "got multipart/mixed"),
             (422, b"no image", "image/png", "it is none of BMP"),
             (400, b"{", JSON, "is not JSON"),
         ]
@@ -140,6 +142,12 @@ class TestServer:
         assert len(after) > 0
         assert not any(row["unknown"] for row in after)
 
+    def test_health_is_answered_while_many_wait(self, server: Server, encoded: list[bytes]) -> None:
+        with ThreadPoolExecutor(200) as clients:
+            asked = [clients.submit(server.ask, file, "image/png") for file in encoded * 4]
+            assert get(f"{server.address}/v2/health/ready") == {"ready": True}
+            assert {each.result()[0] for each in asked} == {200}
+
     def test_sigterm_ends_it_cleanly(self, server: Server) -> None:
         """Last: the server is gone afterwards."""
         server.process.send_signal(signal.SIGTERM)
@@ -148,8 +156,39 @@ class TestServer:
         assert "served version 1: 5 classes, and unknown" in server.log.read_text()
 
 
+@pytest.mark.slow
+def test_replicas_answer_and_are_counted_each(
+    server: Server, classifier: OpenSetClassifier, pixels: np.ndarray, encoded: list[bytes], tmp_path: Path
+) -> None:
+    """Under Ray Serve, with a token, whose file names it alone."""
+    (port,) = free_ports(1)
+    (tmp_path / "token").write_text("secret")
+    command = [sys.executable, "-m", "pipelines.cli", "serve", "models:/served/1", "--port", str(port)]
+    command += ["--replicas", "1-2", "--max-images", "16", "--token-file", str(tmp_path / "token")]
+    address, log = f"http://127.0.0.1:{port}", tmp_path / "log"
+    with running(command, dict(os.environ), log, f"{address}/health") as process:
+        assert ask(f"{address}/predict", encoded[0], "image/png")[0] == 401
+        request = urllib.request.Request(f"{address}/predict", json.dumps(as_json(encoded[:16])).encode())
+        request.add_header("Content-Type", JSON)
+        request.add_header("Authorization", "Bearer secret")
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert_as_predicted(as_table(json.load(answer)), classifier, pixels[:16])
+        scrape = urllib.request.Request(f"{address}/metrics", headers={"Authorization": "Bearer secret"})
+        with urllib.request.urlopen(scrape, timeout=60) as answer:
+            text = answer.read().decode()
+        assert len(re.findall(r'proser_batch_images_sum\{replica="\w+"\} 16.0', text)) == 1
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert "secret" not in log.read_text()
+
+
 class TestOptions:
-    @pytest.mark.parametrize("field", ["replicas", "max_waiting", "port", "reload_pause"])
+    @pytest.mark.parametrize("replicas", ["0", "-1", "2-1", "1-", "a", "0-2"])
+    def test_replicas_that_are_no_number_or_range_are_refused(self, replicas: str) -> None:
+        with pytest.raises(ConfigError, match=f"--replicas got {replicas}; need a number such as 2, or a range"):
+            ServeRequest("model", replicas=replicas)
+
+    @pytest.mark.parametrize("field", ["max_waiting", "port", "reload_pause"])
     def test_numbers_that_no_server_can_have_are_refused(self, field: str) -> None:
         with pytest.raises(ConfigError, match=f"--{field.replace('_', '-')} got -1"):
             ServeRequest("model", **{field: -1})

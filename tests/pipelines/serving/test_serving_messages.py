@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +33,11 @@ class TestMessages:
     @given(st.lists(st.binary(min_size=1, max_size=20), min_size=1, max_size=16))
     def test_what_was_encoded_comes_back(self, files: list[bytes]) -> None:
         assert encoded_images("application/json; charset=utf-8", json.dumps(as_json(files)).encode(), LIMITS) == files
+
+    @given(st.binary(max_size=60), st.sampled_from(["x", "", '"x y"', "\u00e4"]))
+    def test_whatever_comes_as_a_form_is_read_or_refused(self, body: bytes, boundary: str) -> None:
+        with suppress(HTTPException):
+            assert encoded_images(f"multipart/form-data; boundary={boundary}", b"--x\r\n" + body, LIMITS)
 
     @pytest.mark.parametrize(
         "body", [b"[1]", b'{"images": []}', b'{"images": [1]}', b'{"images": ["?"]}', b"[" * 100_000]
@@ -71,11 +77,11 @@ class TestMessages:
     def test_images_of_too_many_pixels_together_are_refused_before_any_is_decoded(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        two = json.dumps(as_json([large_image(), large_image()])).encode()
-        assert decoded_images(JSON, two, 8, replace(LIMITS, max_megapixels=0.04)).shape == (2, 8, 8, 3)
+        two = [large_image(), large_image()]
+        assert decoded_images(two, 8, replace(LIMITS, max_megapixels=0.04)).shape == (2, 8, 8, 3)
         monkeypatch.setattr("pipelines.serving.http.decode_square", None)
         with pytest.raises(HTTPException, match=r"in 2 image\(s\); need 0\.03 or fewer") as caught:
-            decoded_images(JSON, two, 8, replace(LIMITS, max_megapixels=0.03))
+            decoded_images(two, 8, replace(LIMITS, max_megapixels=0.03))
         assert caught.value.status_code == 413
 
     @pytest.mark.parametrize("side", [9_000, 20_000])
@@ -84,5 +90,5 @@ class TestMessages:
         Image.new("1", (side, side)).save(bomb, "PNG")
         for content, status in ((bomb.getvalue(), 413), (encoded[0][:60], 422), (b"no image", 422)):
             with pytest.raises(HTTPException) as caught:
-                decoded_images("image/png", content, 8, LIMITS)
+                decoded_images([content], 8, LIMITS)
             assert caught.value.status_code == status

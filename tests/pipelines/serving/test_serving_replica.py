@@ -3,7 +3,7 @@
 import asyncio
 import io
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class TestServedModel:
         registry.client.set_registered_model_alias("held", "champion", spoiled.version)
         assert not served.poll()
         assert "was changed after it was saved" in served.problem
+        assert served.brief == "version 2 cannot be loaded"
         assert served.current.number == "1"
         registry.client.set_registered_model_alias("held", "champion", "1")
         assert (served.poll(), served.problem) == (False, "")
@@ -69,8 +70,10 @@ class TestBatcher:
     class Network:
         batches: list[tuple[str, int]]
         free: threading.Event
+        threads: list[int] = field(default_factory=list)
 
-        def __call__(self, served: Model, pixels: np.ndarray) -> Predictions:
+        def __call__(self, served: Model, pixels: np.ndarray, threads: int) -> Predictions:
+            self.threads.append(threads)
             self.free.wait(30)
             self.batches.append((served.uri, len(pixels)))
             if (pixels == 255).any():
@@ -98,13 +101,13 @@ class TestBatcher:
         async def ask() -> list[Any]:
             batcher = Batcher(network, most)
             tasks = [asyncio.create_task(batcher.submit(asked[0]))]
-            while batcher.started is None:
+            while not batcher.started:
                 await asyncio.sleep(0.01)
             tasks += [asyncio.create_task(batcher.submit(each)) for each in asked[1:]]
             await asyncio.sleep(0.05)
             network.free.set()
             answers = await asyncio.gather(*tasks, return_exceptions=True)
-            assert batcher.started is None
+            assert not batcher.started
             batches = len(network.batches)
             assert len((await batcher.submit(asked[-1])).labels) == len(asked[-1].pixels)
             assert len(network.batches) == batches + 1
@@ -147,6 +150,23 @@ class TestBatcher:
         asyncio.run(ask())
         assert network.batches == [("1", 4)]
 
+    def test_each_core_has_a_batch_and_a_request_by_itself_all_cores(
+        self, network: Network, versions: tuple[Model, Model]
+    ) -> None:
+        async def ask() -> None:
+            batcher = Batcher(network, 2, cores=2)
+            tasks = [asyncio.create_task(batcher.submit(self.images(n, version=versions[0]))) for n in (1, 2, 3, 4, 5)]
+            await asyncio.sleep(0.05)
+            assert len(batcher.started) == 2
+            network.free.set()
+            done = await asyncio.gather(*tasks)
+            assert [answer.indices.tolist() for answer in done] == [[1], [2], [3], [4], [5]]
+            await batcher.submit(self.images(6, version=versions[0]))
+
+        asyncio.run(ask())
+        assert sorted(size for _, size in network.batches) == [1, 1, 2, 2]
+        assert (network.threads[:2], network.threads[-1]) == ([1, 1], 2)
+
     def test_a_batch_that_hangs_makes_the_replica_unhealthy(
         self, network: Network, versions: tuple[Model, Model], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -169,32 +189,25 @@ class TestBatcher:
 class TestReplicaMonitor:
     """With replicas that answer as a test says."""
 
-    @dataclass
-    class Replicas:
-        """As Ray Serve's handle: `handle.state.remote().result(timeout_s)`."""
-
-        states: list[dict[str, str] | Exception]
-
-        @property
-        def state(self) -> Any:
-            return self
-
-        def remote(self) -> Any:
-            return self
-
-        def result(self, timeout_s: float) -> dict[str, str]:
-            now = self.states.pop(0)
-            if isinstance(now, Exception):
-                raise now
-            return now
-
     def monitored(
-        self, *states: dict[str, str] | Exception, replicas: int = 1, status: Any = None, lasts: float = POLL_INTERVAL_S
+        self,
+        *states: dict[str, str] | Exception,
+        several: bool = False,
+        status: Any = None,
+        lasts: float = POLL_INTERVAL_S,
     ) -> tuple[ReplicaMonitor, str]:
         """After one poll per state; a poll lasts as many seconds, by the monitor's clock."""
         out, now = io.StringIO(), 0.0
         console, status = Console(file=out, width=120), status or (lambda: "RUNNING")
-        monitor = ReplicaMonitor(self.Replicas(list(states)), "m version 1", replicas, console, status, lambda: now)
+        answers = iter(states)
+
+        def ask(seconds: float) -> dict[str, str]:
+            answer = next(answers)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        monitor = ReplicaMonitor(ask, "m version 1", several, console, status, lambda: now)
         for _ in states:
             monitor.poll()
             now += lasts
@@ -215,7 +228,7 @@ class TestReplicaMonitor:
 
     def test_of_several_replicas_each_is_told(self) -> None:
         states = [self.of(1, replica="a"), self.of(2, replica="b"), self.of(1, replica="a"), self.of(2, replica="a")]
-        _, text = self.monitored(*states, replicas=2)
+        _, text = self.monitored(*states, several=True)
         assert text.splitlines() == ["replica b: now m version 2", "replica a: now m version 2"]
 
     @pytest.mark.parametrize("lasts", [POLL_INTERVAL_S, 3 * POLL_INTERVAL_S])

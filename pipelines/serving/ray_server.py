@@ -1,19 +1,61 @@
-"""Ray Serve on this machine or on a cluster: start it, deploy the application, stop both."""
+"""The application in replicas of Ray Serve, on this machine or on a cluster: start it, deploy it, stop both."""
 
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import ray
+from fastapi import FastAPI
+from prometheus_client.core import Metric
 from ray import serve
 from ray.serve.exceptions import RayServeException
 
 from pipelines.cluster.ray_internals import serve_http_address
-from pipelines.serving.application import Recogniser, ReplicaOptions
+from pipelines.serving.application import ByReplica, application
+from pipelines.serving.recogniser import Options, Recogniser
 from proser_core.errors import ClusterError, last_line
 
-APPLICATION = "proser"
+APPLICATION, DEPLOYMENT = "proser", "recogniser"
+TARGET_REQUESTS = 16
+"""At work in a replica, above which another one is started and below which one is stopped."""
+SCRAPE_TIMEOUT_S = 5.0
+
+
+@serve.deployment(name=DEPLOYMENT)
+@serve.ingress()
+class Replica:
+    """One of the processes that answer."""
+
+    def __init__(self, options: Options) -> None:
+        os.environ["MLFLOW_TRACKING_URI"] = options.tracking_uri  # workers of a cluster have their own environment
+        self._recogniser = Recogniser(options, serve.get_replica_context().replica_id.unique_id)
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        return application(self._recogniser, _everyone)
+
+    def state(self) -> dict[str, str]:
+        """Asked by the monitor."""
+        return self._recogniser.state()
+
+    def metrics(self) -> tuple[str, Sequence[Metric]]:
+        """Asked by the replica that a scrape of /metrics comes to."""
+        return self._recogniser.replica, self._recogniser.metrics.collect()
+
+    def check_health(self) -> None:
+        """Asked by Ray Serve, which replaces a replica that raises."""
+        self._recogniser.check()
+
+    def __del__(self) -> None:
+        self._recogniser.close()
+
+
+async def _everyone() -> ByReplica:
+    """The metrics of all replicas that answer."""
+    asked = serve.get_deployment_handle(DEPLOYMENT, APPLICATION).broadcast("metrics")
+    answers = await asked.results_async(timeout_s=SCRAPE_TIMEOUT_S, return_exceptions=True)
+    return dict(answer for answer in answers if not isinstance(answer, Exception))
 
 
 @contextmanager
@@ -47,17 +89,25 @@ def check_room(replicas: int, device: str, address: str) -> None:
             )
 
 
-def deploy(options: ReplicaOptions, replicas: int, max_waiting: int) -> Any:
-    """A handle of the application, once it answers. Raises ClusterError where it does not start."""
-    deployment = Recogniser.options(  # type: ignore[attr-defined]
-        num_replicas=replicas,
-        max_ongoing_requests=max_waiting,
-        max_queued_requests=max_waiting,
+def deploy(options: Options, replicas: tuple[int, int]) -> Callable[[float], dict[str, str]]:
+    """The least and the most replicas. Once they answer: what asks one of them for its state, within so many seconds.
+    Raises ClusterError where they do not start."""
+    least, most = replicas
+    scaling: dict[str, Any] = {"num_replicas": least}
+    if least < most:
+        target = min(TARGET_REQUESTS, options.max_waiting)
+        scaling = {"autoscaling_config": {"min_replicas": least, "max_replicas": most}}
+        scaling["autoscaling_config"] |= {"target_ongoing_requests": target}
+    deployment = Replica.options(  # type: ignore[attr-defined]
+        **scaling,
+        max_ongoing_requests=options.max_waiting,
+        max_queued_requests=options.max_waiting,
         ray_actor_options={"num_cpus": 1, "num_gpus": 1 if options.device == "cuda" else 0},
         logging_config={"enable_access_log": False},
     )
     with _cluster_errors("the server did not start; its replicas write to Ray's folder of logs"):
-        return serve.run(deployment.bind(options), name=APPLICATION, route_prefix="/")
+        handle = serve.run(deployment.bind(options), name=APPLICATION, route_prefix="/")
+    return lambda seconds: handle.state.remote().result(timeout_s=seconds)
 
 
 def application_status() -> str:

@@ -1,0 +1,99 @@
+"""Who may ask: hosts that a request may name, and a token."""
+
+import hashlib
+import hmac
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from proser_core.errors import ConfigError
+
+TOKEN = "PROSER_TOKEN"
+FREE = ("/health", "/v2/health/live", "/v2/health/ready")
+"""Routes that need no token: probes have none."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Names that a request's Host header may have, besides addresses and localhost; `*` is any. The digest is SHA-256
+    of the token, None where no token is needed: the token itself goes nowhere."""
+
+    hosts: tuple[str, ...]
+    token: bytes | None = field(default=None, repr=False)
+
+    def refusal(self, scope: Scope) -> JSONResponse | None:
+        """The response to a request that may not come in."""
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if host and not self._is_allowed(host):
+            return problem(scope, 403, f"got the host {host!r}; start the server with --allowed-hosts to allow it")
+        if origin is not None and origin.partition("://")[2] != host and not self._is_named(origin.partition("://")[2]):
+            return problem(scope, 403, f"got a request of a page of {origin!r}; --allowed-hosts allows pages too")
+        if self.token is None or scope["path"] in FREE:
+            return None
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(digest_of(token.strip()), self.token):
+            return None
+        detail = "got no valid token; need the header `Authorization: Bearer TOKEN`"
+        return problem(scope, 401, detail, {"WWW-Authenticate": "Bearer"})
+
+    def _is_allowed(self, host: str) -> bool:
+        """A name that an attacker's DNS could point here is not; an address or localhost needs no DNS."""
+        name = _hostname(host)
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name == "localhost" or name.endswith(".localhost") or self._is_named(host)
+        return True
+
+    def _is_named(self, host: str) -> bool:
+        return "*" in self.hosts or _hostname(host) in self.hosts
+
+
+def digest_of(token: str) -> bytes:
+    """SHA-256: digests of one length are compared in constant time."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def read_token(file: Path | None, from_environment: str | None) -> bytes | None:
+    """The digest of the token in a file, else of the one in the environment; None where there is neither. Raises
+    ConfigError for a file that cannot be read, or a token that no header can carry."""
+    try:
+        token = from_environment if file is None else file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--token-file {file} cannot be read ({error}); give a file with one token in it") from error
+    if token is None:
+        return None
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        where = TOKEN if file is None else f"--token-file {file}"
+        raise ConfigError(f"{where} has no token that a header can carry; need one word of ASCII characters")
+    return digest_of(token)
+
+
+def problem(scope: Scope, status: int, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """A response that says what is wrong, as the protocol of the route has it."""
+    return JSONResponse({"error" if scope["path"].startswith("/v2") else "detail": text}, status, headers)
+
+
+class Guard:
+    """ASGI middleware that answers what may not come in, before its body is read."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse it or pass it on."""
+        refusal = self._access.refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+
+def _hostname(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:  # brackets that do not close
+        return ""

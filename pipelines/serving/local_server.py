@@ -1,0 +1,50 @@
+"""The application in this process, under uvicorn."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from pipelines.serving.application import application
+from pipelines.serving.recogniser import Options, Recogniser
+from proser_core.errors import ConfigError
+
+BACKLOG = 2048
+
+
+@contextmanager
+def local_server(options: Options, host: str, port: int) -> Iterator[Callable[[float], dict[str, str]]]:
+    """From the moment on when it answers: what tells its state, as `Recogniser.state` does. In the end requests that
+    have begun are answered. Raises ConfigError for a port that is taken meanwhile."""
+    recogniser = Recogniser(options)
+    config = uvicorn.Config(
+        application(recogniser),
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=round(options.limits.max_seconds) + 1,
+    )
+    server = uvicorn.Server(config)
+    try:
+        listener = socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=BACKLOG
+        )
+    except OSError as error:
+        raise ConfigError(f"port {port} of {host} is not available ({error.strerror}); give a free one") from error
+    thread = threading.Thread(target=server.run, args=([listener],), name="server")
+    thread.start()
+
+    def state(seconds: float) -> dict[str, str]:
+        if not thread.is_alive():
+            raise RuntimeError("the server has ended")
+        return recogniser.state()
+
+    try:
+        yield state
+    finally:
+        server.should_exit = True
+        thread.join()
+        recogniser.close()

@@ -1,0 +1,104 @@
+"""One process that classifies: its model, its batches, and what it counts."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from fastapi import HTTPException, Request
+
+from pipelines.serving.access import Access
+from pipelines.serving.batching import Batcher, RequestImages
+from pipelines.serving.http import decoded_images, read_body
+from pipelines.serving.limits import Limits
+from pipelines.serving.metrics import Metrics
+from pipelines.serving.served_model import ServedModel, name_of
+from pipelines.tracking.models import Model
+from proser_core.recognition.open_set_classifier import Predictions
+
+Message = TypeVar("Message")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is served, to whom, and how; the pause in seconds."""
+
+    model: str
+    tracking_uri: str
+    device: str
+    limits: Limits
+    max_waiting: int
+    reload_pause: float
+    access: Access
+
+
+class Recogniser:
+    """Decodes the images of a request and classifies them in one batch with those of others. One version answers a
+    request from beginning to end: the one that was served when it arrived."""
+
+    def __init__(self, options: Options, replica: str = "0") -> None:
+        self.options, self.replica, self.metrics = options, replica, Metrics()
+        self.model = ServedModel(options.model, options.device, self.metrics.serves)
+        lanes = 1 if options.device == "cuda" else torch.get_num_threads()
+        self._batcher = Batcher(self._predict, options.limits.max_images, lanes)
+        self._decoders = ThreadPoolExecutor(2)
+        self._working = 0
+        self._stop = threading.Event()
+        if self.model.has_alias and options.reload_pause:
+            arguments = (options.reload_pause, self._stop)
+            threading.Thread(target=self.model.follow, args=arguments, name="follow", daemon=True).start()
+
+    async def classify(
+        self, request: Request, read: Callable[[str, bytes], tuple[Message, list[bytes]]]
+    ) -> tuple[Model, Message, Predictions]:
+        """The version that answers, what `read` makes of content type and body, and the predictions on its images.
+        Raises HTTPException for a request that is refused."""
+        if self.is_full:
+            raise HTTPException(503, "got more requests at a time than --max-waiting; send this one again later")
+        self._working += 1
+        try:
+            served, kind = self.model.current, request.headers.get("content-type", "")
+            message, images = await asyncio.get_running_loop().run_in_executor(
+                self._decoders, self._decoded, served, read, kind, await read_body(request, self.options.limits)
+            )
+            predictions = await self._batcher.submit(images)
+        finally:
+            self._working -= 1
+        self.metrics.classified(served, predictions)
+        return served, message, predictions
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a further request is refused."""
+        return self._working >= self.options.max_waiting
+
+    def check(self) -> None:
+        """Raises RuntimeError where a batch hangs: nothing but a new process helps."""
+        self._batcher.check()
+
+    def state(self) -> dict[str, str]:
+        """For the terminal: the version that is served, and the problem of the last poll of the registry, if any."""
+        served = self.model.current
+        title = served.title if served.version else name_of(served)
+        return {"model": title, "version": served.number, "problem": self.model.problem, "replica": self.replica}
+
+    def close(self) -> None:
+        """No alias is followed any more."""
+        self._stop.set()
+
+    def _decoded(
+        self, served: Model, read: Callable[[str, bytes], tuple[Message, list[bytes]]], kind: str, body: bytes
+    ) -> tuple[Message, RequestImages]:
+        message, encoded = read(kind, body)
+        pixels = decoded_images(encoded, served.classifier.image_size, self.options.limits)
+        return message, RequestImages(served, pixels)
+
+    def _predict(self, served: Model, pixels: np.ndarray, threads: int) -> Predictions:
+        self.metrics.batch(len(pixels))
+        if self.options.device == "cpu":
+            torch.set_num_threads(threads)  # of this thread's own team
+        return served.classifier.predict(pixels, self.options.device)
