@@ -24,6 +24,7 @@ import server_away
 import worker_lost
 from lab import Lab, SkippedError
 from losses import Loss, markdown
+from soak import soak
 from sweeps import BrokenError
 
 FAULTS: dict[str, Callable[[Lab], Loss]] = {
@@ -53,6 +54,8 @@ def main() -> int:
         os.environ.pop(name, None)
     root = Path(tempfile.mkdtemp(prefix="faults"))  # Ray's sockets in it need a short path
     lab, losses = Lab(root, options.quick, options.seed), []
+    if options.soak:
+        return soak(lab, options.soak)
     for name in options.names or FAULTS:
         print(f"{name}: {FAULTS[name].__doc__}", flush=True)
         started = time.monotonic()
@@ -79,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[*FAULTS, []], help=", ".join(FAULTS))
     parser.add_argument("--list", action="store_true", help="say what each fault does, and stop")
     parser.add_argument("--quick", action="store_true", help="fewer strikes, and shorter ones")
+    parser.add_argument("--soak", type=float, metavar="MINUTES", help="no faults: a server under load and a sweep")
     parser.add_argument("--seed", type=int, default=0, help="of the moments at which the driver is killed")
     return parser
 
