@@ -30,11 +30,13 @@ from pipelines.cluster.train_worker import (
     run_single_trial,
     train_distributed,
 )
+from pipelines.console import warn
 from pipelines.storage.mirror import Mirror
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, StorageError, last_line
-from proser_core.jobs.spec import FAILURE, Job
+from proser_core.jobs.spec import FAILURE, STATE, Job
+from proser_core.jobs.starting_point import delete_changed_checkpoint
 
 RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
 
@@ -99,6 +101,14 @@ class Cluster:
         fits = min(_count_shares([resources], kind, workers * each) for kind, each in shares)
         return max(1, min(fits, self.config.max_concurrent or fits))
 
+    def fitting(self, memory_bytes: int, workers: int) -> int | None:
+        """For how many trainings of so many workers the live nodes have memory, each worker taking so much; None where
+        that is not known. Ray counts a node's memory when it starts, without its object store."""
+        memory = [node["memory"] for node in _live_nodes() if "memory" in node]
+        if not memory or not memory_bytes or self.grows_to:
+            return None
+        return sum(int(has // memory_bytes) for has in memory) // workers
+
     def shortage(self, workers: int) -> str:
         """What a training of so many workers waits for on the live nodes; empty where it fits. Resources that lost
         processes of such trainings still hold are released."""
@@ -142,6 +152,8 @@ class Cluster:
         folders = [Path(job.folder) for job in jobs]
         for folder in folders:
             (folder / FAILURE).unlink(missing_ok=True)
+            if delete_changed_checkpoint(folder):
+                warn(f"{folder / STATE} was changed after it was written; its training begins again")
         if self.mirror is not None:
             jobs = self.mirror.begin(jobs)
         if len(jobs) > 1 or workers == 1 or max_seconds:

@@ -29,6 +29,7 @@ from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import ProserError, StorageError, last_line
 from proser_core.jobs.spec import Job, read_scores
+from proser_core.jobs.starting_point import check_starting_point
 from proser_core.jobs.worker import run_job
 from proser_core.store.files import disk_full_errors
 from proser_core.store.lock import exclusive_training
@@ -70,6 +71,7 @@ def _train_here(config: dict[str, Any], *, is_searched: bool) -> None:
 
             if load_if_complete(folder.path) is None:
                 check_disk_space(job)
+                check_starting_point(job)
                 run_job(job, notify, open_stream=stream_opener(job))
     except StorageError as error:
         tune.report({FULL_DISK: str(error)})
@@ -184,6 +186,7 @@ def _train_loop(config: dict[str, Any]) -> str:
             with folder.localised_job() as job:
                 if writes:
                     check_disk_space(job)
+                    check_starting_point(job)
                 if not broadcast_from_rank_zero(load_if_complete(folder.path) is None):
                     return ""
                 run_job(job, notify, open_stream=stream_opener(job))

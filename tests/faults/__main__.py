@@ -16,11 +16,15 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))  # the Ray nodes and tracking servers of its tests
 
+import bit_flipped
 import disk_full
 import driver_ended
 import node_lost
+import promotion_killed
 import second_run
 import server_away
+import store_away
+import two_machines
 import worker_lost
 from lab import Lab, SkippedError
 from losses import Loss, markdown
@@ -37,6 +41,15 @@ FAULTS: dict[str, Callable[[Lab], Loss]] = {
     "server": server_away.for_a_minute,
     "server-for-good": server_away.for_good,
     "second-run": second_run.refused,
+    "memory": worker_lost.low_on_memory,
+    "head": node_lost.head_lost,
+    "drain": node_lost.drained,
+    "worker-disk": disk_full.of_a_worker,
+    "checkpoint-bit": bit_flipped.in_a_checkpoint,
+    "weights-bit": bit_flipped.in_finished_weights,
+    "store": store_away.away,
+    "two-machines": two_machines.lease,
+    "promotion": promotion_killed.between_writes,
 }
 OF_OTHERS = ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "RAY_TMPDIR", "RAY_AUTH_MODE")
 

@@ -83,6 +83,10 @@ class Diary:
                 found[lock.parent.relative_to(self.storage).as_posix()] = int(words[1])
         return found
 
+    def unfinished(self) -> list[str]:
+        """Trainings that have written an epoch and have not finished."""
+        return [name for name in {epoch.training for epoch in self.epochs} if name not in self.finished]
+
     def _look(self) -> None:
         for stage in (PRETRAIN, TRIALS):
             for folder in self.storage.glob(f"{stage}/*"):
