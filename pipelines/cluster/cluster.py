@@ -21,8 +21,10 @@ from pipelines.cluster.early_stopping import early_stopping
 from pipelines.cluster.ray_internals import release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import (
+    CROWDED,
     FULL_DISK,
     RETRIES,
+    CrowdedError,
     failure_reason,
     is_low_memory,
     run_distributed_trial,
@@ -160,7 +162,10 @@ class Cluster:
             self._tune(jobs, workers, name, max_seconds, stop_early, self.concurrent_jobs(workers))
         else:
             config, folder = self._worker_config(jobs[0]), self.storage / RAY_FOLDER
-            train_distributed(config, workers, self._worker_resources(), folder)
+            try:
+                train_distributed(config, workers, self._worker_resources(), folder)
+            except CrowdedError as error:  # it was alone already
+                training_folder(config).write_failure(str(error))
         if self.mirror is not None:
             self.mirror.poll(folders)
 
@@ -207,15 +212,18 @@ class Cluster:
         shutil.rmtree(folder / name, ignore_errors=True)  # the storage itself records what is finished
         crowded: list[Job] = []
         for result in results:
-            if FULL_DISK in (result.metrics or {}):
-                raise StorageError(result.metrics[FULL_DISK])
-            if result.error is not None:
-                # by its folder: a trial that failed before its first report has no config in its result
-                job = by_name[Path(result.path).name]
-                if at_a_time > 1 and is_low_memory(result.error):
-                    crowded.append(job)
-                else:
-                    training_folder(self._worker_config(job)).write_failure(failure_reason(result.error))
+            reported = result.metrics or {}
+            if FULL_DISK in reported:
+                raise StorageError(reported[FULL_DISK])
+            if result.error is None and CROWDED not in reported:
+                continue
+            # by its folder: a trial that failed before its first report has no config in its result
+            job = by_name[Path(result.path).name]
+            if at_a_time > 1 and (CROWDED in reported or is_low_memory(result.error)):
+                crowded.append(job)
+            else:
+                reason = reported.get(CROWDED) or failure_reason(result.error)
+                training_folder(self._worker_config(job)).write_failure(reason)
         left = max_seconds - (time.monotonic() - began) if max_seconds else 0.0
         if crowded and left >= 0:
             self._tune(crowded, workers, name, left, stop_early, at_a_time // 2)

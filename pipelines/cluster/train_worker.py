@@ -37,7 +37,7 @@ from proser_core.store.store import load_if_complete
 
 RETRIES = 3
 """Workers or machines that one training may lose before it counts as failed."""
-FULL_DISK = "full_disk"  # the field in which a trial reports that its disk is full
+FULL_DISK, CROWDED = "full_disk", "crowded"  # fields in which a trial reports why it ended: no room on disk, in memory
 MEMORY_PAUSE_S = 5.0  # before a training whose machine was low on memory begins again
 LOW_MEMORY = re.compile(r"low on memory.*?(?:actual memory used=(?P<held>[\d.]+)GB|\Z)", re.DOTALL)
 """Ray's error of a process that its memory monitor ended, read in Ray 2.60."""
@@ -103,6 +103,8 @@ def run_distributed_trial(config: dict[str, Any], num_workers: int, resources: d
         train_distributed(config, num_workers, resources, storage)
     except StorageError as error:
         tune.report({FULL_DISK: str(error)})
+    except CrowdedError as error:
+        tune.report({CROWDED: str(error)})
     else:
         tune.report({"ended": 1})
 
@@ -111,7 +113,8 @@ def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[
     """A TorchTrainer whose workers run the job of `config`; gloo on CPUs, nccl on GPUs.
 
     Ray writes to `storage`, or to a folder of this machine where not all machines see that. The reason of a training
-    that fails is in its folder. Raises StorageError where the disk is full.
+    that fails is in its folder. Raises StorageError where the disk is full, CrowdedError where the machine stayed low
+    on memory.
     """
     folder, job = training_folder(config), Job(**config["job"])
     storage, name = folder.ray_folder or storage, f"{job.kind}-{Path(job.folder).name}"
@@ -128,11 +131,17 @@ def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[
         shutil.rmtree(storage / name, ignore_errors=True)  # of a run that was killed
         full_disk = _fit(trainer).return_value
     except (TrainingFailedError, RayActorError, OutOfMemoryError) as error:
+        if is_low_memory(error):
+            raise CrowdedError(failure_reason(error)) from error
         folder.write_failure(failure_reason(error))
     finally:
         shutil.rmtree(storage / name, ignore_errors=True)
     if full_disk:
         raise StorageError(full_disk)
+
+
+class CrowdedError(Exception):
+    """Ray ended processes of a training for lack of memory, as often as it is attempted; with the reason to record."""
 
 
 def _fit(trainer: Any) -> Any:

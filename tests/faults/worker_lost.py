@@ -15,7 +15,7 @@ from sweeps import EPOCHS, ONE, Sweep, require
 from proser_core.jobs.spec import PRETRAIN, TRIALS
 
 TWO_WORKERS = ("--cluster.num-workers", "2")
-FULL = 0.8  # of the machine's memory, from which on Ray ends workers
+FULL = 0.85  # of the machine's memory, from which on Ray ends workers
 
 
 def one_worker(lab: Lab) -> Loss:
