@@ -31,8 +31,7 @@ def in_a_checkpoint(lab: Lab) -> Loss:
 
 
 def in_finished_weights(lab: Lab) -> Loss:
-    """A bit changes in the weights of the pretraining and of a finished trial, in mid-sweep; the trials that begin from
-    the first are refused by name, and the same command trains both again."""
+    """A bit of the pretrained weights and of a finished trial's changes; both are named or found, and trained again."""
     undisturbed = lab.undisturbed()
     with lab.sweep() as sweep:
         sweep.begin()
