@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ray.train
 import ray.train.torch
@@ -28,6 +28,7 @@ from pipelines.cluster.early_stopping import EpochScorer
 from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import ProserError, StorageError, last_line
+from proser_core.jobs.probe import StepCost, measure_step
 from proser_core.jobs.spec import Job, read_scores
 from proser_core.jobs.starting_point import check_starting_point
 from proser_core.jobs.worker import run_job
@@ -83,6 +84,11 @@ def _train_here(config: dict[str, Any], *, is_searched: bool) -> None:
 def _alone_in(folder: Path) -> Iterator[None]:
     with disk_full_errors(folder), exclusive_training(folder):
         yield
+
+
+def measure_training_step(kind: Literal["pretrain", "finetune"], recipe: dict[str, Any], bf16: bool) -> StepCost:
+    """As `measure_step`, in a process that has loaded all that a worker loads, which is much of its memory."""
+    return measure_step(kind, recipe, bf16)
 
 
 def check_disk_space(job: Job) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.train_worker import measure_training_step
 from pipelines.storage.mirror import folder_setting, sync
 from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
@@ -17,7 +18,7 @@ from proser_core.data.data_sets import open_data_set
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ClusterError, ConfigError
 from proser_core.jobs.preparing import prepare_key
-from proser_core.jobs.probe import StepCost, measure_step
+from proser_core.jobs.probe import StepCost
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PREPARE
 from proser_core.store.store import Artefact, Store, load_if_complete
@@ -127,7 +128,7 @@ def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
         workers = _workers(recipe, kind)
         at_once = max(1, min(cluster.concurrent_jobs(workers), count))
         copies = min(at_once * workers, 4)  # side by side, as the trainings will be
-        measured = cluster.call_on_workers(measure_step, (kind, to_json(recipe), bf16), copies)
+        measured = cluster.call_on_workers(measure_training_step, (kind, to_json(recipe), bf16), copies)
         step = max(measured, key=lambda step: step.step_seconds)
         step = replace(step, memory_bytes=max(each.memory_bytes for each in measured))
         costs[kind] = Cost(step, at_once, cluster.fitting(step.memory_bytes, workers))

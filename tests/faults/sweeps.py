@@ -62,7 +62,7 @@ class Sweep:
         folder.mkdir()
         (folder / "space.py").write_text(space)
         self.folder, self.storage = folder, storage or folder / "storage"
-        self.diary, self.strikes = Diary(self.storage), list[Strike]()
+        self.diary, self.strikes = Diary(self.storage, bool(uri)), list[Strike]()
         program = [sys.executable, "-m", "pipelines.cli", "sweep", "digits", "./space.py"]
         self._command = [*program, *SMALL, "--storage", uri or str(self.storage), *options]
         self._environment = {
