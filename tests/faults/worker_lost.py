@@ -54,18 +54,19 @@ def low_on_memory(lab: Lab) -> Loss:
     ) as sweep:
         sweep.begin()
         sweep.until(lambda: any(map(sweep.diary.numbers, sweep.diary.in_progress(TRIALS))), "an epoch of a trial")
-        training = sweep.diary.in_progress(TRIALS)
-        lost = dict[str, int]()
+        training = dict[str, int]()
+
+        def ended() -> list[str]:
+            training.update(sweep.diary.in_progress(TRIALS))
+            gone = [name for name, writer in training.items() if not psutil.pid_exists(writer)]
+            return [name for name in gone if name not in sweep.diary.finished]
+
         with _memory_full():
-            sweep.until(lambda: bool(lost.update(_ended(training))) or bool(lost), "the end of a worker")
-        sweep.strike(_ended(training))
+            sweep.until(lambda: bool(ended()), "the end of a worker")
+        sweep.strike(ended())
         sweep.ended(0)
         sweep.until_gone()
     return Loss.of("worker ended by Ray for lack of memory", sweep, undisturbed)
-
-
-def _ended(training: dict[str, int]) -> dict[str, int]:
-    return {name: writer for name, writer in training.items() if not psutil.pid_exists(writer)}
 
 
 @contextmanager
