@@ -21,8 +21,10 @@ from pipelines.cluster.early_stopping import early_stopping
 from pipelines.cluster.ray_internals import release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import (
+    CROWDED,
     FULL_DISK,
     RETRIES,
+    CrowdedError,
     failure_reason,
     is_low_memory,
     run_distributed_trial,
@@ -30,11 +32,13 @@ from pipelines.cluster.train_worker import (
     run_single_trial,
     train_distributed,
 )
+from pipelines.console import warn
 from pipelines.storage.mirror import Mirror
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, StorageError, last_line
-from proser_core.jobs.spec import FAILURE, Job
+from proser_core.jobs.spec import FAILURE, STATE, Job
+from proser_core.jobs.starting_point import delete_changed_checkpoint
 
 RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
 
@@ -106,6 +110,14 @@ class Cluster:
         fits = min(_count_shares([resources], kind, workers * each) for kind, each in shares)
         return max(1, min(fits, self.config.max_concurrent or fits))
 
+    def fitting(self, memory_bytes: int, workers: int) -> int | None:
+        """For how many trainings of so many workers the live nodes have memory, each worker taking so much; None where
+        that is not known. Ray counts a node's memory when it starts, without its object store."""
+        memory = [node["memory"] for node in _live_nodes() if "memory" in node]
+        if not memory or not memory_bytes or self.grows_to:
+            return None
+        return sum(int(has // memory_bytes) for has in memory) // workers
+
     def shortage(self, workers: int) -> str:
         """What a training of so many workers waits for on the live nodes; empty where it fits. Resources that lost
         processes of such trainings still hold are released."""
@@ -149,13 +161,18 @@ class Cluster:
         folders = [Path(job.folder) for job in jobs]
         for folder in folders:
             (folder / FAILURE).unlink(missing_ok=True)
+            if delete_changed_checkpoint(folder):
+                warn(f"{folder / STATE} was changed after it was written; its training begins again")
         if self.mirror is not None:
             jobs = self.mirror.begin(jobs)
         if len(jobs) > 1 or workers == 1 or max_seconds:
             self._tune(jobs, workers, name, max_seconds, stop_early, self.concurrent_jobs(workers))
         else:
             config, folder = self._worker_config(jobs[0]), self.storage / RAY_FOLDER
-            train_distributed(config, workers, self._worker_resources(), folder)
+            try:
+                train_distributed(config, workers, self._worker_resources(), folder)
+            except CrowdedError as error:  # it was alone already
+                training_folder(config).write_failure(str(error))
         if self.mirror is not None:
             self.mirror.poll(folders)
 
@@ -202,15 +219,18 @@ class Cluster:
         shutil.rmtree(folder / name, ignore_errors=True)  # the storage itself records what is finished
         crowded: list[Job] = []
         for result in results:
-            if FULL_DISK in (result.metrics or {}):
-                raise StorageError(result.metrics[FULL_DISK])
-            if result.error is not None:
-                # by its folder: a trial that failed before its first report has no config in its result
-                job = by_name[Path(result.path).name]
-                if at_a_time > 1 and is_low_memory(result.error):
-                    crowded.append(job)
-                else:
-                    training_folder(self._worker_config(job)).write_failure(failure_reason(result.error))
+            reported = result.metrics or {}
+            if FULL_DISK in reported:
+                raise StorageError(reported[FULL_DISK])
+            if result.error is None and CROWDED not in reported:
+                continue
+            # by its folder: a trial that failed before its first report has no config in its result
+            job = by_name[Path(result.path).name]
+            if at_a_time > 1 and (CROWDED in reported or is_low_memory(result.error)):
+                crowded.append(job)
+            else:
+                reason = reported.get(CROWDED) or failure_reason(result.error)
+                training_folder(self._worker_config(job)).write_failure(reason)
         left = max_seconds - (time.monotonic() - began) if max_seconds else 0.0
         if crowded and left >= 0:
             self._tune(crowded, workers, name, left, stop_early, at_a_time // 2)

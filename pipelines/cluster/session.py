@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from pipelines.cluster.address import check_access, resolve_address
-from proser_core.errors import ClusterError, first_line
+from proser_core.errors import ClusterError, ProserError, first_line
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -43,10 +43,16 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
                 resources={DRIVER_RESOURCE: 1000},
                 **options,
             )
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        where = address or "this machine"
+    except ProserError:
+        raise
+    except Exception as error:  # Ray raises Exception itself where a node does not start in time
+        if not address:
+            raise ClusterError(
+                f"Ray did not start on this machine ({first_line(error)}); run the same command again, on a machine "
+                "that is less busy"
+            ) from error
         raise ClusterError(
-            f"no Ray cluster answers at {where} ({first_line(error)}); start one with `ray start --head`, "
+            f"no Ray cluster answers at {address} ({first_line(error)}); start one with `ray start --head`, "
             f"or leave {option} empty to start Ray on this machine"
         ) from error
     if callable(on_sigterm) and threading.current_thread() is threading.main_thread():

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ray.train
 import ray.train.torch
@@ -28,7 +28,9 @@ from pipelines.cluster.early_stopping import EpochScorer
 from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import ProserError, StorageError, last_line
+from proser_core.jobs.probe import StepCost, measure_step
 from proser_core.jobs.spec import Job, read_scores
+from proser_core.jobs.starting_point import check_starting_point
 from proser_core.jobs.worker import run_job
 from proser_core.store.files import disk_full_errors
 from proser_core.store.lock import exclusive_training
@@ -36,7 +38,7 @@ from proser_core.store.store import load_if_complete
 
 RETRIES = 3
 """Workers or machines that one training may lose before it counts as failed."""
-FULL_DISK = "full_disk"  # the field in which a trial reports that its disk is full
+FULL_DISK, CROWDED = "full_disk", "crowded"  # fields in which a trial reports why it ended: no room on disk, in memory
 MEMORY_PAUSE_S = 5.0  # before a training whose machine was low on memory begins again
 LOW_MEMORY = re.compile(r"low on memory.*?(?:actual memory used=(?P<held>[\d.]+)GB|\Z)", re.DOTALL)
 """Ray's error of a process that its memory monitor ended, read in Ray 2.60."""
@@ -70,6 +72,7 @@ def _train_here(config: dict[str, Any], *, is_searched: bool) -> None:
 
             if load_if_complete(folder.path) is None:
                 check_disk_space(job)
+                check_starting_point(job)
                 run_job(job, notify, open_stream=stream_opener(job))
     except StorageError as error:
         tune.report({FULL_DISK: str(error)})
@@ -81,6 +84,11 @@ def _train_here(config: dict[str, Any], *, is_searched: bool) -> None:
 def _alone_in(folder: Path) -> Iterator[None]:
     with disk_full_errors(folder), exclusive_training(folder):
         yield
+
+
+def measure_training_step(kind: Literal["pretrain", "finetune"], recipe: dict[str, Any], bf16: bool) -> StepCost:
+    """As `measure_step`, in a process that has loaded all that a worker loads, which is much of its memory."""
+    return measure_step(kind, recipe, bf16)
 
 
 def check_disk_space(job: Job) -> None:
@@ -101,6 +109,8 @@ def run_distributed_trial(config: dict[str, Any], num_workers: int, resources: d
         train_distributed(config, num_workers, resources, storage)
     except StorageError as error:
         tune.report({FULL_DISK: str(error)})
+    except CrowdedError as error:
+        tune.report({CROWDED: str(error)})
     else:
         tune.report({"ended": 1})
 
@@ -109,7 +119,8 @@ def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[
     """A TorchTrainer whose workers run the job of `config`; gloo on CPUs, nccl on GPUs.
 
     Ray writes to `storage`, or to a folder of this machine where not all machines see that. The reason of a training
-    that fails is in its folder. Raises StorageError where the disk is full.
+    that fails is in its folder. Raises StorageError where the disk is full, CrowdedError where the machine stayed low
+    on memory.
     """
     folder, job = training_folder(config), Job(**config["job"])
     storage, name = folder.ray_folder or storage, f"{job.kind}-{Path(job.folder).name}"
@@ -126,11 +137,17 @@ def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[
         shutil.rmtree(storage / name, ignore_errors=True)  # of a run that was killed
         full_disk = _fit(trainer).return_value
     except (TrainingFailedError, RayActorError, OutOfMemoryError) as error:
+        if is_low_memory(error):
+            raise CrowdedError(failure_reason(error)) from error
         folder.write_failure(failure_reason(error))
     finally:
         shutil.rmtree(storage / name, ignore_errors=True)
     if full_disk:
         raise StorageError(full_disk)
+
+
+class CrowdedError(Exception):
+    """Ray ended processes of a training for lack of memory, as often as it is attempted; with the reason to record."""
 
 
 def _fit(trainer: Any) -> Any:
@@ -184,6 +201,7 @@ def _train_loop(config: dict[str, Any]) -> str:
             with folder.localised_job() as job:
                 if writes:
                     check_disk_space(job)
+                    check_starting_point(job)
                 if not broadcast_from_rank_zero(load_if_complete(folder.path) is None):
                     return ""
                 run_job(job, notify, open_stream=stream_opener(job))

@@ -41,6 +41,16 @@ def holder(client: MlflowClient, model: str, alias: str) -> str:
     return str(client.get_registered_model(model).aliases.get(alias, ""))
 
 
+def settle(client: MlflowClient, model: str, alias: str) -> str:
+    """The version that has the alias. Decisions whose process was killed end: one whose version has the alias as
+    finished, and all others, which moved nothing, as killed."""
+    now = holder(client, model, alias)
+    query = f"{_of(model, alias)} and attributes.status = 'RUNNING'"
+    for run in all_pages(client.search_runs, [experiment_id(client)], query, order_by=["start_time DESC"]):
+        client.set_terminated(run.info.run_id, "FINISHED" if run.data.tags[VERSION] == now else "KILLED")
+    return now
+
+
 def carry_out(
     client: MlflowClient, decision: Decision, metrics: Mapping[str, float], note: str, figure: Figure | None = None
 ) -> str:
@@ -86,7 +96,7 @@ def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> li
     Decisions are replayed in the order of time: a promotion adds a version, a rollback goes back to one. Moves of the
     alias that `proser` did not make are unknown.
     """
-    query = f"tags.`{MODEL}` = '{model}' and tags.`{ALIAS}` = '{alias}'"
+    query = f"{_of(model, alias)} and attributes.status = 'FINISHED'"
     query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, OVERTAKEN))
     held: list[str] = []
     for run in all_pages(client.search_runs, [experiment_id(client)], query, order_by=["start_time ASC"]):
@@ -94,6 +104,10 @@ def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> li
         held = _way_to(tags[BEFORE], held)
         held = _way_to(tags[VERSION], held[:-1]) if tags[KIND] == ROLLED_BACK else [*held, tags[VERSION]]
     return _way_to(now, held)[:-1]
+
+
+def _of(model: str, alias: str) -> str:
+    return f"tags.`{MODEL}` = '{model}' and tags.`{ALIAS}` = '{alias}'"
 
 
 def _way_to(version: str, held: list[str]) -> list[str]:

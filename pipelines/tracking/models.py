@@ -51,7 +51,7 @@ def load(uri: str) -> Model:
             place = mlflow.artifacts.download_artifacts(
                 f"models:/{version.name}/{version.number}/artifacts/{CLASSIFIER}", dst_path=folder
             )
-        except (MlflowException, OSError) as error:
+        except (MlflowException, OSError, ValueError) as error:  # the last for a place that no store reads, as http://
             client.get_model_version(version.name, version.number)  # raises where the server is away
             raise TrackingError(
                 f"version {version.number} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.train_worker import measure_training_step
 from pipelines.storage.mirror import folder_setting, sync
 from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
@@ -17,7 +18,7 @@ from proser_core.data.data_sets import open_data_set
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ClusterError, ConfigError
 from proser_core.jobs.preparing import prepare_key
-from proser_core.jobs.probe import StepCost, measure_step
+from proser_core.jobs.probe import StepCost
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PREPARE
 from proser_core.store.store import Artefact, Store, load_if_complete
@@ -48,10 +49,12 @@ class SplitPlan:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one kind of training: a measured step, and how many are trained at a time."""
+    """Of one kind of training: a measured step, how many are trained at a time, and for how many of them the nodes have
+    memory (None where that is not known)."""
 
     step: StepCost
     at_once: int
+    fit: int | None
 
     def seconds(self, steps: int, scored: int) -> float:
         """Time of one training, of so many steps and images to score, in a share of the cluster."""
@@ -127,8 +130,10 @@ def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
         workers = _workers(recipe, kind)
         at_once = max(1, min(cluster.concurrent_jobs(workers), count))
         copies = min(at_once * workers, 4)  # side by side, as the trainings will be
-        measured = cluster.call_on_workers(measure_step, (kind, to_json(recipe), bf16), copies)
-        costs[kind] = Cost(max(measured, key=lambda step: step.step_seconds), at_once)
+        measured = cluster.call_on_workers(measure_training_step, (kind, to_json(recipe), bf16), copies)
+        step = max(measured, key=lambda step: step.step_seconds)
+        step = replace(step, memory_bytes=max(each.memory_bytes for each in measured))
+        costs[kind] = Cost(step, at_once, cluster.fitting(step.memory_bytes, workers))
         _check_memory(recipe, kind, costs[kind].step)
     return costs
 
@@ -213,17 +218,30 @@ def _done(total: int, missing: int, verb: str) -> str:
     return f"{missing} to {verb}" + (f", {total - missing} found finished" if missing < total else "")
 
 
+def _shortage(recipe: Recipe, kind: str, cost: Cost) -> str:
+    """What trainings side by side take, and how many fit; empty where all do."""
+    if cost.fit is None or cost.fit >= cost.at_once:
+        return ""
+    needed = cost.at_once * _workers(recipe, kind) * cost.step.memory_bytes / 2**30
+    advice = f"give --cluster.max-concurrent {cost.fit}" if cost.fit else f"lower {kind}.batch_size"
+    return f"{cost.at_once} of {kind} at a time need {needed:.1f} GiB; the nodes have room for {cost.fit}: {advice}"
+
+
 def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
     """Resources and time as rows of the plan."""
     recipe = plans[0].recipe
     cluster, lines = recipe.cluster, {}
     gpus = f" and {cluster.gpus_per_worker:g} GPU" if cluster.uses_gpu else ""
     for kind, cost in costs.items():
-        memory = f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
+        memory = f", {cost.step.memory_bytes / 2**30:.1f} GiB a worker" if cost.step.memory_bytes else ""
+        memory += f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
         lines["a pretraining" if kind == "pretrain" else "a fine-tune"] = (
             f"{_workers(recipe, kind)} worker(s) of {cluster.cpus_per_worker} CPU{gpus}, {cost.at_once} at a time; "
             f"{1000 * cost.step.step_seconds:.3g} ms per step, measured now{memory}"
         )
+    short = "; ".join(filter(None, (_shortage(recipe, kind, cost) for kind, cost in costs.items())))
+    if short:
+        lines["memory"] = short
     lines["time"] = f"about {duration(seconds_left(plans, costs))}" if costs else "nothing to train"
     if recipe.data.streaming and costs:
         lines["time"] += ", without decoding the streamed images"

@@ -12,13 +12,13 @@ from rich.console import Console
 from pipelines.console import say
 from pipelines.reports.promotion_report import Contender, comparison_figure, comparison_table, decision_note, metrics_of
 from pipelines.tracking import decisions
-from pipelines.tracking.decisions import Decision, carry_out, holder
+from pipelines.tracking.decisions import Decision, carry_out
 from pipelines.tracking.models import Model, existing_versions, load
 from pipelines.tracking.registry import CALIBRATED_FROM, CANDIDATE
 from pipelines.tracking.server import connect, shown_uri, tracking_uri
 from pipelines.workflow.best_of import register_best
 from pipelines.workflow.requests import PromoteRequest
-from proser_core.errors import ConfigError, TrackingError
+from proser_core.errors import ConfigError, ProserError, TrackingError
 from proser_core.recognition.comparison import Comparison, compare
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
@@ -38,7 +38,7 @@ def promote(request: PromoteRequest, console: Console) -> int:
     candidate = load(f"models:/{request.model_name}" + (f"/{version}" if version else f"@{CANDIDATE}"))
     assert candidate.version is not None
     with _alone(request.model_name):
-        before = holder(client, request.model_name, request.alias)
+        before = decisions.settle(client, request.model_name, request.alias)
         if before == candidate.version.number:
             say(console, f"{candidate.title} is the {request.alias} already; nothing to do")
             return 0
@@ -47,7 +47,15 @@ def promote(request: PromoteRequest, console: Console) -> int:
             carry_out(client, wanted, {}, f"# {wanted.title}\n\nNo version had the alias before.\n")
             say(console, f"{candidate.title} is the {wanted.alias} now; there was none before")
             return 0
-        champion = load(f"models:/{request.model_name}/{before}")
+        try:
+            champion = load(f"models:/{request.model_name}/{before}")
+        except ProserError as error:
+            if not request.force:
+                raise TrackingError(f"{error}. --force promotes {candidate.title} without a comparison") from error
+            wanted = replace(wanted, kind=decisions.FORCED)
+            carry_out(client, wanted, {}, f"# {wanted.title}\n\nNot compared: {error}\n")
+            say(console, f"{wanted.title}; not compared: {error}")
+            return 0
         return _decide(client, wanted, candidate, champion, request, console)
 
 
@@ -67,7 +75,7 @@ def rollback(model: str, alias: str, console: Console) -> int:
     client = connect()
     with _alone(model):
         versions = existing_versions(client, model)
-        now = holder(client, model, alias)
+        now = decisions.settle(client, model, alias)
         earlier = decisions.holders_before(client, model, alias, now)
         if not earlier:
             raise TrackingError(

@@ -3,6 +3,7 @@
 import time
 import timeit
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -23,12 +24,13 @@ NORMALISATION: Normalisation = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 @dataclass(frozen=True)
 class StepCost:
-    """Seconds of a step of one worker; images scored a second; bytes of weights, of the device's memory
-    that training took, and of the device (0 on a CPU)."""
+    """Seconds of a step of one worker; images scored a second; bytes of weights, of its own memory at most, of the
+    device's memory that training took, and of the device (0 on a CPU)."""
 
     step_seconds: float
     scored_per_second: float
     weight_bytes: int
+    memory_bytes: int
     device_bytes: int
     device_total: int
 
@@ -62,6 +64,16 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
         step_seconds=float(np.diff(ends).min()) / STEPS,
         scored_per_second=len(pixels) / min(scoring),
         weight_bytes=4 * sum(parameter.numel() for parameter in net.parameters()),
+        memory_bytes=_most_memory(),
         device_bytes=torch.cuda.max_memory_reserved() if cluster.uses_gpu else 0,
         device_total=torch.cuda.get_device_properties(device).total_memory if cluster.uses_gpu else 0,
     )
+
+
+def _most_memory() -> int:
+    """Bytes that this process has held at most, without files that processes share, such as torch's libraries; 0 where
+    the system does not say, because it is not Linux."""
+    status = Path("/proc/self/status")
+    lines = [line.split() for line in status.read_text().splitlines()] if status.is_file() else []
+    kibibytes = {words[0]: int(words[1]) for words in lines if words[0] in ("VmHWM:", "RssFile:", "RssShmem:")}
+    return 1024 * (2 * kibibytes.get("VmHWM:", 0) - sum(kibibytes.values()))

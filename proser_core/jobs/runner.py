@@ -24,6 +24,7 @@ from proser_core.jobs.preparing import (
     prepare_task,
 )
 from proser_core.jobs.progress import EpochProgress
+from proser_core.jobs.starting_point import check_starting_point, delete_changed_checkpoint
 from proser_core.jobs.trials import Trial, plan_trials
 from proser_core.jobs.worker import run_job
 from proser_core.processor import resolve_precision
@@ -125,9 +126,11 @@ class _Runner:
 
     def _train(self, training: spec.Job, name: str, epochs: int) -> None:
         folder = Path(training.folder)
+        note = " again, because its checkpoint was changed" if delete_changed_checkpoint(folder) else ""
         done = len(spec.read_epochs(folder)) if (folder / spec.STATE).is_file() else 0
-        self.progress.begin(name, training.kind, epochs, done)
+        self.progress.begin(f"{name}{note}", training.kind, epochs, done)
         try:
+            check_starting_point(training)
             run_job(training, self.progress.epoch)
             self.outcome.trained += 1
         except (ProserError, torch.OutOfMemoryError) as error:

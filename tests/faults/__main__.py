@@ -16,14 +16,19 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "support"))  # the Ray nodes and tracking servers of its tests
 
+import bit_flipped
 import disk_full
 import driver_ended
 import node_lost
+import promotion_killed
 import second_run
 import server_away
+import store_away
+import two_machines
 import worker_lost
 from lab import Lab, SkippedError
 from losses import Loss, markdown
+from soak import soak
 from sweeps import BrokenError
 
 FAULTS: dict[str, Callable[[Lab], Loss]] = {
@@ -36,6 +41,15 @@ FAULTS: dict[str, Callable[[Lab], Loss]] = {
     "server": server_away.for_a_minute,
     "server-for-good": server_away.for_good,
     "second-run": second_run.refused,
+    "memory": worker_lost.low_on_memory,
+    "head": node_lost.head_lost,
+    "drain": node_lost.drained,
+    "worker-disk": disk_full.of_a_worker,
+    "checkpoint-bit": bit_flipped.in_a_checkpoint,
+    "weights-bit": bit_flipped.in_finished_weights,
+    "store": store_away.away,
+    "two-machines": two_machines.lease,
+    "promotion": promotion_killed.between_writes,
 }
 OF_OTHERS = ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "RAY_TMPDIR", "RAY_AUTH_MODE")
 
@@ -53,6 +67,8 @@ def main() -> int:
         os.environ.pop(name, None)
     root = Path(tempfile.mkdtemp(prefix="faults"))  # Ray's sockets in it need a short path
     lab, losses = Lab(root, options.quick, options.seed), []
+    if options.soak:
+        return soak(lab, options.soak)
     for name in options.names or FAULTS:
         print(f"{name}: {FAULTS[name].__doc__}", flush=True)
         started = time.monotonic()
@@ -79,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[*FAULTS, []], help=", ".join(FAULTS))
     parser.add_argument("--list", action="store_true", help="say what each fault does, and stop")
     parser.add_argument("--quick", action="store_true", help="fewer strikes, and shorter ones")
+    parser.add_argument("--soak", type=float, metavar="MINUTES", help="no faults: a server under load and a sweep")
     parser.add_argument("--seed", type=int, default=0, help="of the moments at which the driver is killed")
     return parser
 

@@ -40,11 +40,16 @@ class Strike:
 
 @dataclass
 class Diary:
-    """What was seen in a storage; a training is called by its folder, such as trials/0123456789abcdef."""
+    """What was seen in a storage; a training is called by its folder, such as trials/0123456789abcdef.
+
+    Where finished folders are `uploaded`, equal rows that come twice in a row are not a second training.
+    """
 
     storage: Path
+    uploaded: bool = False
     epochs: list[Epoch] = field(default_factory=list)
     finished: Counter[str] = field(default_factory=Counter)
+    _rows: dict[str, list[dict[str, float]]] = field(default_factory=dict)
     _stamps: dict[Path, Stamp] = field(default_factory=dict)
 
     @contextmanager
@@ -83,6 +88,10 @@ class Diary:
                 found[lock.parent.relative_to(self.storage).as_posix()] = int(words[1])
         return found
 
+    def unfinished(self) -> list[str]:
+        """Trainings that have written an epoch and have not finished."""
+        return [name for name in {epoch.training for epoch in self.epochs} if name not in self.finished]
+
     def _look(self) -> None:
         for stage in (PRETRAIN, TRIALS):
             for folder in self.storage.glob(f"{stage}/*"):
@@ -91,8 +100,9 @@ class Diary:
                     rows = []
                     with suppress(FileNotFoundError):
                         rows = read_epochs(folder)
-                    if rows:
+                    if rows and not (self.uploaded and rows == self._rows.get(training)):
                         self.epochs.append(Epoch(time.monotonic(), training, int(rows[-1]["epoch"])))
+                    self._rows[training] = rows
                 if self._changed(folder / MANIFEST):
                     self.finished[training] += 1
 

@@ -1,4 +1,4 @@
-"""The disk of the storage is full at a checkpoint."""
+"""A disk is full at a checkpoint: that of the storage, or that of a worker alone."""
 
 import subprocess
 from collections.abc import Iterator
@@ -7,8 +7,12 @@ from pathlib import Path
 
 from lab import Lab, SkippedError
 from losses import Loss
+from ray_nodes import head_node
 from sweeps import require
 
+from pipelines.storage.mirror import MIRROR_VARIABLE
+
+PROJECT = str(Path(__file__).parents[2])
 SIZE = 128  # MiB; a plan that asks for more is refused
 
 
@@ -32,6 +36,28 @@ def full(lab: Lab) -> Loss:
             sweep.ended(0)
             sweep.until_gone()
         return Loss.of("disk full at a checkpoint", sweep, undisturbed)
+
+
+def of_a_worker(lab: Lab) -> Loss:
+    """The disk of the machine that trains is full, and neither that of the storage nor that of the driver."""
+    undisturbed = lab.undisturbed()
+    storage = lab.root / "behind_a_uri"
+    with _small_disk(lab.root / "small") as disk, head_node(PYTHONPATH=PROJECT, **{MIRROR_VARIABLE: str(disk)}) as head:
+        options, more = ("--cluster.address", head.address), {"storage": storage, "uri": storage.as_uri()}
+        mirror = {MIRROR_VARIABLE: str(lab.root / "mirror_of_the_driver")}
+        with lab.sweep(options, environment={**head.environment, **mirror}, **more) as sweep:
+            sweep.begin()
+            sweep.until_epochs(sum(undisturbed.epochs.values()) // 2)
+            other = disk / "other"
+            sweep.strike(sweep.diary.unfinished())
+            _fill(other)
+            sweep.ended(1)
+            lines = sweep.complained().strip().splitlines()
+            require(len(lines) == 1 and str(disk) in lines[0], f"not one line that names the disk: {lines}")
+            other.unlink()
+            sweep.begin()
+            sweep.ended(0)
+        return Loss.of("disk of a worker full", sweep, undisturbed)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,15 +79,19 @@ class Loss:
     broken: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, fault: str, sweep: Sweep, undisturbed: Outcome) -> "Loss":
-        """Compare a sweep that was struck, and has finished since, with one that was not."""
+    def of(cls, fault: str, sweep: Sweep, undisturbed: Outcome, damaged: Collection[str] = ()) -> "Loss":
+        """Compare a sweep that was struck, and has finished since, with one that was not. `damaged` trainings have lost
+        what they had, and run again."""
         outcome = Outcome.of(sweep)
         trained_twice = [name for name, count in sweep.diary.finished.items() if count > 1]
         costs = begun_again(sweep.diary, sweep.strikes, outcome.epochs)
         differing = outcome.tracked.differing(undisturbed.tracked)
         equal = outcome.table == undisturbed.table and outcome.trainings == undisturbed.trainings
-        broken = [f"trained twice: {name}" for name in trained_twice]
-        broken += [f"{cost} epochs of one training begun again after one strike" for cost in costs if cost > 1]
+        broken = [f"trained twice: {name}" for name in trained_twice if name not in damaged]
+        broken += [f"not trained again: {name}" for name in damaged if not _repeats(sweep.diary.numbers(name))]
+        intact = {name: count for name, count in outcome.epochs.items() if name not in damaged}
+        most = max(begun_again(sweep.diary, sweep.strikes, intact), default=0)
+        broken += [f"{most} epochs of one training begun again after one strike"] if most > 1 else []
         broken += [f"twice in MLflow: {name}" for name in outcome.tracked.doubled]
         broken += [f"not as undisturbed in MLflow: {name}" for name in differing]
         broken += [] if equal else ["table or networks differ from the undisturbed ones"]
@@ -121,6 +125,10 @@ def markdown(losses: Iterable[Loss]) -> str:
         (loss.fault, loss.times, loss.twice, loss.again, loss.doubled, loss.equal, loss.seconds) for loss in losses
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _repeats(numbers: list[int]) -> bool:
+    return len(set(numbers)) < len(numbers)
 
 
 def _name(manifest: Path, storage: Path) -> str:

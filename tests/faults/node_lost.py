@@ -1,16 +1,21 @@
 """A machine of a cluster goes away in mid-sweep, with all that works on it."""
 
+import subprocess
+import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 from lab import Lab
 from losses import Loss
-from ray_nodes import head_node, node
+from ray_nodes import Head, head_node, node
 from sweeps import Sweep, require
 
 from proser_core.jobs.spec import TRIALS
 
+NOTICE_S = 20
+RAY, REASON = [sys.executable, "-m", "ray.scripts.scripts"], "DRAIN_NODE_REASON_PREEMPTION"
 PROJECT = str(Path(__file__).parents[2])
 
 
@@ -31,9 +36,58 @@ def lost(lab: Lab) -> Loss:
     return Loss.of("one of two nodes killed", sweep, undisturbed)
 
 
+def head_lost(lab: Lab) -> Loss:
+    """The head node is killed in mid-sweep, and with it the cluster; the same command goes on with another cluster."""
+    undisturbed = lab.undisturbed()
+    with lab.sweep(("--cluster.address", "auto")) as sweep:
+        with head_node(PYTHONPATH=PROJECT) as head:
+            sweep.begin(**head.environment, RAY_ADDRESS=head.address)
+            sweep.until_epochs(sum(undisturbed.epochs.values()) // 2)
+            sweep.strike(sweep.diary.in_progress())
+        sweep.ended(1)
+        said = sweep.complained().strip()  # by Ray, which ends the driver a minute later
+        require(len(said.splitlines()) == 1 and "Failed to connect to GCS" in said, f"not one line of Ray's: {said}")
+        sweep.until_gone()
+        with head_node(PYTHONPATH=PROJECT) as head:
+            sweep.begin(**head.environment, RAY_ADDRESS=head.address)
+            sweep.ended(0)
+    return Loss.of("head node killed", sweep, undisturbed)
+
+
+def drained(lab: Lab) -> Loss:
+    """The second of two nodes is announced to go away soon, as by a cloud, and then it is killed."""
+    undisturbed = lab.undisturbed()
+    with head_node(PYTHONPATH=PROJECT) as head, ExitStack() as second:
+        joins = f"--address={head.address}"
+        second.enter_context(node([joins, "--num-cpus=1"], head.environment, head.folder / "second.log"))
+        with lab.sweep(("--cluster.address", head.address), environment=head.environment) as sweep:
+            sweep.begin()
+            sweep.until(lambda: len(_in_mid_training(sweep)) == 2, "an epoch of a trial on each node")
+            there = [name for name, writer in _in_mid_training(sweep).items() if _is_below(writer, joins)]
+            require(len(there) == 1, f"{len(there)} trials on the second node instead of one")
+            sweep.strike(there)
+            _drain(head, deadline_s=NOTICE_S)
+            time.sleep(NOTICE_S)
+            second.close()
+            sweep.ended(0)
+    return Loss.of(f"one of two nodes drained, killed {NOTICE_S} s later", sweep, undisturbed)
+
+
 def _in_mid_training(sweep: Sweep) -> dict[str, int]:
     """Trials in progress that have an epoch on disk, each with the process that writes."""
     return {name: writer for name, writer in sweep.diary.in_progress(TRIALS).items() if sweep.diary.numbers(name)}
+
+
+def _drain(head: Head, deadline_s: int) -> None:
+    """Announce the end of the node that is not the head."""
+    listed = "import ray; ray.init(log_to_driver=False); print(*(node['NodeID'] for node in ray.nodes() "
+    listed += "if 'node:__internal_head__' not in node['Resources']))"
+    environment = {**head.environment, "RAY_ADDRESS": head.address}
+    python = [sys.executable, "-c", listed]
+    found = subprocess.run(python, env=environment, cwd=head.folder, check=True, capture_output=True, text=True).stdout
+    command = [*RAY, "drain-node", "--address", head.address, "--node-id", found.strip(), "--reason", REASON]
+    command += ["--reason-message", "to test", "--deadline-remaining-seconds", str(deadline_s)]
+    subprocess.run(command, env=environment, cwd=head.folder, check=True, capture_output=True)
 
 
 def _is_below(process: int, argument: str) -> bool:

@@ -56,13 +56,15 @@ class Sweep:
         space: str = FOUR,
         environment: dict[str, str] | None = None,
         storage: Path | None = None,
+        uri: str = "",
     ) -> None:
+        """`uri` is what the command is given where that is not the folder `storage`, which then shows what it holds."""
         folder.mkdir()
         (folder / "space.py").write_text(space)
         self.folder, self.storage = folder, storage or folder / "storage"
-        self.diary, self.strikes = Diary(self.storage), list[Strike]()
+        self.diary, self.strikes = Diary(self.storage, bool(uri)), list[Strike]()
         program = [sys.executable, "-m", "pipelines.cli", "sweep", "digits", "./space.py"]
-        self._command = [*program, *SMALL, "--storage", str(self.storage), *options]
+        self._command = [*program, *SMALL, "--storage", uri or str(self.storage), *options]
         self._environment = {
             **os.environ,
             "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}",

@@ -2,6 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psutil
 from lab import Lab
@@ -11,6 +15,7 @@ from sweeps import EPOCHS, ONE, Sweep, require
 from proser_core.jobs.spec import PRETRAIN, TRIALS
 
 TWO_WORKERS = ("--cluster.num-workers", "2")
+FULL = 0.85  # of the machine's memory, from which on Ray ends workers
 
 
 def one_worker(lab: Lab) -> Loss:
@@ -39,6 +44,42 @@ def one_of_two(lab: Lab) -> Loss:
         sweep.ended(0)
         sweep.until_gone()
     return Loss.of("one of two DDP workers killed with `kill -9`", sweep, undisturbed)
+
+
+def low_on_memory(lab: Lab) -> Loss:
+    """The machine runs low on memory, and Ray ends a worker that trains; it is replaced."""
+    undisturbed = lab.undisturbed()
+    with lab.sweep(
+        environment={"RAY_memory_usage_threshold": str(FULL), "RAY_memory_monitor_refresh_ms": "100"}
+    ) as sweep:
+        sweep.begin()
+        sweep.until(lambda: any(map(sweep.diary.numbers, sweep.diary.in_progress(TRIALS))), "an epoch of a trial")
+        training = dict[str, int]()
+
+        def ended() -> list[str]:
+            training.update(sweep.diary.in_progress(TRIALS))
+            gone = [name for name, writer in training.items() if not psutil.pid_exists(writer)]
+            return [name for name in gone if name not in sweep.diary.finished]
+
+        with _memory_full():
+            sweep.until(lambda: bool(ended()), "the end of a worker")
+        sweep.strike(ended())
+        sweep.ended(0)
+        sweep.until_gone()
+    return Loss.of("worker ended by Ray for lack of memory", sweep, undisturbed)
+
+
+@contextmanager
+def _memory_full() -> Iterator[None]:
+    """Another program takes all memory up to a share of the machine's, and holds it."""
+    program = "import psutil, time\nheld = []\n"
+    program += f"while psutil.virtual_memory().percent < {100 * FULL + 1}:\n    held.append(bytearray(b'1' * 2**26))\n"
+    process = subprocess.Popen([sys.executable, "-c", f"{program}time.sleep(600)"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _in_mid_training(sweep: Sweep, stage: str) -> tuple[str, int]:

@@ -1,9 +1,10 @@
 """Storages behind URIs for tests: a folder, and a bucket of an S3 server in this process."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -24,14 +25,16 @@ ENVIRONMENT = {
 
 
 @contextmanager
-def s3_server(port: int = 0) -> Iterator[str]:
-    """An S3 server with one bucket, on a free port unless one is given; the query that leads to it."""
+def s3_server(port: int = 0, before: Callable[[Any], Any] = lambda application: application) -> Iterator[str]:
+    """An S3 server with one bucket, on a free port unless one is given; the query that leads to it. `before` is given
+    its WSGI application, and returns the one that answers."""
     from moto.server import ThreadedMotoServer  # a second that few tests need
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()
+        server._server.app = before(server._server.app)
         urlopen(Request(f"http://{host}:{port}/{BUCKET}", method="PUT")).close()
         yield f"scheme=http&endpoint_override={host}:{port}"
     finally:

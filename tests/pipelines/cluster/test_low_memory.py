@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from pipeline_runs import tiny_recipe, training_job
+from ray import tune
 
 from pipelines.cluster import cluster as cluster_module
 from pipelines.cluster.cluster import Cluster
-from pipelines.cluster.train_worker import RETRIES, failure_reason
+from pipelines.cluster.train_worker import CROWDED, RETRIES, failure_reason
 from proser_core.config import ClusterConfig
 from proser_core.store.store import Artefact
 
@@ -29,12 +30,18 @@ def test_the_reason_says_what_the_process_held_and_what_to_do() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
 def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
-    task: Artefact, closed_set_weights: Path, tmp_path: Path, own_ray: None, monkeypatch: pytest.MonkeyPatch
+    workers: int,
+    task: Artefact,
+    closed_set_weights: Path,
+    tmp_path: Path,
+    own_ray: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     busy, message = tmp_path / "busy", MESSAGE
 
-    def crowded(config: dict[str, Any]) -> None:
+    def crowded(config: dict[str, Any], **_: Any) -> None:
         """Needs the machine for itself."""
         folder = Path(config["job"]["folder"])
         busy.mkdir(exist_ok=True)
@@ -44,16 +51,20 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
             time.sleep(2)
             if len(list(busy.iterdir())) > 1:
                 time.sleep(2)  # so that the other sees it too
-                raise RuntimeError(message)
+                if workers == 1:
+                    raise RuntimeError(message)
+                tune.report({CROWDED: message})
+                return
             (folder / "trained").touch()
         finally:
             mine.unlink()
 
-    monkeypatch.setattr(cluster_module, "run_single_trial", crowded)
+    monkeypatch.setattr(cluster_module, "run_single_trial" if workers == 1 else "run_distributed_trial", crowded)
+    monkeypatch.setattr(Cluster, "concurrent_jobs", lambda *_: 2)
     jobs = [training_job(task, tmp_path / name, tiny_recipe(), weights=closed_set_weights) for name in ("one", "two")]
     for job in jobs:
         Path(job.folder).mkdir()
-    Cluster(ClusterConfig(max_concurrent=2), tmp_path / "storage").run_jobs(jobs, 1, "crowded")
+    Cluster(ClusterConfig(), tmp_path / "storage").run_jobs(jobs, workers, "crowded")
     assert [sorted(path.name for path in Path(job.folder).iterdir()) for job in jobs] == [["trained"]] * 2
 
 

@@ -211,6 +211,13 @@ def test_a_database_that_another_program_has_locked_is_waited_for_and_then_refus
             migrate(file)
 
 
+def test_a_place_where_no_file_can_be_is_named_at_once_for_root_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////proc/mlflow.db")
+    with pytest.raises(TrackingError, match=r"/proc/mlflow.db cannot be opened .* folder that can be written") as said:
+        connect()
+    assert "\n" not in str(said.value)
+
+
 def test_an_mlflow_without_the_function_that_is_needed_creates_its_database_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

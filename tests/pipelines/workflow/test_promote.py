@@ -2,6 +2,11 @@
 
 import json
 import multiprocessing
+import os
+import shutil
+import signal
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +19,7 @@ from registered_models import Registry, classifier_of
 from pipelines.commands.models import print_models
 from pipelines.tracking import decisions
 from pipelines.tracking.models import load
+from pipelines.tracking.server import sqlite_file, tracking_uri
 from pipelines.workflow.promotion import promote, rollback
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.data.tasks import OpenSetTask
@@ -308,6 +314,60 @@ def test_a_registered_model_that_was_changed_is_refused_by_name(
     card.unlink()
     with pytest.raises(CheckpointError, match=f"{CARD} is missing"):
         load(f"models:/{registry.name}@champion")
+
+
+def database_says(statement: str, *values: str) -> None:
+    """What no command of MLflow does: another program wrote to the database, or restored an old one."""
+    file = sqlite_file(tracking_uri())
+    assert file is not None
+    with closing(sqlite3.connect(file)) as database:
+        database.execute(statement, values)
+        database.commit()
+
+
+@pytest.mark.parametrize("lost", ["http", "files", "version"])
+def test_in_the_place_of_a_champion_that_cannot_be_loaded_another_one_is_promoted_by_force(
+    registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier, lost: str
+) -> None:
+    registry.add(bad)
+    registry.add(classifier)
+    if lost == "http":
+        place = "UPDATE model_versions SET storage_location = ? WHERE name = ? AND version = 1"
+        database_says(place, "http://127.0.0.1:1/model", registry.name)
+    elif lost == "files":
+        shutil.rmtree(stored_card(registry).parents[2])
+    else:
+        database_says(
+            "UPDATE registered_model_aliases SET version = 7 WHERE name = ? AND alias = 'champion'", registry.name
+        )
+        with pytest.raises(TrackingError, match="has no alias 'champion'"):
+            load(f"models:/{registry.name}@champion")
+    with pytest.raises(
+        TrackingError, match=r"version .*1.*\. --force promotes .* version 2 without a comparison"
+    ) as said:
+        promoted(registry, version="2")
+    assert "\n" not in str(said.value)
+    code, text = promoted(registry, version="2", force=True)
+    assert (code, registry.champion) == (0, "2")
+    assert "promoted by force" in text
+    assert [run.data.tags[decisions.KIND] for run in registry.decided()] == [decisions.FORCED]
+
+
+@pytest.mark.parametrize("method", ["log_text", "set_registered_model_alias", "set_terminated"])
+def test_a_promotion_that_was_killed_is_finished_by_the_same_command(three: Registry, method: str) -> None:
+    def killed() -> None:
+        setattr(mlflow.MlflowClient, method, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+        promoted(three, version="2")
+
+    process = multiprocessing.get_context("fork").Process(target=killed)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert promoted(three, version="2")[0] == 0
+    assert three.champion == "2"
+    assert [run.info.status for run in three.decided()].count("FINISHED") == 1
+    assert "RUNNING" not in [run.info.status for run in three.decided()]
+    assert rolled_back(three) == "1"
 
 
 @pytest.mark.parametrize("alias", ["latest", "v3", "prod.eu", ""])

@@ -1,0 +1,48 @@
+"""What a training goes on from is what was written: its own checkpoint, and the weights of the pretraining.
+
+A disk that changes a bit says nothing, and a changed checkpoint trains on to other results.
+"""
+
+import zipfile
+from pathlib import Path
+
+import torch
+
+from proser_core.digests import sha256_of
+from proser_core.errors import CheckpointError
+from proser_core.jobs.spec import STATE, Job
+from proser_core.store.store import MANIFEST, Manifest
+
+
+def check_starting_point(job: Job) -> None:
+    """Delete a changed checkpoint: the training then begins at its first epoch. Raises CheckpointError for weights that
+    are not those that a manifest beside them lists; the next run makes them again."""
+    delete_changed_checkpoint(Path(job.folder))
+    path = Path(job.weights)
+    if not (job.weights and (path.parent / MANIFEST).is_file()):  # a user's own file has none
+        return
+    digest = sha256_of(path)
+    if Manifest.read(path.parent).files.get(path.name, digest) != digest:
+        raise CheckpointError(
+            f"{path} was changed after the pretraining; run the same command again, which trains it again"
+        )
+
+
+def delete_changed_checkpoint(folder: Path) -> bool:
+    """Whether there was one. PyTorch writes a ZIP file with a CRC-32 of each tensor, and does not compare it."""
+    path = folder / STATE
+    if not path.is_file() or _is_as_written(path):
+        return False
+    path.unlink(missing_ok=True)
+    return True
+
+
+def _is_as_written(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as file:
+            if file.testzip() is not None:
+                return False
+        torch.load(path, map_location="cpu", weights_only=True, mmap=True)  # what stands between the tensors
+        return True
+    except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError):  # a NotImplementedError is a RuntimeError
+        return False

@@ -1,0 +1,74 @@
+"""A disk that changes a bit: a checkpoint is not gone on from, and weights are not begun from."""
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from pipeline_runs import training_job
+
+from proser_core.errors import CheckpointError
+from proser_core.jobs.spec import STATE, WEIGHTS, Job
+from proser_core.jobs.starting_point import check_starting_point, delete_changed_checkpoint
+from proser_core.store.store import Artefact, write_manifest
+
+Corrupt = Callable[[bytearray, zipfile.ZipInfo], None]
+
+
+def in_a_tensor(content: bytearray, tensor: zipfile.ZipInfo) -> None:
+    content[tensor.header_offset + 200] ^= 1
+
+
+def in_its_header(content: bytearray, tensor: zipfile.ZipInfo) -> None:
+    content[tensor.header_offset] ^= 1
+
+
+def at_the_end(content: bytearray, tensor: zipfile.ZipInfo) -> None:
+    content[-20] ^= 1
+
+
+def cut_off(content: bytearray, tensor: zipfile.ZipInfo) -> None:
+    del content[len(content) // 2 :]
+
+
+def checkpoint(folder: Path) -> zipfile.ZipInfo:
+    """One with a tensor; where that stands in it."""
+    torch.save({"net": {"weight": torch.ones(1000)}, "seconds": 1.5}, folder / STATE)
+    with zipfile.ZipFile(folder / STATE) as file:
+        return max(file.infolist(), key=lambda part: part.file_size)
+
+
+@pytest.mark.parametrize("corrupt", [in_a_tensor, in_its_header, at_the_end, cut_off])
+def test_a_changed_checkpoint_is_deleted(corrupt: Corrupt, tmp_path: Path) -> None:
+    tensor = checkpoint(tmp_path)
+    assert not delete_changed_checkpoint(tmp_path), "as it was written"
+    content = bytearray((tmp_path / STATE).read_bytes())
+    corrupt(content, tensor)
+    (tmp_path / STATE).write_bytes(content)
+    assert delete_changed_checkpoint(tmp_path)
+    assert not (tmp_path / STATE).exists()
+    assert not delete_changed_checkpoint(tmp_path), "there is none"
+
+
+def job(tmp_path: Path, kind: str) -> Job:
+    weights = tmp_path / "pretrain" / WEIGHTS
+    weights.parent.mkdir()
+    weights.write_bytes(b"weights")
+    if kind == "finetune":  # a user's own file has no manifest beside it
+        write_manifest(weights.parent, {})
+    return training_job(Artefact(tmp_path / "task", ""), tmp_path / "training", kind=kind, weights=weights)
+
+
+def test_weights_that_changed_after_the_pretraining_are_refused_by_name(tmp_path: Path) -> None:
+    fine = job(tmp_path, "finetune")
+    check_starting_point(fine)
+    Path(fine.weights).write_bytes(b"Weights")
+    with pytest.raises(
+        CheckpointError, match=f"{fine.weights} was changed after the pretraining; run the same command"
+    ):
+        check_starting_point(fine)
+
+
+def test_a_users_own_weights_need_no_manifest(tmp_path: Path) -> None:
+    check_starting_point(job(tmp_path, "pretrain"))
