@@ -69,7 +69,11 @@ def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_trac
     trials = split.trials(points, store, bf16=False)
     run_job(trials[0].job(split.task, split.pretrained, bf16=False), ignore)
     trials[1].folder.mkdir()
-    session = Mock(store=store, console=Console(file=io.StringIO()), **{"cluster.shortage.return_value": ""})
+    session = Mock(
+        store=store,
+        console=Console(file=io.StringIO()),
+        **{"cluster.shortage.return_value": "", "cluster.starting": ""},
+    )
     watch = SweepWatch(session, trials, TrialRows({0: split.task}, {}, (), lambda: "silent"))
     seen: list[Path] = []
     read = spec.read_epochs
