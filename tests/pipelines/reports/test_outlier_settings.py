@@ -80,7 +80,7 @@ def test_the_parquet_file_names_the_outlier_set_in_the_place_of_a_number(made: S
 def test_the_list_says_which_sets_are_there_and_what_is_to_be_known_of_them(tmp_path: Path) -> None:
     (tmp_path / "tiny-imagenet-200" / "test" / "images").mkdir(parents=True)
     (tmp_path / "LSUN").mkdir()
-    _, text = printed(print_listing, tmp_path, width=300)
+    text = "".join(printed(print_listing, kind, tmp_path, width=300)[1] for kind in ("outliers", "data"))
     rows = dict(line.split(maxsplit=1) for line in text.splitlines() if line.startswith("  "))
     assert rows["noise"].strip() == "generated"
     recreated = "re-created, not ODIN's own images: a random crop of 32 pixels from each of"
