@@ -1,0 +1,32 @@
+"""Nets for inference: the same logits without a BatchNorm, and the trained net as it was."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from proser_core.config import NetworkConfig
+from proser_core.networks.folding import for_inference
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
+
+
+def norms(net: nn.Module) -> int:
+    return sum(isinstance(module, nn.BatchNorm2d) for module in net.modules())
+
+
+@pytest.mark.parametrize("backbone", ["classifier32", "resnet18"])
+def test_a_folded_net_gives_the_same_logits(backbone: str) -> None:
+    closed_set = make_closed_set_net(NetworkConfig(backbone=backbone), 5, 16, seed=0)
+    net = add_placeholders(closed_set, 3, seed=0)
+    images = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        net.train()(images)  # statistics that are not those of a new net
+        net.eval()
+        before = copy.deepcopy(net.state_dict())
+        for each in (net, closed_set):
+            folded = for_inference(each)
+            assert isinstance(folded, PlaceholderNet | ClosedSetNet)
+            assert (norms(each) > 0, norms(folded)) == (True, 0)
+            torch.testing.assert_close(folded(images), each(images), rtol=1e-4, atol=1e-5)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
