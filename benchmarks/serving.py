@@ -26,9 +26,10 @@ from benchmarks.settings import Settings
 from benchmarks.tables import Cell, Report, Table, Target
 from benchmarks.timing import spread
 from pipelines.recipes import cifar100_cpu
-from pipelines.tracking.registry import CHAMPION, register
+from pipelines.tracking.registry import register
 from pipelines.tracking.runs import run_of_its_own
 from pipelines.tracking.server import connect
+from pipelines.tracking.versions import CHAMPION
 from proser_core.config import to_json
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.jobs.probe import NORMALISATION

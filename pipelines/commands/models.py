@@ -34,8 +34,7 @@ def main(arguments: list[str]) -> int:
 
 def print_models(name: str, console: Console) -> None:
     """One row per version, newest first. Raises TrackingError where there is none."""
-    from pipelines.tracking.models import existing_versions  # these load torch and mlflow
-    from pipelines.tracking.registry import SHOWN
+    from pipelines.tracking.versions import SHOWN, existing_versions  # it loads mlflow
 
     client = connect()
     versions = existing_versions(client, name)

@@ -19,6 +19,6 @@ class RollbackRequest:
 def main(arguments: list[str]) -> int:
     """Roll back by one decision."""
     request = parse(RollbackRequest, "rollback", arguments)
-    from pipelines.workflow.promotion import rollback  # it loads torch and mlflow
+    from pipelines.workflow.rollback import rollback  # it loads mlflow
 
     return rollback(request.model_name, request.alias, console())

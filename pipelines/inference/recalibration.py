@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipelines.tracking.models import Model
-from pipelines.tracking.registry import CALIBRATED_FROM, Registered, register
+from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import run_of_its_own
 from pipelines.tracking.server import connect
+from pipelines.tracking.versions import CALIBRATED_FROM
 from proser_core.digests import sha256_of
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.classifier_files import CARD

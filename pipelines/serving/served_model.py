@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.tracking.models import Model, find, load
+from pipelines.tracking.models import Model, load
 from pipelines.tracking.server import connect
+from pipelines.tracking.versions import find
 from proser_core.errors import ProserError, first_line
 from proser_core.networks.folding import for_inference
 

@@ -1,22 +1,29 @@
 """Which version holds an alias, and why: every decision is an MLflow run, and an alias moves in one place alone."""
 
+import hashlib
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
 from mlflow import MlflowClient
 
 from pipelines.tracking.runs import LONGEST_TAG, NOTE, fitting, run_of_its_own
-from pipelines.tracking.server import all_pages, experiment_id
-from proser_core.errors import TrackingError
+from pipelines.tracking.server import all_pages, experiment_id, tracking_uri
+from proser_core.errors import ConfigError, TrackingError
+from proser_core.store.lock import exclusive_storage
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 KIND, MODEL, ALIAS, VERSION, BEFORE = (f"proser.decision{part}" for part in ("", ".model", ".alias", ".to", ".from"))
 PROMOTED, FORCED, REFUSED, ROLLED_BACK = "promoted", "promoted by force", "refused", "rolled back"
 OVERTAKEN = "without effect"  # what was decided, and could not be done
 ALIASES = re.compile(r"(?!(?i:latest|v\d+)$)[A-Za-z0-9_-]{1,255}")  # as MLflow takes them
 NOTE_FILE = "decision.md"
+LOCKS = Path("~/.cache/proser/locks")
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,23 @@ class Decision:
         return f"{self.kind}: {self.model} version {self.version} as {self.alias}{over}"
 
 
+@contextmanager
+def alone(model: str) -> Iterator[None]:
+    """One decision on a model at a time by this user on this machine; `carry_out` checks for decisions elsewhere."""
+    folder = LOCKS.expanduser() / hashlib.sha256(f"{tracking_uri()}\0{model}".encode()).hexdigest()[:16]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a home that cannot be written
+        yield
+        return
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(exclusive_storage(folder, f"a decision on the model {model!r}"))
+        except ConfigError as error:
+            raise TrackingError(f"another decision on the model {model!r} is being made here; wait for it") from error
+        yield
+
+
 def holder(client: MlflowClient, model: str, alias: str) -> str:
     """The version that has the alias, empty where none has."""
     return str(client.get_registered_model(model).aliases.get(alias, ""))
@@ -52,7 +76,7 @@ def settle(client: MlflowClient, model: str, alias: str) -> str:
 
 
 def carry_out(
-    client: MlflowClient, decision: Decision, metrics: Mapping[str, float], note: str, figure: Figure | None = None
+    client: MlflowClient, decision: Decision, metrics: Mapping[str, float], note: str, figure: "Figure | None" = None
 ) -> str:
     """Write down what was decided and on what grounds, and move the alias unless it is refused; the run's id. Raises
     TrackingError where the alias is not where the decision found it; the run then says that it had no effect."""

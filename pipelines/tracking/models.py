@@ -1,20 +1,17 @@
-"""Registered models by URI: which version one means, and the classifier in it."""
+"""Registered models by URI: the classifier in a version."""
 
-import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import mlflow
-from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
-from pipelines.tracking.registry import CLASSIFIER, Version, versions_of
-from pipelines.tracking.server import connect, get_or_none, shown_uri
+from pipelines.tracking.registry import CLASSIFIER
+from pipelines.tracking.server import connect
+from pipelines.tracking.versions import Version, find
 from proser_core.errors import TrackingError, first_line
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-
-URI = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))")
 
 
 @dataclass(frozen=True)
@@ -58,35 +55,3 @@ def load(uri: str) -> Model:
                 "artefacts, or register it again with the same `proser run`"
             ) from error
         return Model(uri, OpenSetClassifier.load(place), version)
-
-
-def find(client: MlflowClient, uri: str) -> Version:
-    """The version that a models:/ URI means. Raises TrackingError with what there is."""
-    parts = URI.fullmatch(uri)
-    if parts is None:
-        raise TrackingError(f"got {uri}; need models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier")
-    name = parts["name"]
-    versions = existing_versions(client, name)
-    if parts["alias"]:
-        found = get_or_none(lambda: client.get_model_version_by_alias(name, parts["alias"]))
-    else:
-        found = get_or_none(lambda: client.get_model_version(name, parts["version"]))
-    if found is None:
-        aliases = ", ".join(f"@{alias}" for alias in sorted(client.get_registered_model(name).aliases))
-        numbers = ", ".join(version.number for version in versions)
-        raise TrackingError(
-            f"the model {name!r} has no {'alias' if parts['alias'] else 'version'} "
-            f"{parts['alias'] or parts['version']!r}; it has versions {numbers} and aliases {aliases or 'none'}"
-        )
-    return Version.of(found)
-
-
-def existing_versions(client: MlflowClient, name: str) -> list[Version]:
-    """As `versions_of`; raises TrackingError with the models that there are where there is none."""
-    versions = versions_of(client, name)
-    if not versions:
-        names = ", ".join(sorted(model.name for model in client.search_registered_models())) or "none yet"
-        raise TrackingError(
-            f"{shown_uri()} has no version of a model {name!r}; it has models: {names}. `proser run` registers one"
-        )
-    return versions

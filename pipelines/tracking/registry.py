@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import DatasetInput, LoggedModelOutput
-from mlflow.entities.model_registry import ModelVersion
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 from PIL import Image
@@ -24,7 +23,8 @@ import proser_core
 from pipelines.tracking.data_sets import measured
 from pipelines.tracking.origins import origin_tags
 from pipelines.tracking.runs import PARENT_TAG, fitting
-from pipelines.tracking.server import all_pages, experiment_id, get_or_none
+from pipelines.tracking.server import experiment_id
+from pipelines.tracking.versions import CANDIDATE, CHAMPION, OLD_ARTEFACT_TAG, SHOWN, Version, versions_of
 from proser_core.naming import UNKNOWN
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.model_card import model_card
@@ -32,12 +32,8 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import PROGRAM, export_program
 
 ARTEFACT_TAG = "mlflow.proser.artefact"  # of a logged model
-OLD_ARTEFACT_TAG, OLD_FIGURE = "proser.artefact", "proser.figure."  # of versions that version 0.1 registered
 CLASSIFIER = "classifier"  # of a model's artefacts, the folder that OpenSetClassifier reads
 MODEL = "model"  # name of the folder among a run's artefacts
-CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias was made of
-SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")  # tags of a version
-CANDIDATE, CHAMPION = "candidate", "champion"
 LONGEST_DESCRIPTION = 5000  # characters of a version, where the database is PostgreSQL
 DESCRIPTION = f"""\
 Open-set classifiers: each names the class of an image or calls it unknown. `{CHAMPION}` is the version to use,
@@ -59,31 +55,6 @@ class Registered:
     name: str
     version: str
     aliases: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Version:
-    """A version of a registered model; `source` is the URI of the logged model, `created` in seconds since 1970."""
-
-    name: str
-    number: str
-    tags: dict[str, str]
-    source: str
-    created: float
-
-    @classmethod
-    def of(cls, found: ModelVersion) -> "Version":
-        """MLflow gives the number as text or as a number."""
-        tags = {name.removeprefix(OLD_FIGURE): value for name, value in found.tags.items()}
-        return cls(found.name, str(found.version), tags, str(found.source), found.creation_timestamp / 1000)
-
-
-def versions_of(client: MlflowClient, name: str) -> list[Version]:
-    """All versions of a model, newest first; none where there is no such model."""
-    if get_or_none(lambda: client.get_registered_model(name)) is None:
-        return []
-    found = map(Version.of, all_pages(client.search_model_versions, f"name = '{name}'"))
-    return sorted(found, key=lambda version: -int(version.number))
 
 
 def register(

@@ -1,10 +1,6 @@
-"""`proser promote` and `proser rollback`: which version of a model is the champion, decided on the same images."""
+"""`proser promote`: which version of a model is the champion, decided on the same images."""
 
-import hashlib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -12,19 +8,16 @@ from rich.console import Console
 from pipelines.console import say
 from pipelines.reports.promotion_report import Contender, comparison_figure, comparison_table, decision_note, metrics_of
 from pipelines.tracking import decisions
-from pipelines.tracking.decisions import Decision, carry_out
-from pipelines.tracking.models import Model, existing_versions, load
-from pipelines.tracking.registry import CALIBRATED_FROM, CANDIDATE
-from pipelines.tracking.server import connect, shown_uri, tracking_uri
+from pipelines.tracking.decisions import Decision, alone, carry_out
+from pipelines.tracking.models import Model, load
+from pipelines.tracking.server import connect, shown_uri
+from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE
 from pipelines.workflow.best_of import register_best
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.errors import ConfigError, ProserError, TrackingError
 from proser_core.recognition.comparison import Comparison, compare
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
-from proser_core.store.lock import exclusive_storage
-
-LOCKS = Path("~/.cache/proser/locks")
 
 
 def promote(request: PromoteRequest, console: Console) -> int:
@@ -37,7 +30,7 @@ def promote(request: PromoteRequest, console: Console) -> int:
         version = register_best(request.best_of, request.storage, request.split_index, request.model_name).version
     candidate = load(f"models:/{request.model_name}" + (f"/{version}" if version else f"@{CANDIDATE}"))
     assert candidate.version is not None
-    with _alone(request.model_name):
+    with alone(request.model_name):
         before = decisions.settle(client, request.model_name, request.alias)
         if before == candidate.version.number:
             say(console, f"{candidate.title} is the {request.alias} already; nothing to do")
@@ -67,32 +60,6 @@ def _check(request: PromoteRequest) -> None:
         raise ConfigError(f"--alias got {request.alias!r}; need letters, digits, - or _, and not `latest` or `v3`")
     if request.best_of and request.version:
         raise ConfigError("--version and --best-of name two candidates; give one of them")
-
-
-def rollback(model: str, alias: str, console: Console) -> int:
-    """Give the alias back to the version that had it before, skipping deleted ones; further back each time. Raises
-    TrackingError where no such version is recorded, or all of them were deleted."""
-    client = connect()
-    with _alone(model):
-        versions = existing_versions(client, model)
-        now = decisions.settle(client, model, alias)
-        earlier = decisions.holders_before(client, model, alias, now)
-        if not earlier:
-            raise TrackingError(
-                f"no decision records which version of {model!r} was {alias} before {now or 'now'}; "
-                "`proser promote --version N --force` names one"
-            )
-        there = {version.number for version in versions} - {now}
-        before = next((version for version in reversed(earlier) if version in there), "")
-        if not before:
-            raise TrackingError(
-                f"version {earlier[-1]} of {model!r}, the {alias} before, was deleted, as were all earlier ones; "
-                "promote another one"
-            )
-        decision = Decision(decisions.ROLLED_BACK, model, alias, before, now)
-        carry_out(client, decision, {}, f"# {decision.title}\n\nRolled back by hand.\n")
-    say(console, f"{model} version {before} is the {alias} again, in the place of version {now}")
-    return 0
 
 
 def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comparison | None:
@@ -148,20 +115,3 @@ def _decide(
 def _contender(model: Model) -> Contender:
     recalibrated = model.version is not None and CALIBRATED_FROM in model.version.tags
     return Contender(model.title, model.classifier.results, recalibrated)
-
-
-@contextmanager
-def _alone(model: str) -> Iterator[None]:
-    """One decision on a model at a time by this user on this machine; `carry_out` checks for decisions elsewhere."""
-    folder = LOCKS.expanduser() / hashlib.sha256(f"{tracking_uri()}\0{model}".encode()).hexdigest()[:16]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a home that cannot be written
-        yield
-        return
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(exclusive_storage(folder, f"a decision on the model {model!r}"))
-        except ConfigError as error:
-            raise TrackingError(f"another decision on the model {model!r} is being made here; wait for it") from error
-        yield

@@ -6,8 +6,9 @@ from typing import Any
 
 from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import run_tables
-from pipelines.tracking.registry import CANDIDATE, CHAMPION, Registered
+from pipelines.tracking.registry import Registered
 from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.versions import CANDIDATE, CHAMPION
 from pipelines.workflow import dag
 from pipelines.workflow.checks import run_inputs
 from pipelines.workflow.session import Session, TrainingSession, close, execute, open_run

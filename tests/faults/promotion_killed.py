@@ -10,8 +10,8 @@ from mlflow import MlflowClient
 from sweeps import SMALL, require
 
 from pipelines.tracking.decisions import ALIAS, VERSION, holders_before
-from pipelines.tracking.registry import CHAMPION
 from pipelines.tracking.server import EXPERIMENT
+from pipelines.tracking.versions import CHAMPION
 
 MODEL, WRITES = "promoted", ("log_metric", "set_registered_model_alias", "set_terminated")
 KILLED = "import os, signal, sys; from mlflow import MlflowClient; from pipelines.cli import main; "

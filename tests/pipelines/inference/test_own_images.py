@@ -23,8 +23,8 @@ from pipelines.commands.evaluate import EvaluateRequest, evaluate
 from pipelines.inference.drift import measure_drift
 from pipelines.inference.labelled_folder import folder_logits
 from pipelines.tracking.models import load
-from pipelines.tracking.registry import CALIBRATED_FROM
 from pipelines.tracking.server import experiment_id
+from pipelines.tracking.versions import CALIBRATED_FROM
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.data.readers import digits
@@ -41,7 +41,7 @@ def registry(
 ) -> Registry:
     folder = tmp_path_factory.mktemp("registry")
     patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")
-    patch.setattr("pipelines.workflow.promotion.LOCKS", folder / "locks")
+    patch.setattr("pipelines.tracking.decisions.LOCKS", folder / "locks")
     registry = Registry(folder, "own")
     registry.add(classifier)
     return registry

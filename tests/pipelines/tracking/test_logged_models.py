@@ -12,8 +12,9 @@ from mlflow.entities import LoggedModel, Run
 from pipeline_runs import tiny_recipe
 
 from pipelines.tracking.data_sets import data_sets
-from pipelines.tracking.registry import CANDIDATE, OLD_ARTEFACT_TAG, Registered, register, versions_of
+from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.versions import CANDIDATE, OLD_ARTEFACT_TAG, versions_of
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact
 

@@ -18,10 +18,10 @@ from pipeline_runs import finished_row
 
 from pipelines.tracking import deferred
 from pipelines.tracking.deferred import TIMEOUT_VARIABLE, DeferredTracking
-from pipelines.tracking.models import find
 from pipelines.tracking.registry import register
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.sweep_runs import fetch_report, find_run
+from pipelines.tracking.versions import find
 
 TRIALS = ("one", "two")
 EPOCHS = [{"epoch": number, "loss": 1.0 / (number + 1)} for number in range(4)]

@@ -20,8 +20,9 @@ from pipelines.commands.models import print_models
 from pipelines.tracking import decisions
 from pipelines.tracking.models import load
 from pipelines.tracking.server import sqlite_file, tracking_uri
-from pipelines.workflow.promotion import promote, rollback
+from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
+from pipelines.workflow.rollback import rollback
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import CheckpointError, ConfigError, ProserError, TrackingError
 from proser_core.recognition.classifier_files import CARD
@@ -45,7 +46,7 @@ def of_other_images(task: Artefact, closed_set_weights: Path) -> OpenSetClassifi
 def database(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) -> None:
     folder = tmp_path_factory.mktemp("registry")
     patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder / 'mlflow.db'}")
-    patch.setattr("pipelines.workflow.promotion.LOCKS", folder / "locks")
+    patch.setattr("pipelines.tracking.decisions.LOCKS", folder / "locks")
 
 
 @pytest.fixture

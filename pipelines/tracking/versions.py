@@ -1,0 +1,73 @@
+"""The versions of a registered model, and which of them a URI means: what a list of models needs, without torch."""
+
+import re
+from dataclasses import dataclass
+
+from mlflow import MlflowClient
+from mlflow.entities.model_registry import ModelVersion
+
+from pipelines.tracking.server import all_pages, get_or_none, shown_uri
+from proser_core.errors import TrackingError
+
+URI = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))")
+OLD_ARTEFACT_TAG, OLD_FIGURE = "proser.artefact", "proser.figure."  # of versions that version 0.1 registered
+CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias was made of
+SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")  # tags of a version
+CANDIDATE, CHAMPION = "candidate", "champion"
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a registered model; `source` is the URI of the logged model, `created` in seconds since 1970."""
+
+    name: str
+    number: str
+    tags: dict[str, str]
+    source: str
+    created: float
+
+    @classmethod
+    def of(cls, found: ModelVersion) -> "Version":
+        """MLflow gives the number as text or as a number."""
+        tags = {name.removeprefix(OLD_FIGURE): value for name, value in found.tags.items()}
+        return cls(found.name, str(found.version), tags, str(found.source), found.creation_timestamp / 1000)
+
+
+def versions_of(client: MlflowClient, name: str) -> list[Version]:
+    """All versions of a model, newest first; none where there is no such model."""
+    if get_or_none(lambda: client.get_registered_model(name)) is None:
+        return []
+    found = map(Version.of, all_pages(client.search_model_versions, f"name = '{name}'"))
+    return sorted(found, key=lambda version: -int(version.number))
+
+
+def find(client: MlflowClient, uri: str) -> Version:
+    """The version that a models:/ URI means. Raises TrackingError with what there is."""
+    parts = URI.fullmatch(uri)
+    if parts is None:
+        raise TrackingError(f"got {uri}; need models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier")
+    name = parts["name"]
+    versions = existing_versions(client, name)
+    if parts["alias"]:
+        found = get_or_none(lambda: client.get_model_version_by_alias(name, parts["alias"]))
+    else:
+        found = get_or_none(lambda: client.get_model_version(name, parts["version"]))
+    if found is None:
+        aliases = ", ".join(f"@{alias}" for alias in sorted(client.get_registered_model(name).aliases))
+        numbers = ", ".join(version.number for version in versions)
+        raise TrackingError(
+            f"the model {name!r} has no {'alias' if parts['alias'] else 'version'} "
+            f"{parts['alias'] or parts['version']!r}; it has versions {numbers} and aliases {aliases or 'none'}"
+        )
+    return Version.of(found)
+
+
+def existing_versions(client: MlflowClient, name: str) -> list[Version]:
+    """As `versions_of`; raises TrackingError with the models that there are where there is none."""
+    versions = versions_of(client, name)
+    if not versions:
+        names = ", ".join(sorted(model.name for model in client.search_registered_models())) or "none yet"
+        raise TrackingError(
+            f"{shown_uri()} has no version of a model {name!r}; it has models: {names}. `proser run` registers one"
+        )
+    return versions
