@@ -179,6 +179,8 @@ def _load(server: Server, clients: int, requests: int, halfway: Callable[[], Non
             load.seconds = time.perf_counter() - started
 
     asyncio.run(all_clients())
+    if not load.each:
+        raise RuntimeError(f"{server.name} answered none of {requests} requests")
     return load
 
 

@@ -35,11 +35,9 @@ def main(arguments: list[str]) -> int:
 
         draw(request.draw)
         return 0
-    from pipelines.workflow.checks import check_places, run_inputs  # it loads torch, and no ray or mlflow
+    from pipelines.workflow.checks import check_request  # it loads neither ray nor mlflow
 
-    check_places(request.recipe, request.data_dir, request.storage)
-    if not request.recipe.data.knows_all:
-        run_inputs(request.recipe, request.data_dir, request.pretrained)  # refuses bad input
+    check_request(request.recipe, request.data_dir, request.storage, request.pretrained)
     from pipelines.workflow.run import run
 
     return run(

@@ -1,5 +1,6 @@
 """The model registry: versions with aliases, each version once for each artefact."""
 
+import base64
 import contextlib
 import importlib.metadata
 import io
@@ -172,19 +173,14 @@ def _log_model(
 
 
 def _signature(classifier: OpenSetClassifier) -> ModelSignature:
-    """Of a table of images, and the table that comes out. An array of pixels may go in as well, and one of the two
-    columns is enough, which a schema cannot say: as for a model with type hints, its own code checks what goes in."""
+    """Of the table that comes out. What goes in is an array or a table, and a schema of one would refuse the other."""
     columns: list[ColSpec | TensorSpec] = [
         ColSpec(DataType.string, "label"),
         ColSpec(DataType.boolean, "unknown"),
         ColSpec(DataType.double, "unknown_score"),
         *(ColSpec(DataType.double, f"p_{name}") for name in (*classifier.class_names, UNKNOWN)),
     ]
-    encoded = ColSpec(DataType.binary, "image", required=False)
-    path = ColSpec(DataType.string, "path", required=False)
-    signature = ModelSignature(inputs=Schema([encoded, path]), outputs=Schema(columns))
-    signature._is_signature_from_type_hint = True  # undocumented; without it arrays are refused
-    return signature
+    return ModelSignature(outputs=Schema(columns))
 
 
 def _example(classifier: OpenSetClassifier) -> pd.DataFrame:
@@ -192,4 +188,4 @@ def _example(classifier: OpenSetClassifier) -> pd.DataFrame:
     size = classifier.image_size
     content = io.BytesIO()
     Image.fromarray(np.full((size, size, 3), 128, np.uint8)).save(content, "PNG")
-    return pd.DataFrame({"image": [content.getvalue()]})
+    return pd.DataFrame({"image": [base64.b64encode(content.getvalue()).decode()]})

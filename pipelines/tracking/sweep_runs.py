@@ -36,8 +36,10 @@ def _newest(client: MlflowClient, query: str, count: int) -> list[Run]:
 def fetch_report(client: MlflowClient, run: Run, names: Sequence[str], place: Path) -> Path:
     """A folder with these files of a sweep's report. Raises TrackingError where it has no report."""
     for name in names:
+        parent = (place / name).parent  # MLflow puts a file right into the folder that it is given
+        parent.mkdir(exist_ok=True)
         try:
-            client.download_artifacts(run.info.run_id, name, str(place))
+            client.download_artifacts(run.info.run_id, name, str(parent))
         except (MlflowException, OSError) as error:
             client.get_run(run.info.run_id)  # raises where the server is away
             raise TrackingError(

@@ -3,26 +3,29 @@
 from pathlib import Path
 
 from pipelines.tracking.server import tracking_folder
-from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.trials import check_recipe
-from proser_core.networks.nets import make_closed_set_net
-from proser_core.networks.weights import load_weights
 
 
-def run_inputs(recipe: Recipe, data_dir: Path | None, pretrained_file: Path | None = None) -> TrainingInputs:
-    """The inputs of a run of one recipe. Raises ProserError for whatever of them cannot be used."""
-    check_recipe(recipe)
-    check_split(recipe, data_dir)
-    prepare_inputs(recipe, data_dir)  # raises DataError where the images are not found
-    if pretrained_file is not None:
-        check_weights(recipe, pretrained_file)
-    points = points_of(recipe, recipe.space)  # the module of a space loads ray
-    spaces = {recipe.space: points} if recipe.space else {}
-    finetunes = finetunes_of(recipe, points)
-    return TrainingInputs.of([recipe], data_dir, finetunes, spaces=spaces, pretrained_file=pretrained_file)
+def check_request(recipe: Recipe, data_dir: Path | None, storage: Path | str, pretrained_file: Path | None) -> None:
+    """Raises ProserError for options that cannot be used, and for images that are not found."""
+    check_places(recipe, data_dir, storage)
+    if not recipe.data.knows_all:
+        check_recipe(recipe)
+        check_start(recipe, pretrained_file)
+        check_split(recipe, data_dir)
+        prepare_inputs(recipe, data_dir)  # finds the images
+
+
+def check_start(recipe: Recipe, pretrained_file: Path | None) -> None:
+    """Raises ConfigError for a checkpoint from which no fine-tune would begin."""
+    if pretrained_file is not None and recipe.finetune.start == "scratch":
+        raise ConfigError(
+            f"--pretrained got {pretrained_file}, and finetune.start is scratch: no training would begin from it. "
+            "Give a recipe that fine-tunes, such as cifar100-cpu-finetune"
+        )
 
 
 def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> None:
@@ -42,15 +45,3 @@ def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> 
                 f"{name} writes to {place}, which is in the data directory {data_dir}: figures would be taken for "
                 "images. Run the command from another folder, or set --storage and MLFLOW_TRACKING_URI elsewhere"
             )
-
-
-def check_weights(recipe: Recipe, path: Path) -> None:
-    """Raises CheckpointError, before any worker starts, for weights that do not fit the network, ConfigError where no
-    fine-tune would begin from them."""
-    if recipe.finetune.start == "scratch":
-        raise ConfigError(
-            f"--pretrained got {path}, and finetune.start is scratch: no training would begin from it. "
-            "Give a recipe that fine-tunes, such as cifar100-cpu-finetune"
-        )
-    net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-    load_weights(net, path)

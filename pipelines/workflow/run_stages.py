@@ -10,13 +10,15 @@ from pipelines.tracking.registry import Registered
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.versions import CANDIDATE, CHAMPION
 from pipelines.workflow import dag
-from pipelines.workflow.checks import run_inputs
+from pipelines.workflow.checks import check_start
 from pipelines.workflow.session import Session, TrainingSession, close, execute, open_run
 from pipelines.workflow.stages.evaluate import read_evaluation
+from pipelines.workflow.stages.pretrain import check_weights
 from pipelines.workflow.stages.trial_rows import failures_of
-from pipelines.workflow.training import TrainingInputs
+from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
+from proser_core.jobs.trials import check_recipe
 
 REPORTED, REGISTERED = "logged", "registered"
 """Last nodes of a run that only reports, and of one that registers a model."""
@@ -26,7 +28,14 @@ def check_run(
     recipe: Recipe, data_dir: Path | None, session: Session, pretrained_file: Path | None = None
 ) -> TrainingInputs:
     """Everything that can be checked before any work. Raises ProserError."""
-    inputs = run_inputs(recipe, data_dir, pretrained_file)
+    check_recipe(recipe)
+    check_start(recipe, pretrained_file)
+    points = points_of(recipe, recipe.space)
+    if pretrained_file is not None:
+        check_weights(recipe, pretrained_file)
+    spaces = {recipe.space: points} if recipe.space else {}
+    finetunes = finetunes_of(recipe, points)
+    inputs = TrainingInputs.of([recipe], data_dir, finetunes, spaces=spaces, pretrained_file=pretrained_file)
     session.cluster.check()
     return inputs
 

@@ -85,6 +85,7 @@ def trains_here(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(tune, "report", lambda metrics: None)
     patch.setattr(Cluster, "connect", lambda cluster: {"CPU": 2.0})
+    patch.setattr(Cluster, "fitting", lambda cluster, memory_bytes, workers: None)
     patch.setattr(Cluster, "run_jobs", run_jobs)
     patch.setattr(Cluster, "call_on_workers", lambda cluster, call, arguments, copies: [call(*arguments)] * copies)
 

@@ -17,6 +17,8 @@ from proser_core.digests import sha256_of
 from proser_core.errors import TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.trials import WORKER
+from proser_core.networks.nets import make_closed_set_net
+from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store, load_if_complete
@@ -31,6 +33,12 @@ class Pretraining:
     inputs: dict[str, Any]
     folder: Path
     own: str
+
+
+def check_weights(recipe: Recipe, path: Path) -> None:
+    """Raises CheckpointError, before any worker starts, for weights that do not fit the network."""
+    net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
+    load_weights(net, path)
 
 
 def plan_pretraining(recipe: Recipe, task: Artefact, store: Store, bf16: bool, own: Path | None = None) -> Pretraining:

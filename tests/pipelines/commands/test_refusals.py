@@ -95,7 +95,7 @@ LINES = {
     "sweep digits continuous --num-samples 0": "--num-samples is 0",
     "job digits --data.development digist": "no data set is called 'digist'",
     "sweep digits trade_off --storage ~nobody-here/x": "home",
-    f"run digits --storage {'x' * 300}": "cannot be written",
+    f"run digits --storage {'x' * 300}": "File name too long",
     "run folder --data-dir file/images": "file/images",
     "run digits --pretrained file": "cannot be read",
     "import nowhere": "nowhere/JOB.json does not exist",

@@ -105,11 +105,10 @@ def test_a_version_and_the_trial_behind_it_name_each_other_and_the_trial_stays_a
     assert registry.run("best").info.status == parent.info.status == "FINISHED"
 
 
-def test_the_signature_has_inputs_and_the_input_example_is_answered(
+def test_the_input_example_is_answered_as_the_signature_has_it(
     registry: Registry, classifier: OpenSetClassifier
 ) -> None:
     info = mlflow.models.get_model_info("models:/many/1")
-    assert info.signature.inputs.input_names() == ["image", "path"]
     model = mlflow.pyfunc.load_model("models:/many/1")
     answer = model.predict(model.input_example)
     assert [*answer.columns] == info.signature.outputs.input_names()

@@ -164,7 +164,7 @@ def test_a_list_of_its_own_is_a_sweep_and_a_run_of_its_own_with_its_failures(
     assert runner.main([str(copy.parent / "JOB.json"), str(copy)]) == 1
     code, text = printed(import_job, copy, run_folder.storage)
     assert code == 1
-    assert "gamma 1e+38" in text
+    assert "gamma=1e+38" in text
     assert "must stay finite" in text
     parents = run_folder.parents()
     assert len(parents) == 2

@@ -277,9 +277,9 @@ class TestARunWithAnotherFineTuning:
         assert outcome.code == 1
         assert outcome.aliases == {"candidate": "3", "champion": "1"}
         (failure,) = outcome.failures
-        assert "gamma 1e+38" in failure
+        assert "gamma=1e+38" in failure
         assert "must stay finite" in failure
-        assert "gamma 1e+38" in outcome.text
+        assert "gamma=1e+38" in outcome.text
 
     def test_mlflow_shows_which_trial_failed_and_why(
         self, retrained: tuple[Outcome, dict, dict], run_folder: RunFolder
