@@ -76,4 +76,4 @@ def _most_memory() -> int:
     status = Path("/proc/self/status")
     lines = [line.split() for line in status.read_text().splitlines()] if status.is_file() else []
     kibibytes = {words[0]: int(words[1]) for words in lines if words[0] in ("VmHWM:", "RssFile:", "RssShmem:")}
-    return 1024 * (2 * kibibytes.get("VmHWM:", 0) - sum(kibibytes.values()))
+    return 1024 * (kibibytes["VmHWM:"] - kibibytes["RssFile:"] - kibibytes["RssShmem:"]) if kibibytes else 0
