@@ -25,7 +25,7 @@ NUMERIC = ("beta", "gamma", "C", "alpha", "lr")
 SELECTION_METRIC = "dev/macro_f1"
 SELECTED = "proser.selected"  # tag of a trial that development data selected, and of its parent, with its name
 MODELS = "attributes.`Models`"  # links to a trial's model and its registered versions
-PARAM_WIDTH, METRIC_WIDTH = 90, 150  # pixels
+PARAM_WIDTH, METRIC_WIDTH = 90, 130  # pixels
 SECTION = "sweep"
 WITH_MODELS = "workflowType=machine_learning"  # the UI's mode in which the side bar has models and their registry
 
@@ -85,13 +85,14 @@ def _time(view: str, name: str = "createdAt") -> int:
 
 
 def view_state(parent_run_id: str, fields: Sequence[str], settings: Sequence[Setting]) -> dict[str, Any]:
-    """The UI's own description of a page: filter, order, columns, charts."""
+    """The UI's own description of a page: filter, order, columns, charts. Trials are named by what varies, whose
+    columns follow what was measured, which is seen without scrolling."""
     ends = list(dict.fromkeys((*settings[:1], *settings[-1:])))
     tested = [f"{where(setting)}/{metric}" for setting in ends for metric in ("macro_f1", "auroc")]
     varied = [f"metrics.`{POINT}{name}`" if name in NUMERIC else f"params.`{name}`" for name in fields]
     measured = (SELECTION_METRIC, "dev/auroc", "calibration/bias", *tested, "test/closed_set_accuracy")
     metrics = [f"metrics.`{name}`" for name in measured]
-    columns = [MODELS, f"tags.`{SELECTED}`", "params.`split_index`", *varied, *metrics]
+    columns = [MODELS, f"tags.`{SELECTED}`", *metrics, *varied, "params.`split_index`"]
     widths = {name: PARAM_WIDTH if name not in (MODELS, *metrics) else METRIC_WIDTH for name in columns}
     return {
         "searchFilter": f"tags.mlflow.parentRunId = '{parent_run_id}'",

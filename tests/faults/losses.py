@@ -34,14 +34,15 @@ class Outcome:
             for path in sweep.storage.glob("sweep_report/*/tables/trials.parquet")
             if (path.parents[1] / MANIFEST).is_file()
         ]
-        require(len(tables) == 1, f"{len(tables)} reports instead of one")
+        require(bool(tables), "no report")
         finished = [path for stage in (PRETRAIN, TRIALS) for path in sweep.storage.glob(f"{stage}/*/{MANIFEST}")]
         trainings = {_name(path, sweep.storage): read_json(path)["files"] for path in finished}
         epochs = {name: max(sweep.diary.numbers(name), default=-1) + 1 for name in trainings}
         for name, count in epochs.items():
             seen = set(sweep.diary.numbers(name))
             require(seen == set(range(count)), f"the diary lacks epochs of {name}: saw {sorted(seen)} of {count}")
-        return cls(sha256_of(tables[0]), trainings, epochs, read_tracked(sweep.tracking_uri), sweep.seconds)
+        newest = max(tables, key=lambda path: path.stat().st_mtime)  # an attempt in which a trial failed has one too
+        return cls(sha256_of(newest), trainings, epochs, read_tracked(sweep.tracking_uri), sweep.seconds)
 
 
 def begun_again(diary: Diary, strikes: Sequence[Strike], epochs: dict[str, int]) -> list[int]:

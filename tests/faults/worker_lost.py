@@ -15,7 +15,7 @@ from sweeps import EPOCHS, ONE, Sweep, require
 from proser_core.jobs.spec import PRETRAIN, TRIALS
 
 TWO_WORKERS = ("--cluster.num-workers", "2")
-FULL = 0.85  # of the machine's memory, from which on Ray ends workers
+ROOM = 0.35  # of the machine's memory: so much more than now is held, and Ray ends workers
 
 
 def one_worker(lab: Lab) -> Loss:
@@ -49,8 +49,9 @@ def one_of_two(lab: Lab) -> Loss:
 def low_on_memory(lab: Lab) -> Loss:
     """The machine runs low on memory, and Ray ends a worker that trains; it is replaced."""
     undisturbed = lab.undisturbed()
+    full = min(psutil.virtual_memory().percent / 100 + ROOM, 0.85)
     with lab.sweep(
-        environment={"RAY_memory_usage_threshold": str(FULL), "RAY_memory_monitor_refresh_ms": "100"}
+        environment={"RAY_memory_usage_threshold": str(full), "RAY_memory_monitor_refresh_ms": "100"}
     ) as sweep:
         sweep.begin()
         sweep.until(lambda: any(map(sweep.diary.numbers, sweep.diary.in_progress(TRIALS))), "an epoch of a trial")
@@ -61,7 +62,7 @@ def low_on_memory(lab: Lab) -> Loss:
             gone = [name for name, writer in training.items() if not psutil.pid_exists(writer)]
             return [name for name in gone if name not in sweep.diary.finished]
 
-        with _memory_full():
+        with _memory_held(full):
             sweep.until(lambda: bool(ended()), "the end of a worker")
         sweep.strike(ended())
         sweep.ended(0)
@@ -70,10 +71,10 @@ def low_on_memory(lab: Lab) -> Loss:
 
 
 @contextmanager
-def _memory_full() -> Iterator[None]:
+def _memory_held(share: float) -> Iterator[None]:
     """Another program takes all memory up to a share of the machine's, and holds it."""
     program = "import psutil, time\nheld = []\n"
-    program += f"while psutil.virtual_memory().percent < {100 * FULL + 1}:\n    held.append(bytearray(b'1' * 2**26))\n"
+    program += f"while psutil.virtual_memory().percent < {100 * share + 1}:\n    held.append(bytearray(b'1' * 2**26))\n"
     process = subprocess.Popen([sys.executable, "-c", f"{program}time.sleep(600)"])
     try:
         yield
