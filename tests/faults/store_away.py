@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 from lab import Lab
 from losses import Loss
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
 from storages import BUCKET, ENVIRONMENT, s3_server
 from sweeps import require
 
@@ -15,7 +16,6 @@ from pipelines.storage.mirror import MIRROR_VARIABLE
 from proser_core.store.files import write_atomically
 
 AWAY_S, QUICKLY_S, EACH_S = 45, 20, 2.0  # workers and driver repeat a request for a minute
-COPY = "HTTP_X_COPY"  # a request of this file's own
 UNAVAILABLE = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 
 
@@ -33,8 +33,6 @@ class Store:
         return self
 
     def __call__(self, request: dict[str, Any], begin: Callable[..., Any]) -> Iterable[bytes]:
-        if COPY in request:
-            return self._application(request, begin)
         if self.answers_503:
             self.refused += 1
             begin("503 Slow Down", [("Content-Type", "application/xml"), ("Content-Length", str(len(UNAVAILABLE)))])
@@ -44,18 +42,17 @@ class Store:
             time.sleep(self.pause_s)
         answer = b"".join(self._application(request, begin))
         method, path = request["REQUEST_METHOD"], request["PATH_INFO"].removeprefix(f"/{BUCKET}/")
-        if method in ("PUT", "POST") and not Path(path).name.startswith("."):
-            self._copy(f"http://{request['HTTP_HOST']}/{BUCKET}/{path}", self.folder / path)
+        if method in ("PUT", "POST") and path[-1:] != "/" and not Path(path).name.startswith("."):
+            self._copy(path)
         if method == "DELETE":
             (self.folder / path).unlink(missing_ok=True)
         return [answer]
 
-    def _copy(self, address: str, path: Path) -> None:
-        try:
-            content = urlopen(Request(address, headers={"X-Copy": "1"})).read()
-        except OSError:  # a part of an upload in parts, or the bucket
-            return
-        write_atomically(path, content)
+    def _copy(self, name: str) -> None:
+        """What the server has under this name; nothing of a part of an upload in parts."""
+        found = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].get_object(BUCKET, name)
+        if found is not None:
+            write_atomically(self.folder / name, found.value)
 
 
 def away(lab: Lab) -> Loss:
