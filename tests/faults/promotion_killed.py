@@ -15,7 +15,7 @@ from pipelines.tracking.versions import CHAMPION
 
 MODEL, WRITES = "promoted", ("log_metric", "set_registered_model_alias", "set_terminated")
 KILLED = "import os, signal, sys; from mlflow import MlflowClient; from pipelines.cli import main; "
-KILLED += "MlflowClient.{} = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL); sys.exit(main(sys.argv[1:]))"
+KILLED += "MlflowClient.{} = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL); sys.exit(main())"
 
 
 def between_writes(lab: Lab) -> Loss:
