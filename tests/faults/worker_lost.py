@@ -15,7 +15,7 @@ from sweeps import EPOCHS, ONE, Sweep, require
 from proser_core.jobs.spec import PRETRAIN, TRIALS
 
 TWO_WORKERS = ("--cluster.num-workers", "2")
-ROOM = 0.35  # of the machine's memory: so much more than now is held, and Ray ends workers
+ROOM = 0.25  # of the machine's memory: so much more than now is held, and Ray ends workers
 
 
 def one_worker(lab: Lab) -> Loss:
@@ -74,7 +74,7 @@ def low_on_memory(lab: Lab) -> Loss:
 def _memory_held(share: float) -> Iterator[None]:
     """Another program takes all memory up to a share of the machine's, and holds it."""
     program = "import psutil, time\nheld = []\n"
-    program += f"while psutil.virtual_memory().percent < {100 * share + 1}:\n    held.append(bytearray(b'1' * 2**26))\n"
+    program += f"while psutil.virtual_memory().percent < {100 * share + 1}:\n    held.append(b'1' * 2**26)\n"
     process = subprocess.Popen([sys.executable, "-c", f"{program}time.sleep(600)"])
     try:
         yield
