@@ -1,6 +1,7 @@
 """Nets for inference: the same logits without a BatchNorm, and the trained net as it was."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -30,3 +31,14 @@ def test_a_folded_net_gives_the_same_logits(backbone: str) -> None:
             assert (norms(each) > 0, norms(folded)) == (True, 0)
             torch.testing.assert_close(folded(images), each(images), rtol=1e-4, atol=1e-5)
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_a_net_answers_while_another_one_is_folded() -> None:
+    net = make_closed_set_net(NetworkConfig(backbone="classifier32"), 5, 16, seed=0).eval()
+    images = torch.zeros(1, 3, 16, 16)
+    with ThreadPoolExecutor(1) as other, torch.no_grad():
+        before = net(images)
+        folding = other.submit(lambda: [for_inference(net) for _ in range(20)])
+        while not folding.done():
+            torch.testing.assert_close(net(images), before)
+        folding.result()
