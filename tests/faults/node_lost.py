@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,6 +22,21 @@ PROJECT = str(Path(__file__).parents[2])
 
 def lost(lab: Lab) -> Loss:
     """The second of two nodes is killed while each of them trains; the sweep ends on the first."""
+    return _second_killed(lab, "one of two nodes killed", lambda head: None)
+
+
+def drained(lab: Lab) -> Loss:
+    """The second of two nodes is announced to go away soon, as by a cloud, and then it is killed."""
+
+    def announce(head: Head) -> None:
+        _drain(head, deadline_s=NOTICE_S)
+        time.sleep(NOTICE_S)
+
+    return _second_killed(lab, f"one of two nodes drained, killed {NOTICE_S} s later", announce)
+
+
+def _second_killed(lab: Lab, fault: str, before: Callable[[Head], None]) -> Loss:
+    """What happens `before` the second node is killed, while both train."""
     undisturbed = lab.undisturbed()
     with head_node(PYTHONPATH=PROJECT) as head, ExitStack() as second:
         joins = f"--address={head.address}"
@@ -31,9 +47,10 @@ def lost(lab: Lab) -> Loss:
             there = [name for name, writer in _in_mid_training(sweep).items() if _is_below(writer, joins)]
             require(len(there) == 1, f"{len(there)} trials on the second node instead of one")
             sweep.strike(there)
+            before(head)
             second.close()
             sweep.ended(0)
-    return Loss.of("one of two nodes killed", sweep, undisturbed)
+    return Loss.of(fault, sweep, undisturbed)
 
 
 def head_lost(lab: Lab) -> Loss:
@@ -52,25 +69,6 @@ def head_lost(lab: Lab) -> Loss:
             sweep.begin(**head.environment, RAY_ADDRESS=head.address)
             sweep.ended(0)
     return Loss.of("head node killed", sweep, undisturbed)
-
-
-def drained(lab: Lab) -> Loss:
-    """The second of two nodes is announced to go away soon, as by a cloud, and then it is killed."""
-    undisturbed = lab.undisturbed()
-    with head_node(PYTHONPATH=PROJECT) as head, ExitStack() as second:
-        joins = f"--address={head.address}"
-        second.enter_context(node([joins, "--num-cpus=1"], head.environment, head.folder / "second.log"))
-        with lab.sweep(("--cluster.address", head.address), environment=head.environment) as sweep:
-            sweep.begin()
-            sweep.until(lambda: len(_in_mid_training(sweep)) == 2, "an epoch of a trial on each node")
-            there = [name for name, writer in _in_mid_training(sweep).items() if _is_below(writer, joins)]
-            require(len(there) == 1, f"{len(there)} trials on the second node instead of one")
-            sweep.strike(there)
-            _drain(head, deadline_s=NOTICE_S)
-            time.sleep(NOTICE_S)
-            second.close()
-            sweep.ended(0)
-    return Loss.of(f"one of two nodes drained, killed {NOTICE_S} s later", sweep, undisturbed)
 
 
 def _in_mid_training(sweep: Sweep) -> dict[str, int]:
