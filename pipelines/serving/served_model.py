@@ -22,7 +22,7 @@ def name_of(model: Model) -> str:
 
 
 class ServedModel:
-    """`current` answers requests; it changes as a whole, between two requests, and `serves` is told. Raises as `load`
+    """`current` answers requests; it changes as a whole, between two requests, and `serves` is called. Raises as `load`
     does where there is no model at the start. After that, whatever fails is `problem`, in `brief` without the paths in
     it, and the current version stays."""
 

@@ -1,4 +1,4 @@
-"""An hour under load: a server whose alias moves, and a sweep beside it. Memory and handles must stay flat."""
+"""An hour under load: a server whose alias moves, and a sweep at the same time. Memory and handles must stay flat."""
 
 import itertools
 import os
@@ -93,7 +93,7 @@ def soak(lab: Lab, minutes: float) -> int:
         sweep.ended(130)
     print(f"\n{minutes:g} minutes: {sum(load_.answers.values())} requests of one image, by version and status:")
     print(f"  {dict(sorted(load_.answers.items()))}; the slowest took {load_.slowest_s:.2f} s")
-    print(f"  the alias moved {moves} times; the sweep trained {trained} networks beside it")
+    print(f"  the alias moved {moves} times; the sweep trained {trained} networks meanwhile")
     print(f"\n{_table(looks)}")
     broken = [*load_.wrong[:10], *_grown(looks)]
     for line in broken:
