@@ -111,6 +111,7 @@ def _machine(number: int, folder: Path) -> Iterator[Machine]:
     finally:
         for process in run("ip", "netns", "pids", name).split():
             subprocess.run(["kill", "-9", process], check=False)
+        subprocess.run(["ip", "link", "del", outside], check=False)
         run("ip", "netns", "del", name)
 
 
