@@ -21,12 +21,14 @@ RUN = "run digits --space '' --data.image-size 8 --pretrain.epochs 1 --finetune.
 
 def as_filled_in(head: Machine, worker: Machine, tracking: str) -> dict[str, Any]:
     """The file as a user fills it in; the environment of this project stands in for the one that pip would make."""
-    text = FILE.read_text().replace("http://FILL-IN:5000", tracking).replace("~/proser-venv", sys.prefix)
-    config: dict[str, Any] = yaml.safe_load(text)
+    for machine in (head, worker):
+        (machine.home / "proser-venv").symlink_to(sys.prefix)
+    config: dict[str, Any] = yaml.safe_load(FILE.read_text().replace("http://FILL-IN:5000", tracking))
     config["provider"] |= {"head_ip": head.address, "worker_ips": [worker.address]}
     config["auth"] = {"ssh_user": "root", "ssh_private_key": str(head.folder / "key")}
     config |= {"min_workers": 1, "max_workers": 1}
-    return {**config, "setup_commands": []}
+    *_, path = config["setup_commands"]
+    return {**config, "setup_commands": [path]}
 
 
 @pytest.mark.slow
