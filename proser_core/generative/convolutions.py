@@ -30,8 +30,9 @@ def nine_blocks(width: int = WIDTH, dropout: float = 0.0, channels_in: int = 3) 
     before each of the three stages."""
 
     def stage(channels_in: int, channels: int) -> list[nn.Module]:
-        blocks = [ConvBlock(channels_in, channels), ConvBlock(channels, channels), ConvBlock(channels, width, stride=2)]
-        return [nn.Dropout2d(dropout), *blocks] if dropout else blocks
+        first: list[nn.Module] = [nn.Dropout2d(dropout)] if dropout else []
+        blocks = ConvBlock(channels_in, channels), ConvBlock(channels, channels), ConvBlock(channels, width, stride=2)
+        return [*first, *blocks]
 
     return nn.Sequential(*stage(channels_in, width // 2), *stage(width, width), *stage(width, width))
 
