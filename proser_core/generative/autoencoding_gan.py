@@ -18,7 +18,7 @@ from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShap
 from proser_core.generative.pixels import PixelBatches, PixelSchedule, generated_side, picture
 from proser_core.rng import keyed_generator
 
-NAME = "autoencoding_gan"
+NAME = "autoencoding GAN"
 BETAS = (0.5, 0.999)
 REALISM = 0.01  # weight of real images in the discriminator, and of the discriminator in the generator
 PENALTY = 10.0  # weight of the gradient penalty
@@ -38,7 +38,7 @@ class GanSchedule(PixelSchedule):
 
 FULL = GanSchedule(epochs=30, batch_size=64, width=WIDTH, lr=1e-4)
 """As in the authors' code."""
-QUICK = GanSchedule(epochs=15, batch_size=32, width=WIDTH // 4, lr=1e-3, steps=100, codes=64, dropout=0.0)
+QUICK = GanSchedule(epochs=8, batch_size=32, width=WIDTH // 4, lr=1e-3, steps=100, dropout=0.0)
 """For two cores."""
 
 
@@ -105,7 +105,6 @@ def gradient_penalty(
 
 def train(net: AutoencodingGan, training: OwnTraining[GanSchedule]) -> Trained:
     """Train discriminator, generator and encoder in turn, in fp32: the penalty has second derivatives."""
-    net.to(training.device)
     batches = PixelBatches(training, NAME)
     optimizers = {
         name: torch.optim.Adam(part.parameters(), training.schedule.lr, BETAS) for name, part in net.named_children()

@@ -16,7 +16,7 @@ from proser_core.generative.loop import run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import PixelBatches, PixelSchedule, generated_side
 
-NAME = "one_vs_rest"
+NAME = "one-vs-rest classifier"
 BETAS = (0.5, 0.999)
 
 
@@ -47,7 +47,6 @@ def one_vs_rest_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 def train(net: nn.Module, training: OwnTraining[ClassifierSchedule]) -> Trained:
     """Train on pixels that are not augmented."""
-    net.to(training.device)
     batches = PixelBatches(training, NAME)
     optimizer = torch.optim.Adam(net.parameters(), training.schedule.lr, BETAS)
 

@@ -6,7 +6,7 @@ docs/method-notes.md lists.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture,
 from proser_core.generative.pixels import PixelBatches, picture
 from proser_core.generative.unknown_class import UnknownClassNet, train_with_unknown
 
-NAME = "osrci"
+NAME = "OSRCI"
 DISTANCE_WEIGHTS = (1.0, 0.1, 0.01)
 """Of the search, in the order in which they are tried; the paper has 1."""
 ENOUGH = 0.5  # of the probed searches must end open, or the next weight is tried
@@ -68,7 +68,6 @@ def train(net: UnknownClassNet, training: OwnTraining[OsrciSchedule]) -> Trained
     starts = PixelBatches(training, f"{NAME} starts").first(training.schedule.counterfactuals).pixels
     weight, rates = choose_weight(lambda weight: search_from(starts[:PROBED], gan, classifier, weight).rate)
     found = search_from(starts, gan, classifier, weight)
-    net.to(training.device)
     net.pixels.fill(training.task)
     net.classifier.load_state_dict(classifier.state_dict())
     train_with_unknown(net.classifier, found.pixels, training, NAME)
@@ -121,4 +120,5 @@ OSRCI = OwnNetwork(
     make=UnknownClassNet,
     train=train,
     needs=(autoencoding_gan.NAME, one_vs_rest.NAME),
+    probe=lambda schedule: replace(schedule, counterfactuals=8),
 )
