@@ -38,7 +38,7 @@ class GanSchedule(PixelSchedule):
 
 FULL = GanSchedule(epochs=30, batch_size=64, width=WIDTH, lr=1e-4)
 """As in the authors' code."""
-QUICK = GanSchedule(epochs=8, batch_size=32, width=WIDTH // 4, lr=1e-3, steps=100, dropout=0.0)
+QUICK = GanSchedule(epochs=8, batch_size=32, width=WIDTH // 4, lr=1e-3, least_steps=100, most_steps=100, dropout=0.0)
 """For two cores."""
 
 

@@ -19,7 +19,7 @@ from proser_core.rng import keyed_generator
 
 NAME = "conditional GAN"
 BETAS = (0.5, 0.999)
-SHOWN = 8
+SHOWN = 8  # columns of the picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class ConditionalGanSchedule(PixelSchedule):
 
 FULL = ConditionalGanSchedule(epochs=50, batch_size=64, width=128, lr=2e-4)
 """Rate and batch of a port; epochs of the method notes."""
-QUICK = ConditionalGanSchedule(epochs=10, batch_size=32, width=32, lr=1e-3, steps=100)
+QUICK = ConditionalGanSchedule(epochs=10, batch_size=32, width=32, lr=1e-3, least_steps=100, most_steps=200)
 """For two cores."""
 
 

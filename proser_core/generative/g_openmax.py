@@ -30,7 +30,7 @@ NAME = "G-OpenMax"
 BETAS = (0.9, 0.999)
 MOST_DRAWS = 20  # for each image that is wanted
 AT_ONCE = 64  # mixtures drawn side by side
-SHOWN = 8
+SHOWN = 12  # columns of the picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class GOpenMaxSchedule(ClassifierSchedule):
 
 FULL = GOpenMaxSchedule(epochs=50, batch_size=128, width=WIDTH, lr=1e-3)
 """Rate and epochs of a port."""
-QUICK = GOpenMaxSchedule(epochs=10, batch_size=32, width=WIDTH // 4, lr=1e-3, steps=60)
+QUICK = GOpenMaxSchedule(epochs=10, batch_size=64, width=WIDTH // 4, lr=1e-3, least_steps=50, most_steps=200)
 """For two cores."""
 
 
@@ -101,7 +101,7 @@ def train(net: GOpenMaxNet, training: OwnTraining[GOpenMaxSchedule]) -> Trained:
     _train_classifier(net.classifier, made, training)
     _fit_tails(net, made, training)
     facts = {"generated": len(made), "kept_share_of_mixtures": rate}
-    return Trained(facts, {"images of the further class": picture(made[:SHOWN], made[SHOWN : 2 * SHOWN])})
+    return Trained(facts, {"images of the further class": picture(made[:SHOWN])})
 
 
 @torch.no_grad()

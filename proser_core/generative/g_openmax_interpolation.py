@@ -29,8 +29,9 @@ from proser_core.rng import keyed_generator
 NAME = "G-OpenMax, interpolated"
 UNSURE = 0.5  # an image is kept whose largest softmax probability is smaller; authors' code
 SURE = 0.9  # none is kept whose largest is greater
+ENOUGH = 0.1  # of the images that are wanted
 MOST_DRAWS = 20  # for each image that is wanted
-SHOWN = 8
+SHOWN = 12  # columns of the picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,9 @@ class InterpolationSchedule(ClassifierSchedule):
 
 FULL = InterpolationSchedule(epochs=3, batch_size=64, width=WIDTH, lr=1e-5, interpolations=3200)
 """As in the authors' script of 2019."""
-QUICK = InterpolationSchedule(epochs=3, batch_size=32, width=WIDTH // 4, lr=1e-4, steps=60, interpolations=512)
+QUICK = InterpolationSchedule(
+    epochs=3, batch_size=64, width=WIDTH // 4, lr=1e-4, least_steps=50, most_steps=100, interpolations=512
+)
 """For two cores."""
 
 
@@ -74,8 +77,12 @@ def train(net: InterpolationNet, training: OwnTraining[InterpolationSchedule]) -
     known = training.outputs(net, training.task.train.images)[0].astype(np.float64)
     targets = np.asarray(training.task.train.targets)
     net.tails.fill(fit_tails(known, targets, known.argmax(axis=1) == targets, tails.euclidean, method=NAME))
-    facts = {"unsure_share_of_interpolations": rate, "largest_probability_kept": float(best.max())}
-    return Trained(facts, {"images of the further class": picture(made[:SHOWN], made[SHOWN : 2 * SHOWN])})
+    facts = {
+        "interpolated": len(made),
+        "unsure_share_of_interpolations": rate,
+        "largest_probability_kept": float(best.max()),
+    }
+    return Trained(facts, {"images of the further class": picture(made[:SHOWN])})
 
 
 class Unsure(NamedTuple):
@@ -91,8 +98,8 @@ class Unsure(NamedTuple):
 def unsure_images(gan: AutoencodingGan, classifier: nn.Module, training: OwnTraining[InterpolationSchedule]) -> Unsure:
     """Decoded interpolations of which no class has a softmax probability of 0.5, in the order in which they are drawn.
 
-    Where 20 draws for each that is wanted do not give them, those of all drawn that the classifier is least sure of.
-    Raises TrainingError where it is sure of these too.
+    Where 20 draws for each that is wanted do not give them, those of all drawn that the classifier is least sure of, up
+    to a probability of 0.9. Raises TrainingError where these are less than a tenth of what is wanted.
     """
     wanted = training.schedule.interpolations
     pixels, best, below, drawn = torch.zeros(0), torch.zeros(0), 0, 0
@@ -104,12 +111,13 @@ def unsure_images(gan: AutoencodingGan, classifier: nn.Module, training: OwnTrai
         below, drawn = below + int((of_made < UNSURE).sum()), drawn + len(made)
         if below >= wanted or drawn >= MOST_DRAWS * wanted:
             break
-    if float(best.max()) > SURE:
+    kept = best <= SURE
+    if int(kept.sum()) < ENOUGH * wanted:
         raise TrainingError(
-            f"the classifier is sure of nearly all of {drawn} interpolated images: {int((best > SURE).sum())} of the "
-            f"{wanted} that it is least sure of have a class of more than {SURE}; train the GAN for more epochs"
+            f"of {drawn} interpolated images the classifier gives all but {int(kept.sum())} a class of more than "
+            f"{SURE:.0%}, and {wanted} are wanted; train the GAN for more epochs"
         )
-    return Unsure(pixels, best, below / drawn)
+    return Unsure(pixels[kept], best[kept], below / drawn)
 
 
 def _interpolated(gan: AutoencodingGan, training: OwnTraining[InterpolationSchedule]) -> Iterator[Tensor]:

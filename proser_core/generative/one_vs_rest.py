@@ -30,7 +30,7 @@ class ClassifierSchedule(PixelSchedule):
 
 FULL = ClassifierSchedule(epochs=30, batch_size=64, width=WIDTH, lr=1e-4)
 """As in the authors' code."""
-QUICK = ClassifierSchedule(epochs=10, batch_size=32, width=WIDTH // 4, lr=1e-3, steps=60)
+QUICK = ClassifierSchedule(epochs=10, batch_size=64, width=WIDTH // 4, lr=1e-3, least_steps=50, most_steps=200)
 """For two cores."""
 
 

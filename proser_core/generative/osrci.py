@@ -28,7 +28,7 @@ ENOUGH = 0.5  # of the probed searches must end open, or the next weight is trie
 TOO_FEW = 0.05  # with every weight: then there is nothing to train on
 PROBED = 256  # training images that choose the weight
 AT_ONCE = 64  # searches side by side; authors' code
-SHOWN = 8
+SHOWN = 8  # columns of the picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,9 @@ class OsrciSchedule(ClassifierSchedule):
 
 FULL = OsrciSchedule(epochs=3, batch_size=64, width=WIDTH, lr=1e-5, counterfactuals=3200)
 """As in the authors' script of 2019."""
-QUICK = OsrciSchedule(epochs=3, batch_size=32, width=WIDTH // 4, lr=1e-4, steps=60, counterfactuals=512)
+QUICK = OsrciSchedule(
+    epochs=3, batch_size=64, width=WIDTH // 4, lr=1e-4, least_steps=50, most_steps=100, counterfactuals=512
+)
 """For two cores."""
 
 

@@ -27,8 +27,10 @@ class PixelSchedule(Schedule):
     """Channels from the third convolution on. Source: Neal et al. 2018 have 128."""
     lr: float
     """Learning rate. Source: that of the instance."""
-    steps: int = 0
-    """Batches in an epoch, from as many passes over the images as that takes; 0 is one pass. Source: method notes."""
+    least_steps: int = 0
+    """Batches in an epoch, at least: where an epoch is shorter, it is several passes. Source: method notes."""
+    most_steps: int = 0
+    """Batches in an epoch, at most; 0 sets no bound. Source: method notes."""
 
 
 P = TypeVar("P", bound=PixelSchedule)
@@ -46,7 +48,8 @@ class PixelBatches:
 
     def __init__(self, training: OwnTraining[P], purpose: str) -> None:
         self._batches = training.plain_batches(purpose)
-        self._steps = training.schedule.steps or self._batches.steps_per_epoch
+        schedule, one_pass = training.schedule, self._batches.steps_per_epoch
+        self._steps = max(schedule.least_steps, min(schedule.most_steps or one_pass, one_pass))
         self._side = generated_side(training.task.image_size)
 
     def epoch(self, epoch: int) -> Iterator[PixelBatch]:

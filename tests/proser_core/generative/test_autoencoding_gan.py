@@ -20,7 +20,7 @@ from proser_core.generative.pixels import PixelBatches
 from tests.support.own_trainings import CPU, StoppedError, plain_training, train_on_digits
 from tests.support.small_tasks import bit_equal
 
-SMALL = {"width": 16, "codes": 16, "epochs": 2, "steps": 5}
+SMALL = {"width": 16, "codes": 16, "epochs": 2, "least_steps": 5}
 
 
 def curved(images):
@@ -92,13 +92,20 @@ def test_each_player_moves_its_own_weights_alone():
 
 
 def test_full_is_as_the_authors_have_it():
-    assert (FULL.epochs, FULL.batch_size, FULL.lr, FULL.codes, FULL.width, FULL.steps) == (30, 64, 1e-4, 64, 128, 0)
+    assert (FULL.epochs, FULL.batch_size, FULL.lr, FULL.codes, FULL.width, FULL.most_steps) == (
+        30,
+        64,
+        1e-4,
+        64,
+        128,
+        0,
+    )
     assert AutoencodingGan(TaskShape(6, 64), FULL).code_shape == (64, 4, 4)
 
 
 @pytest.fixture(scope="module")
 def trained():
-    return train_on_digits(AUTOENCODING_GAN, width=16, codes=16, epochs=1, steps=120, lr=4e-3)
+    return train_on_digits(AUTOENCODING_GAN, width=16, codes=16, epochs=1, least_steps=120, lr=4e-3)
 
 
 def test_images_come_back_closer_than_the_mean_image_of_their_class(trained):

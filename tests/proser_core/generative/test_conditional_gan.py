@@ -17,11 +17,11 @@ LABELS = torch.arange(64) % 2
 
 @pytest.fixture(scope="module")
 def trained():
-    return train_on_digits(CONDITIONAL_GAN, width=16, epochs=2, steps=120)
+    return train_on_digits(CONDITIONAL_GAN, width=16, epochs=2, least_steps=120)
 
 
 def test_images_are_named_as_the_class_that_they_were_drawn_of(trained):
-    classifier = train_on_digits(ONE_VS_REST, width=16, epochs=1, steps=60, dropout=0.0).net
+    classifier = train_on_digits(ONE_VS_REST, width=16, epochs=1, least_steps=60, dropout=0.0).net
     noise = draw_noise(0, "test", 64, QUICK.noise)
     named = classifier(trained.net(noise, F.one_hot(LABELS).float())).argmax(dim=1)
     assert float((named == LABELS).float().mean()) >= 0.9
@@ -74,7 +74,7 @@ def test_the_losses_are_those_of_one_image_after_another():
 
 
 def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been():
-    small = {"width": 8, "epochs": 2, "steps": 5}
+    small = {"width": 8, "epochs": 2, "least_steps": 5}
     whole = train_on_digits(CONDITIONAL_GAN, **small)
     with pytest.raises(StoppedError) as stopped:
         train_on_digits(CONDITIONAL_GAN, **small, stop_after=1)

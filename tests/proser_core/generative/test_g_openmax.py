@@ -27,7 +27,7 @@ from proser_core.recognition.scores import FinishedScore, OpenMax
 from tests.support.own_trainings import CPU, StoppedError, digits, train_on_digits
 from tests.support.small_tasks import bit_equal
 
-SMALL = {"width": 16, "epochs": 2, "steps": 30, "dropout": 0.0}
+SMALL = {"width": 16, "epochs": 2, "least_steps": 30, "dropout": 0.0}
 DRAWN = np.random.default_rng(0)
 TARGETS = np.arange(120) % 4
 LOGITS = DRAWN.normal(0, 1, (120, 4)) + 6 * np.eye(4)[TARGETS]
@@ -35,8 +35,8 @@ LOGITS = DRAWN.normal(0, 1, (120, 4)) + 6 * np.eye(4)[TARGETS]
 
 @pytest.fixture(scope="module")
 def parts():
-    gan = train_on_digits(CONDITIONAL_GAN, width=16, epochs=1, steps=80)
-    classifier = train_on_digits(ONE_VS_REST, width=16, epochs=1, steps=40, dropout=0.0)
+    gan = train_on_digits(CONDITIONAL_GAN, width=16, epochs=1, least_steps=80)
+    classifier = train_on_digits(ONE_VS_REST, width=16, epochs=1, least_steps=40, dropout=0.0)
     return {CONDITIONAL_GAN.name: gan.net, ONE_VS_REST.name: classifier.net}
 
 

@@ -25,13 +25,13 @@ from proser_core.recognition.logits import compute_logits
 from tests.support.own_trainings import CPU, StoppedError, digits, plain_training, train_on_digits
 from tests.support.small_tasks import bit_equal
 
-SMALL = {"width": 8, "epochs": 2, "steps": 5, "interpolations": 32}
+SMALL = {"width": 8, "epochs": 2, "least_steps": 5, "interpolations": 32}
 
 
 @pytest.fixture(scope="module")
 def parts():
-    gan = train_on_digits(AUTOENCODING_GAN, task=digits(5), width=8, codes=16, epochs=1, steps=30, lr=4e-3)
-    classifier = train_on_digits(ONE_VS_REST, task=digits(5), width=8, epochs=1, steps=15, dropout=0.0)
+    gan = train_on_digits(AUTOENCODING_GAN, task=digits(5), width=8, codes=16, epochs=1, least_steps=30, lr=4e-3)
+    classifier = train_on_digits(ONE_VS_REST, task=digits(5), width=8, epochs=1, least_steps=15, dropout=0.0)
     return {AUTOENCODING_GAN.name: gan.net, ONE_VS_REST.name: classifier.net}
 
 
@@ -68,7 +68,7 @@ def test_where_too_few_are_unsure_the_least_sure_of_all_drawn_are_taken(parts):
     gan, classifier = parts[AUTOENCODING_GAN.name], Between()
     training = plain_training(replace(QUICK, interpolations=4), digits(5))
     made = unsure_images(gan, classifier, training)
-    drawn = torch.cat([pixels for pixels, _ in zip(_interpolated(gan, training), range(3), strict=False)])
+    drawn = torch.cat([pixels for pixels, _ in zip(_interpolated(gan, training), range(2), strict=False)])
     assert made.rate == 0
     least = classifier(drawn).softmax(dim=1).amax(dim=1).sort().values[:4]
     torch.testing.assert_close(made.best, least)
@@ -91,7 +91,7 @@ class Sure(nn.Module):
 
 def test_a_classifier_that_is_always_sure_is_an_error_that_says_so(parts):
     training = plain_training(replace(QUICK, interpolations=3))
-    with pytest.raises(TrainingError, match="sure of nearly all of 64"):
+    with pytest.raises(TrainingError, match="of 64 interpolated images the classifier gives all but 0"):
         unsure_images(parts[AUTOENCODING_GAN.name], Sure(), training)
 
 

@@ -18,13 +18,13 @@ from proser_core.recognition.scores.unknown_class import ZeroLogitGap
 from tests.support.own_trainings import CPU, StoppedError, digits, plain_training, train_on_digits
 from tests.support.small_tasks import bit_equal
 
-SMALL = {"width": 16, "epochs": 2, "steps": 20, "lr": 1e-3, "counterfactuals": 32, "dropout": 0.0}
+SMALL = {"width": 16, "epochs": 2, "least_steps": 20, "lr": 1e-3, "counterfactuals": 32, "dropout": 0.0}
 
 
 @pytest.fixture(scope="module")
 def parts():
-    gan = train_on_digits(AUTOENCODING_GAN, width=16, codes=16, epochs=1, steps=80, lr=4e-3)
-    classifier = train_on_digits(ONE_VS_REST, width=16, epochs=1, steps=40, dropout=0.0)
+    gan = train_on_digits(AUTOENCODING_GAN, width=16, codes=16, epochs=1, least_steps=80, lr=4e-3)
+    classifier = train_on_digits(ONE_VS_REST, width=16, epochs=1, least_steps=40, dropout=0.0)
     return {AUTOENCODING_GAN.name: gan.net, ONE_VS_REST.name: classifier.net}
 
 
@@ -72,7 +72,7 @@ def test_unknown_digits_score_above_known_ones(trained):
 
 def test_the_parts_stay_as_they_were(parts):
     before = [{name: value.clone() for name, value in part.state_dict().items()} for part in parts.values()]
-    train_on_digits(OSRCI, parts, width=16, steps=2, epochs=1, counterfactuals=8)
+    train_on_digits(OSRCI, parts, width=16, least_steps=2, epochs=1, counterfactuals=8)
     assert all(bit_equal(old, part.state_dict()) for old, part in zip(before, parts.values(), strict=True))
 
 

@@ -37,7 +37,7 @@ def test_the_loss_with_a_class_of_logit_0_is_that_of_one_softmax_after_another()
 
 
 def test_one_vs_rest_learns_two_digits_and_gives_each_its_own_sign():
-    net = train_on_digits(ONE_VS_REST, width=16, epochs=2, steps=30, dropout=0.0).net
+    net = train_on_digits(ONE_VS_REST, width=16, epochs=2, least_steps=30, dropout=0.0).net
     pixels, targets = PixelBatches(plain_training(QUICK), "any").first(500)
     logits = net(pixels)
     own = logits.gather(1, targets[:, None])[:, 0]
@@ -50,7 +50,7 @@ def test_made_images_that_differ_become_unknown_and_training_images_keep_their_c
     net = Classifier32(2, 8, width=16)
     pixels, targets = PixelBatches(plain_training(QUICK), "any").first(500)
     made = 1 - pixels[:64]
-    train_with_unknown(net, made, plain_training(replace(QUICK, epochs=2, steps=30)), "test")
+    train_with_unknown(net, made, plain_training(replace(QUICK, epochs=2, least_steps=30)), "test")
     with torch.no_grad():
         logits, of_made = net.eval()(pixels), net(made)
     assert float(((logits.argmax(dim=1) == targets) & (logits.amax(dim=1) > 0)).float().mean()) > 0.95
@@ -78,9 +78,9 @@ def test_mean_and_deviation_are_restored_with_the_weights():
 
 def test_an_epoch_of_more_steps_than_a_pass_takes_further_passes_and_none_twice():
     batches = PixelBatches(plain_training(QUICK), "any")
-    one_pass = len(digits().train) // 32
+    one_pass = len(digits().train) // 64
     drawn = [list(batches.epoch(epoch)) for epoch in range(2)]
-    assert [len(each) for each in drawn] == [QUICK.steps] * 2
-    assert one_pass < QUICK.steps
+    assert [len(each) for each in drawn] == [QUICK.least_steps] * 2
+    assert one_pass < QUICK.least_steps
     sums = {float(batch.pixels.sum()) for epoch in drawn for batch in epoch[:one_pass]}
     assert len(sums) == 2 * one_pass
