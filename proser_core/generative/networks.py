@@ -7,10 +7,11 @@ from typing import Any
 from torch import nn
 
 from proser_core.errors import CheckpointError
+from proser_core.generative.crosr import DHRNET, LADDERNET
 from proser_core.generative.own_network import OwnNetwork, Schedule, TaskShape
 from proser_core.serialization import from_json
 
-_ALL: tuple[OwnNetwork[Any], ...] = ()
+_ALL: tuple[OwnNetwork[Any], ...] = (DHRNET, LADDERNET)
 OWN_NETWORKS = {network.name: network for network in _ALL}
 """A network comes after those that it needs. One that is added here can be trained, saved, loaded and served."""
 
