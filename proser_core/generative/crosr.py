@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from proser_core.config import OptimizerConfig
+from proser_core.data.augmentation.batches import evaluation_batches
 from proser_core.data.image_sets import chunks
 from proser_core.generative.loop import run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
@@ -59,17 +60,13 @@ def train(net: ReconstructingVgg, training: OwnTraining[VggSchedule]) -> Trained
 def _reconstructions(net: ReconstructingVgg, training: OwnTraining[VggSchedule]) -> tuple[float, Picture]:
     """Mean squared error of the first training images, normalised, and the images above what the network makes of
     them."""
-    originals = next(chunks(training.task.train.images, SHOWN))
-    mean, std = (torch.tensor(each, device=training.device).view(3, 1, 1) for each in _channels(training))
-    images = torch.from_numpy(originals).to(training.device).permute(0, 3, 1, 2).float() / 255
-    made = net.with_reconstruction((images - mean) / std)[1].float()
-    error = float(F.mse_loss(made, (images - mean) / std))
+    originals, task = next(chunks(training.task.train.images, SHOWN)), training.task
+    images = next(evaluation_batches(originals, (task.mean, task.std), training.device))
+    made = net.with_reconstruction(images)[1].float()
+    error = float(F.mse_loss(made, images))
+    mean, std = (torch.tensor(each, device=training.device).view(3, 1, 1) for each in (task.mean, task.std))
     pixels = ((made * std + mean).clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
     return error, np.stack([originals, pixels])
-
-
-def _channels(training: OwnTraining[VggSchedule]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    return training.task.mean, training.task.std
 
 
 def _refusal(shape: TaskShape) -> str:
