@@ -13,6 +13,7 @@ from pipelines.reports.sweep_table import mean
 from pipelines.reproduction import dag
 from pipelines.reproduction.comparing import read_compared
 from pipelines.reproduction.offline_jobs import check_options, take_outcomes, write_jobs
+from pipelines.reproduction.own_outcomes import read_outcomes
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.report import terminal_table, write_report
 from pipelines.reproduction.request import ReproduceRequest
@@ -176,7 +177,8 @@ def _report(
     }
 
     def build(folder: Path) -> None:
-        write_report(request.names, families, results, recipes, made, folder)
+        outcomes = read_outcomes(results, session.store.root)
+        write_report(request.names, families, results, recipes, made, folder, outcomes)
 
     report = session.store.run("reproduction", inputs, build)
     for study in studies:

@@ -6,9 +6,9 @@ each of PROSER's schedules, because the schedule alone may change a number.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from proser_core.baselines.method import Method, OwnRule
+from proser_core.baselines.own_rules import half_probability
 from proser_core.config import named_finetunes
 from proser_core.recognition.scores import (
     SCORES,
@@ -19,7 +19,7 @@ from proser_core.recognition.scores import (
     PlaceholderGap,
     ScoreFunction,
 )
-from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, scored
+from proser_core.titles import CONTROL, CROSR, MAX_LOGIT, PROSER, scored
 
 PAPER = "Zhou et al. 2021"
 TUNED = scored(PROSER, "tuned")
@@ -31,9 +31,8 @@ def _of_network(
     network: str, source: str, scores: Mapping[str, ScoreFunction | type[ScoreFunction]], rule: OwnRule | None = None
 ) -> list[Method]:
     """The rows of a network of a method's own: its scores by the names of their rows, then MSP and MaxLogit of it,
-    which show what the method itself adds; `rule` is of the last score."""
-    own = [Method(name, source, score, network=network) for name, score in scores.items()]
-    own[-1] = replace(own[-1], own_rule=rule)
+    which show what the method itself adds. `rule` is that of its authors."""
+    own = [Method(name, source, score, network=network, own_rule=rule) for name, score in scores.items()]
     there = {type(method.score) for method in own}
     plain = [score for score in (MaxSoftmaxProbability(), MaxLogit()) if type(score) not in there]
     return [
@@ -71,7 +70,8 @@ METHODS: dict[str, Method] = {
         *_of_network(
             "DHRNet",
             YOSHIHASHI,
-            {f"DHRNet + {SOFTMAX}": MaxSoftmaxProbability(), "DHRNet + OpenMax": OpenMax, "CROSR": Crosr},
+            {f"DHRNet + {SOFTMAX}": MaxSoftmaxProbability(), "DHRNet + OpenMax": OpenMax, CROSR: Crosr},
+            half_probability,
         ),
     )
 }

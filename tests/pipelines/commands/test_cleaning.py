@@ -14,7 +14,6 @@ from pipelines.reports.page import template_digests
 from pipelines.workflow import stage as stage_module
 from pipelines.workflow.stage import STAGES, stage_code
 from pipelines.workflow.stale_artefacts import FOLDERS, stale_artefacts
-from proser_core.baselines import METHODS
 from proser_core.errors import ConfigError
 from proser_core.jobs import preparing, spec
 from proser_core.store.code_version import code_version
@@ -165,8 +164,8 @@ def test_every_stage_leaves_unfinished_work_and_work_of_other_code(tmp_path: Pat
 
 
 def test_work_of_this_code_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, NEAREST.name, NEAREST)
-    finished(tmp_path, "methods", code_version(NEAREST.train.__module__))
+    monkeypatch.setitem(OWN_NETWORKS, NEAREST.name, NEAREST)
+    finished(tmp_path, "methods", own_code(NEAREST))
     for name, module in STAGES.items():
         finished(tmp_path, name, code_version(module))
     finished(tmp_path, "reproduction", [stage_code("reproduction"), *template_digests()])
