@@ -74,7 +74,7 @@ def write_jobs(
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"--jobs got {folder}, which cannot be written ({error}); give another folder") from error
-        save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, option="--jobs")
+        save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, "--jobs", own)
         methods = f", networks of {', '.join(own.names)}" if own.names else ""
         say(console, f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes{methods}")
     there = folder.resolve().name
