@@ -1,4 +1,4 @@
-"""Networks of methods that generate or reconstruct images.
+"""Networks of a method's own: each is trained by a job of its own, and may need others that were trained before.
 
-Nothing is imported here, so that each module has a code version of its own.
+Nothing is imported here: the key of a training holds the code of its own module and of what that one imports.
 """

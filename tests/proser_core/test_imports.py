@@ -16,8 +16,8 @@ FLOORS = [
     ("store", "config"),
     ("data", "networks"),
     ("learning",),
-    ("recognition",),
     ("generative",),
+    ("recognition",),
     ("baselines",),
     ("jobs",),
 ]
