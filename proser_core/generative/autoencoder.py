@@ -16,7 +16,7 @@ from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.generative.convolutions import Decoder32, Encoder32
 from proser_core.generative.descent import descent
 from proser_core.generative.loop import run_epochs
-from proser_core.generative.own_network import OwnNetwork, OwnTraining, Schedule, TaskShape, Trained
+from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, Schedule, TaskShape, Trained
 from proser_core.generative.pictures import picture, shown
 from proser_core.generative.pixels import Pixels
 from proser_core.generative.subsets import at_most
@@ -80,7 +80,7 @@ def train_autoencoder(net: AutoEncoder, training: OwnTraining[AutoEncoderSchedul
     rates = OptimizerConfig(epochs=schedule.epochs, lr=schedule.lr, schedule="cosine")
 
     def loss_of(batch: BatchSlice, epoch: int, step: int) -> Mapping[str, Tensor]:
-        return {"loss": net(batch.images).errors().mean()}
+        return {"loss/total": net(batch.images).errors().mean()}
 
     batches = training.batches("autoencoder", images)
     steps = descent(loss_of, batches, optimizer, rates, training.arithmetic)
@@ -89,7 +89,7 @@ def train_autoencoder(net: AutoEncoder, training: OwnTraining[AutoEncoderSchedul
 
 
 @torch.no_grad()
-def _pictures(net: AutoEncoder, training: OwnTraining[AutoEncoderSchedule]) -> dict[str, "np.ndarray"]:
+def _pictures(net: AutoEncoder, training: OwnTraining[AutoEncoderSchedule]) -> dict[str, Picture]:
     """Images above their reconstructions: of known classes that were not trained on, and of development unknowns."""
     task = training.task
     parts = {"validation images": task.val, "development unknowns": task.development}

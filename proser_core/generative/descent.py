@@ -12,7 +12,7 @@ from proser_core.learning.fit import learning_rates
 from proser_core.learning.step import Arithmetic
 
 LossOf = Callable[[BatchSlice, int, int], Mapping[str, Tensor]]
-"""From a batch, its epoch and its step to scalars by name; "loss" is followed, and all of them are reported."""
+"""From a batch, its epoch and its step to scalars by name; "loss/total" is followed, and all of them are reported."""
 
 
 def descent(
@@ -30,7 +30,7 @@ def descent(
             with arithmetic.autocast():
                 losses = loss_of(batch, epoch, step)
             optimizer.zero_grad(set_to_none=True)
-            losses["loss"].backward()
+            losses["loss/total"].backward()
             for group in optimizer.param_groups:
                 group["lr"] = now[step]
             optimizer.step()

@@ -55,7 +55,9 @@ class GfrosrSchedule(Schedule):
 
 
 FULL = GfrosrSchedule(epochs=200, batch_size=128)
-QUICK = GfrosrSchedule(epochs=10, batch_size=64, autoencoder_width=QUICK_AUTOENCODER.width, per_class=1000)
+QUICK = GfrosrSchedule(
+    epochs=10, batch_size=32, width=64, lr=0.05, autoencoder_width=QUICK_AUTOENCODER.width, per_class=1000
+)
 
 
 class GfrosrNet(nn.Module):
@@ -111,12 +113,12 @@ def losses(net: GfrosrNet, batch: BatchSlice, quarters: Tensor, rotation_weight:
         seen, _ = net.stacked(batch.images)
     logits = net.classifier(net.features(seen)).float()
     by_class = F.cross_entropy(logits, batch.targets)
-    measured = {"loss": by_class, "loss/classes": by_class, "train/accuracy": _share(logits, batch.targets)}
+    measured = {"loss/total": by_class, "loss/closed_set": by_class, "train/accuracy": _share(logits, batch.targets)}
     if net.turns is not None:
         with frozen_running_statistics(net.features):
             turns = net.turns(net.features(turned(seen, quarters))).float()
         by_turn = F.cross_entropy(turns, quarters)
-        measured |= {"loss": by_class + rotation_weight * by_turn, "loss/turns": by_turn}
+        measured |= {"loss/total": by_class + rotation_weight * by_turn, "loss/turns": by_turn}
         measured["train/turn_accuracy"] = _share(turns, quarters)
     return measured
 

@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from proser_core.data.augmentation.batches import Normaliser
-from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import Labelled, OpenSetTask
 
 COLUMNS = 8
@@ -22,15 +21,11 @@ def first_of_each_class(labelled: Labelled, columns: int = COLUMNS) -> np.ndarra
     return np.lexsort((targets, nth))[:columns]
 
 
-def rows_of_images(images: np.ndarray | ImageSource, rows: np.ndarray) -> np.ndarray:
-    """uint8[n, S, S, 3] of `rows` int64[n]."""
-    return np.array(images[rows]) if isinstance(images, np.ndarray) else next(images.batches(rows, len(rows)))
-
-
 def shown(task: OpenSetTask, labelled: Labelled, device: torch.device) -> tuple[Tensor, Tensor]:
     """Images to show, float32[n, 3, S, S] normalised as the task's, and their targets int64[n]."""
+    assert isinstance(labelled.images, np.ndarray), "networks of a method's own read images from memory"
     rows = first_of_each_class(labelled)
-    pixels = torch.from_numpy(rows_of_images(labelled.images, rows)).to(device)
+    pixels = torch.from_numpy(np.array(labelled.images[rows])).to(device)
     targets = torch.from_numpy(np.asarray(labelled.targets)[rows]).to(device)
     return Normaliser((task.mean, task.std), device)(pixels), targets
 

@@ -64,7 +64,11 @@ def test_between_samples_that_lie_apart_the_threshold_has_room_on_both_sides():
 
 def test_no_other_candidate_costs_less():
     matched, unmatched = drawn(9).gamma(3.0, size=200), drawn(10).gamma(9.0, size=200)
-    found, of_matched, of_unmatched = best_threshold(matched, unmatched), Survival.fit(matched), Survival.fit(-unmatched)
+    found, of_matched, of_unmatched = (
+        best_threshold(matched, unmatched),
+        Survival.fit(matched),
+        Survival.fit(-unmatched),
+    )
 
     def cost(t: float) -> float:
         return 0.5 * of_matched.above(np.array([t]))[0] + 0.5 * of_unmatched.above(np.array([-t]))[0]
