@@ -55,20 +55,15 @@ class Reconstruction(NamedTuple):
 class AutoEncoder(nn.Module):
     """Normalised images [B, 3, S, S] to their reconstruction."""
 
-    def __init__(self, image_size: int, width: int) -> None:
+    def __init__(self, shape: TaskShape, width: int) -> None:
         super().__init__()
-        self.pixels = Pixels(image_size)
+        self.pixels = Pixels(shape.image_size)
         self.encoder = Encoder32(CODES, width)
         self.decoder = Decoder32(CODES, (4 * width, 2 * width, width))
 
     def forward(self, images: Tensor) -> Reconstruction:
         pixels = self.pixels(images)
         return Reconstruction(pixels, self.decoder(self.encoder(pixels)))
-
-
-def make_autoencoder(shape: TaskShape, schedule: AutoEncoderSchedule) -> AutoEncoder:
-    """Untrained."""
-    return AutoEncoder(shape.image_size, schedule.width)
 
 
 def train_autoencoder(net: AutoEncoder, training: OwnTraining[AutoEncoderSchedule]) -> Trained:
@@ -101,7 +96,7 @@ AUTOENCODER = OwnNetwork(
     name="autoencoder",
     source="docs/method-notes.md",
     schedules={"full": FULL, "quick": QUICK},
-    make=make_autoencoder,
+    make=lambda shape, schedule: AutoEncoder(shape, schedule.width),
     train=train_autoencoder,
     scores_images=False,
 )

@@ -71,7 +71,7 @@ class GfrosrNet(nn.Module):
         channels, width = (6 if schedule.reconstruction else 3), schedule.width
         self.autoencoder: AutoEncoder | None = None
         if schedule.reconstruction:
-            self.autoencoder = AutoEncoder(shape.image_size, schedule.autoencoder_width).requires_grad_(False)
+            self.autoencoder = AutoEncoder(shape, schedule.autoencoder_width).requires_grad_(False)
         self.features = nn.Sequential(nine_blocks(width, channels_in=channels), average_pool())
         self.classifier = nn.Linear(width, shape.num_known)
         self.turns = nn.Linear(width, TURNS) if schedule.rotation_weight else None
@@ -132,11 +132,6 @@ def draw_quarters(seed: int, epoch: int, step: int, count: int) -> np.ndarray:
     return keyed_generator(seed, "turns", epoch, step).integers(0, TURNS, count)
 
 
-def make_gfrosr(shape: TaskShape, schedule: GfrosrSchedule) -> GfrosrNet:
-    """Untrained."""
-    return GfrosrNet(shape, schedule)
-
-
 def train_gfrosr(net: GfrosrNet, training: OwnTraining[GfrosrSchedule]) -> Trained:
     """The classifier on the recipe's augmented images, the auto-encoder as it was handed over."""
     schedule = training.schedule
@@ -175,12 +170,14 @@ def turn_accuracy(net: GfrosrNet, task: OpenSetTask) -> float:
 
 
 def _network(name: str, *, reconstruction: bool, rotation_weight: float) -> OwnNetwork[GfrosrSchedule]:
-    varied = {"reconstruction": reconstruction, "rotation_weight": rotation_weight}
+    full, quick = (
+        replace(schedule, reconstruction=reconstruction, rotation_weight=rotation_weight) for schedule in (FULL, QUICK)
+    )
     return OwnNetwork(
         name=name,
         source="Perera et al. 2020",
-        schedules={"full": replace(FULL, **varied), "quick": replace(QUICK, **varied)},
-        make=make_gfrosr,
+        schedules={"full": full, "quick": quick},
+        make=GfrosrNet,
         train=train_gfrosr,
         needs=(AUTOENCODER.name,) if reconstruction else (),
     )
