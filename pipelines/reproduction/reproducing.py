@@ -21,6 +21,7 @@ from pipelines.reproduction.studies import (
     PreparedStudy,
     facts,
     method_names,
+    network_names,
     prepare_study,
     requested_finetunes,
     skipped_studies,
@@ -28,7 +29,7 @@ from pipelines.reproduction.studies import (
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import dag as workflow_dag
-from pipelines.workflow import plan
+from pipelines.workflow import own_plan, plan
 from pipelines.workflow.offline_jobs import one_process
 from pipelines.workflow.session import Session, close, execute, open_run, open_session, with_absolute_path
 from pipelines.workflow.stage import stage_code
@@ -105,19 +106,29 @@ def _train(
 
 def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], session: Session) -> None:
     """Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
+    names, schedule = network_names(request), request.schedule
     planned = {study.name: plan.plan_splits(study.inputs, session.store) for study in studies}
-    if any(split.missing or not split.pretrained for plans in planned.values() for split in plans):
+    own = {
+        study.name: own_plan.missing_networks(names, schedule, study.inputs, planned[study.name], session.store)
+        for study in studies
+    }
+    trains = any(split.missing or not split.pretrained for plans in planned.values() for split in plans)
+    if trains or any(own.values()):
         session.cluster.check()
     needed = 0
     for study in studies:
-        plans, data = planned[study.name], study.recipes[0].data
+        plans, data, missing = planned[study.name], study.recipes[0].data, own[study.name]
         costs = plan.measure(plans, session.cluster, study.inputs.bf16)
-        needed += plan.disk_needed(plans, costs)
+        own_costs = own_plan.measure_networks(missing, schedule, study.recipes[0], study.inputs.bf16, session.cluster)
+        needed += plan.disk_needed(plans, costs) + own_plan.own_disk(missing, own_costs)
         first = {
             "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
             "methods": ", ".join(method_names(request)),
         }
         lines = plan.cost_lines(plans, costs)
+        if missing:
+            at_once = min(session.cluster.concurrent_jobs(1), len(missing))
+            lines |= own_plan.own_lines(missing, own_costs, own_plan.own_seconds(missing, own_costs, at_once))
         table = plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines)
         session.console.print(table, highlight=False)
     plan.check_disk(needed, session.store)
@@ -129,10 +140,11 @@ def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session)
     splits = [recipe.data.split_index for recipe in study.recipes]
     family, methods = request.family_of(STUDIES[study.name]), method_names(request)
     title = f"reproduce {study.name}" + (f", {family}" if family else "")
-    decisive = ["reproduce", study.name, splits, methods]
+    own = {"networks": network_names(request), "own_networks": request.schedule}
+    decisive = ["reproduce", study.name, splits, methods, *([request.schedule] if own["networks"] else [])]
     run = open_run(title, study.recipes[0], study.inputs, decisive, split_indices=", ".join(map(str, splits)))
     follower = session.follow(run, trains=not request.import_from)
-    results = execute(follower, study.inputs, [workflow_dag, dag], ["trials", "compared"], methods=methods)
+    results = execute(follower, study.inputs, [workflow_dag, dag], ["trials", "compared"], **own, methods=methods)
     rows, failures = read_compared(results["compared"])
     measured = [SplitResult(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]
     return ComparedStudy(study, run, measured, [*failures_of(results["trials"]), *failures])

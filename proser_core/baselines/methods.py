@@ -4,9 +4,11 @@ A control is a plain cross-entropy fine-tune that sees the same images in the sa
 each of PROSER's schedules, because the schedule alone may change a number.
 """
 
+from collections.abc import Iterable
+
 from proser_core.baselines.method import Method
 from proser_core.config import named_finetunes
-from proser_core.recognition.scores import SCORES, MaxLogit, PlaceholderGap
+from proser_core.recognition.scores import SCORES, MaxLogit, MaxSoftmaxProbability, PlaceholderGap
 from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, scored
 
 PAPER = "Zhou et al. 2021"
@@ -38,3 +40,16 @@ METHODS: dict[str, Method] = {
 }
 """By the name of the row, in the order of a table. One that is added here has its row in `proser reproduce`, and can be
 given to `train`."""
+
+
+def same_network(names: Iterable[str]) -> list[str]:
+    """Methods by name, in the order of a table: those that are named, and MSP and MaxLogit of each network of their
+    own, which show what a method itself adds."""
+    named = set(names)
+    networks = {METHODS[name].network for name in named} - {""}
+
+    def stands_beside(method: Method) -> bool:
+        is_plain = type(method.score) in (MaxSoftmaxProbability, MaxLogit)
+        return is_plain and method.network in networks
+
+    return [name for name, method in METHODS.items() if name in named or stands_beside(method)]

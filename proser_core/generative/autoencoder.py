@@ -38,7 +38,7 @@ class AutoEncoderSchedule(Schedule):
 
 
 FULL = AutoEncoderSchedule(epochs=100, batch_size=128, width=128)
-QUICK = AutoEncoderSchedule(epochs=10, batch_size=32, width=32, per_class=1000)
+QUICK = AutoEncoderSchedule(epochs=10, batch_size=32, width=32, lr=3e-3, per_class=1000)
 
 
 class Reconstruction(NamedTuple):
@@ -93,7 +93,7 @@ def _pictures(net: AutoEncoder, training: OwnTraining[AutoEncoderSchedule]) -> d
 
 
 AUTOENCODER = OwnNetwork(
-    name="autoencoder",
+    name="auto-encoder",
     source="docs/method-notes.md",
     schedules={"full": FULL, "quick": QUICK},
     make=lambda shape, schedule: AutoEncoder(shape, schedule.width),

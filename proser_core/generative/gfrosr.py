@@ -183,7 +183,7 @@ def _network(name: str, *, reconstruction: bool, rotation_weight: float) -> OwnN
     )
 
 
-GFROSR = _network("gfrosr", reconstruction=True, rotation_weight=1.0)
-GFROSR_RECONSTRUCTION = _network("gfrosr-reconstruction", reconstruction=True, rotation_weight=0.0)
-GFROSR_ROTATION = _network("gfrosr-rotation", reconstruction=False, rotation_weight=1.0)
-GFROSR_PLAIN = _network("gfrosr-plain", reconstruction=False, rotation_weight=0.0)
+GFROSR = _network("GFROSR", reconstruction=True, rotation_weight=1.0)
+SIX_CHANNELS = _network("GFROSR (six channels alone)", reconstruction=True, rotation_weight=0.0)
+ROTATION = _network("GFROSR (rotation alone)", reconstruction=False, rotation_weight=1.0)
+THREE_CHANNELS = _network("GFROSR (three channels)", reconstruction=False, rotation_weight=0.0)

@@ -1,14 +1,38 @@
 """Every network of a method's own by its name."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from proser_core.generative.autoencoder import AUTOENCODER
-from proser_core.generative.c2ae import C2AE, CLASSIFIER
-from proser_core.generative.gfrosr import GFROSR, GFROSR_PLAIN, GFROSR_RECONSTRUCTION, GFROSR_ROTATION
-from proser_core.generative.own_network import OwnNetwork
+from torch import nn
 
-OWN_NETWORKS: dict[str, OwnNetwork[Any]] = {
-    network.name: network
-    for network in (CLASSIFIER, C2AE, AUTOENCODER, GFROSR, GFROSR_RECONSTRUCTION, GFROSR_ROTATION, GFROSR_PLAIN)
-}
-"""A network comes after those that it needs."""
+from proser_core.errors import CheckpointError
+from proser_core.generative import c2ae, gfrosr
+from proser_core.generative.autoencoder import AUTOENCODER
+from proser_core.generative.own_network import OwnNetwork, Schedule, TaskShape
+from proser_core.serialization import from_json
+
+_ALL: tuple[OwnNetwork[Any], ...] = (
+    c2ae.CLASSIFIER,
+    c2ae.C2AE,
+    AUTOENCODER,
+    gfrosr.GFROSR,
+    gfrosr.SIX_CHANNELS,
+    gfrosr.ROTATION,
+    gfrosr.THREE_CHANNELS,
+)
+OWN_NETWORKS = {network.name: network for network in _ALL}
+"""A network comes after those that it needs. One that is added here can be trained, saved, loaded and served."""
+
+
+def restored(name: str, schedule: Mapping[str, Any], shape: TaskShape, path: Path) -> nn.Module:
+    """A trained network from its weights, as `schedule` sized it, in evaluation mode. Raises CheckpointError for one
+    that is not known here, or weights that do not fit."""
+    if name not in OWN_NETWORKS:
+        raise CheckpointError(
+            f"{path} has the weights of a network {name!r}, and there is {', '.join(OWN_NETWORKS)}; import the module "
+            "that adds it to OWN_NETWORKS before the classifier is loaded"
+        )
+    network = OWN_NETWORKS[name]
+    kind: type[Schedule] = type(network.schedules["quick"])
+    return network.restored(shape, from_json(kind, dict(schedule)), path)

@@ -5,21 +5,23 @@ A network that several methods share (an auto-encoder, a GAN) is one of its own,
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 
 from proser_core.config import DataConfig
+from proser_core.config.own_networks import ScheduleName
 from proser_core.data.augmentation.batches import Normalisation, TrainingBatches
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.learning.fit import Report, State
 from proser_core.learning.step import Arithmetic
+from proser_core.networks.weights import load_weights
 from proser_core.rng import keyed_seed
 
-ScheduleName = Literal["quick", "full"]
 Picture = np.ndarray
 """uint8[rows, columns, H, W, 3]: images side by side, such as originals above their reconstructions."""
 UNIT_RANGE: Normalisation = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
@@ -112,6 +114,11 @@ class Trained:
     pictures: dict[str, Picture] = field(default_factory=dict)
 
 
+def as_it_is(schedule: S) -> S:
+    """The probe of a network that spends its time in its epochs."""
+    return schedule
+
+
 def can_serve_all(shape: TaskShape) -> str:
     """The refusal of a network that every task suits: none."""
     return ""
@@ -121,13 +128,15 @@ def can_serve_all(shape: TaskShape) -> str:
 class OwnNetwork(Generic[S]):
     """A network of a method's own.
 
-    name: in key, plan and progress, such as "dhrnet". source: its paper. schedules: as published ("full"), and for two
-    CPU cores ("quick"). make: the untrained network, whose `forward(images)` maps float32[B, 3, H, W], normalised as
-    the task's, to `ClassLogits`; what it needs is inside, parts of other networks too, whose weights `train` copies
-    in, so that its state alone restores it. What the dummies need of the training images is a buffer, fitted at the
-    end of `train`. In evaluation mode no image's logits depend on the others. train: trains it in place, on the
-    device of the training. needs: names of networks that are trained before. scores_images: False for a part that no
-    method scores; its `forward` is its own affair. refusal: why a task cannot be served, or an empty string.
+    name: in key, plan, progress and tables, such as "DHRNet". source: its paper. schedules: as published ("full"), and
+    for two CPU cores ("quick"). make: the untrained network, whose `forward(images)` maps float32[B, 3, H, W],
+    normalised as the task's, to `ClassLogits`; what it needs is inside, parts of other networks too, whose weights
+    `train` copies in, so that its state alone restores it. What the dummies need of the training images is a buffer,
+    fitted at the end of `train`. In evaluation mode no image's logits depend on the others. train: trains it in place,
+    on the device of the training; a function of its own module, whose code stands in the key. needs: names of networks
+    that are trained before. probe: from a schedule to one whose epochs cost the same and that does little beside them,
+    to measure a step. scores_images: False for a part that no method scores; its `forward` is its own affair. refusal:
+    why a task cannot be served, or an empty string.
     """
 
     name: str
@@ -136,6 +145,7 @@ class OwnNetwork(Generic[S]):
     make: Callable[[TaskShape, S], nn.Module]
     train: Callable[[Any, OwnTraining[S]], Trained]
     needs: tuple[str, ...] = ()
+    probe: Callable[[S], S] = as_it_is
     scores_images: bool = True
     refusal: Callable[[TaskShape], str] = can_serve_all
 
@@ -144,3 +154,10 @@ class OwnNetwork(Generic[S]):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(keyed_seed(seed, f"{self.name} weights"))
             return self.make(shape, schedule)
+
+    def restored(self, shape: TaskShape, schedule: S, path: Path) -> nn.Module:
+        """The trained network from its weights, in evaluation mode. Raises CheckpointError for weights that do not
+        fit."""
+        net = self.fresh(shape, schedule, seed=0)
+        load_weights(net, path)
+        return net.eval()

@@ -1,29 +1,32 @@
 """Networks of methods' own, trained in this process after those that they need, by schedules of the tests."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-import numpy as np
-import torch
-from small_tasks import CPU
 from torch import nn
 
-from proser_core.config import DataConfig
+from proser_core.config import DataConfig, Recipe
 from proser_core.data.preparation import make_task
 from proser_core.data.tasks import OpenSetTask
 from proser_core.generative.networks import OWN_NETWORKS
-from proser_core.generative.own_network import OwnTraining, Schedule, TaskShape, Trained
-from proser_core.learning.fit import State
-from proser_core.learning.step import Arithmetic
-from proser_core.recognition.logits import compute_logits
+from proser_core.generative.own_network import Schedule, Trained
+from proser_core.jobs import own_worker
+from proser_core.learning.fit import Report
 
 DIGITS = DataConfig(
-    name="digits", image_size=16, num_known=5, unknown_settings=(), development="held-out-2", flip=False, padding=1
+    name="digits",
+    image_size=16,
+    num_known=5,
+    unknown_settings=(),
+    development="held-out-2",
+    val_fraction=0.2,
+    flip=False,
+    padding=1,
 )
 
 
 def digits_task(**values) -> OpenSetTask:
-    """Digits of 16 pixels, of which a fifth is for validation."""
-    return make_task(DataConfig(**(vars(DIGITS) | {"val_fraction": 0.2} | values)))
+    """Digits of 16 pixels, but for what `values` say."""
+    return make_task(DataConfig(**(vars(DIGITS) | values)))
 
 
 def train_own(
@@ -32,20 +35,12 @@ def train_own(
     schedules: Mapping[str, Schedule],
     *,
     parts: Mapping[str, nn.Module] | None = None,
-    report: Callable[[int, dict, State], None] = lambda epoch, metrics, state: None,
-    resume: State | None = None,
+    report: Report = lambda epoch, metrics, state: None,
     seed: int = 0,
 ) -> tuple[nn.Module, Trained]:
     """A network after its training on the CPU, and what that left; what it needs is trained before, unless given."""
-    network, schedule = OWN_NETWORKS[name], schedules[name]
+    network, recipe = OWN_NETWORKS[name], Recipe(data=DIGITS, seed=seed)
     if parts is None:
-        parts = {each: train_own(each, task, schedules, seed=seed)[0].requires_grad_(False) for each in network.needs}
-
-    def outputs(net: nn.Module, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        logits = compute_logits(net, images, (task.mean, task.std), CPU)
-        return logits.known, logits.dummies
-
-    net = network.fresh(TaskShape(task.num_known, task.image_size), schedule, seed)
-    arithmetic = Arithmetic(torch.device("cpu"), bf16=False)
-    training = OwnTraining(task, DIGITS, schedule, seed, arithmetic, parts, report, outputs, resume)
-    return net, network.train(net, training)
+        trained = {each: train_own(each, task, schedules, seed=seed)[0] for each in network.needs}
+        parts = {each: net.eval().requires_grad_(False) for each, net in trained.items()}
+    return own_worker.train_own(network, schedules[name], task, recipe, bf16=False, parts=parts, report=report)

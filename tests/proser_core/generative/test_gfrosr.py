@@ -14,9 +14,9 @@ from proser_core.generative import autoencoder, gfrosr
 from proser_core.generative.autoencoder import AUTOENCODER
 from proser_core.generative.gfrosr import (
     GFROSR,
-    GFROSR_PLAIN,
-    GFROSR_RECONSTRUCTION,
-    GFROSR_ROTATION,
+    THREE_CHANNELS,
+    SIX_CHANNELS,
+    ROTATION,
     QUICK,
     GfrosrNet,
     draw_quarters,
@@ -49,11 +49,16 @@ def batch_of(count: int = 4, num_known: int = 3) -> BatchSlice:
 def test_the_first_convolution_sees_six_channels_as_classifier32_sees_three():
     net = GfrosrNet(TaskShape(5, 32), gfrosr.FULL)
     assert net.features[0][0].conv.weight.shape == (64, 6, 3, 3)
-    assert GfrosrNet(TaskShape(5, 32), GFROSR_PLAIN.schedules["full"]).features[0][0].conv.weight.shape == (64, 3, 3, 3)
+    assert GfrosrNet(TaskShape(5, 32), THREE_CHANNELS.schedules["full"]).features[0][0].conv.weight.shape == (
+        64,
+        3,
+        3,
+        3,
+    )
 
 
 def test_a_network_that_is_blind_to_the_reconstruction_is_one_of_three_channels():
-    seeing, plain = net_of(GFROSR_RECONSTRUCTION).eval(), net_of(GFROSR_PLAIN).eval()
+    seeing, plain = net_of(SIX_CHANNELS).eval(), net_of(THREE_CHANNELS).eval()
     state = {name: value for name, value in seeing.state_dict().items() if not name.startswith("autoencoder.")}
     first = "features.0.0.conv.weight"
     plain.load_state_dict(state | {first: state[first][:, :3]})
@@ -134,12 +139,7 @@ def test_the_auto_encoder_gets_no_gradient_and_keeps_its_statistics():
 
 @pytest.mark.parametrize(
     ("network", "reconstruction", "turns"),
-    [
-        (GFROSR, True, True),
-        (GFROSR_RECONSTRUCTION, True, False),
-        (GFROSR_ROTATION, False, True),
-        (GFROSR_PLAIN, False, False),
-    ],
+    [(GFROSR, True, True), (SIX_CHANNELS, True, False), (ROTATION, False, True), (THREE_CHANNELS, False, False)],
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_the_controls_leave_out_reconstruction_or_turns_or_both(network, reconstruction, turns):

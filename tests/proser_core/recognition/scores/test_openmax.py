@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proser_core.errors import CalibrationError
+from proser_core.learning.tails import fit_weibull
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scores.openmax import OpenMax, fit_weibull
+from proser_core.recognition.scores.openmax import OpenMax
 
 
 def logits_of(known: np.ndarray) -> LogitTable:
@@ -94,7 +95,7 @@ def test_an_image_at_the_mean_of_its_class_is_known_and_one_far_from_all_is_not(
     score = OpenMax.fit(training, targets)
     near, far = logits_of(score.means), logits_of(np.full((1, 4), 4) + np.eye(4)[:1])
     assert score(near).max() < -math.log(0.5)
-    revised, unknown = score.revise(far.known)
+    revised, unknown = score.revise(far)
     assert unknown > revised.max()
 
 

@@ -1,0 +1,101 @@
+"""The part of a plan that is of networks of methods' own: which are missing, and what they cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.cluster.cluster import Cluster
+from pipelines.storage.mirror import sync
+from pipelines.workflow.plan import SplitPlan
+from pipelines.workflow.training import TrainingInputs
+from proser_core.config import Recipe, to_json
+from proser_core.config.own_networks import ScheduleName
+from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.jobs.own_plans import in_order, plan_own
+from proser_core.jobs.own_probe import OwnCost, measure_own_network
+from proser_core.jobs.preparing import prepare_key
+from proser_core.jobs.progress import duration
+from proser_core.jobs.spec import PREPARE
+from proser_core.store.store import Store, load_if_complete
+
+
+@dataclass(frozen=True)
+class MissingNetwork:
+    """A network of a method's own that is to be trained on a class split, with that many training images and images to
+    score."""
+
+    name: str
+    epochs: int
+    images: int
+    scored: int
+    num_known: int
+
+
+OwnCosts = dict[str, OwnCost]
+"""By network, of those that are missing."""
+
+
+def missing_networks(
+    names: Sequence[str], schedule: ScheduleName, inputs: TrainingInputs, plans: Sequence[SplitPlan], store: Store
+) -> list[MissingNetwork]:
+    """What is to be trained of the networks, and of those that they need, on every class split."""
+    found = []
+    for split, recipe, data in zip(plans, inputs.recipes, inputs.data_inputs, strict=True):
+        for name in _unfinished(names, schedule, recipe, data, inputs.bf16, store):
+            epochs = OWN_NETWORKS[name].schedules[schedule].epochs
+            images = split.images["train"]
+            found.append(MissingNetwork(name, epochs, images, split.scored_pretrained, recipe.data.num_known))
+    return found
+
+
+def _unfinished(
+    names: Sequence[str], schedule: ScheduleName, recipe: Recipe, data: dict[str, Any], bf16: bool, store: Store
+) -> list[str]:
+    folder = store.folder(PREPARE, prepare_key(data))
+    sync(store, [folder])
+    task = load_if_complete(folder)
+    if task is None:
+        return list(dict.fromkeys(each for name in names for each in _with_needs(name)))
+    plans = in_order(plan_own(OWN_NETWORKS[name], schedule, recipe, task, store, bf16) for name in names)
+    sync(store, [plan.folder for plan in plans])
+    return [plan.network.name for plan in plans if plan.outcome() is None]
+
+
+def _with_needs(name: str) -> list[str]:
+    return [each for need in OWN_NETWORKS[name].needs for each in _with_needs(need)] + [name]
+
+
+def measure_networks(
+    missing: Sequence[MissingNetwork], schedule: ScheduleName, recipe: Recipe, bf16: bool, cluster: Cluster
+) -> OwnCosts:
+    """Take a few steps of each network that is missing on a worker of the cluster. Raises ClusterError where one does
+    not fit there."""
+    names = dict.fromkeys(each.name for each in missing)
+    fields = to_json(recipe)
+    return {
+        name: cluster.call_on_workers(measure_own_network, (name, schedule, fields, bf16), copies=1)[0]
+        for name in names
+    }
+
+
+def own_seconds(missing: Sequence[MissingNetwork], costs: OwnCosts, at_once: int) -> float:
+    """Time of the epochs of all that is missing; what trainings do before and after their epochs is not in it."""
+    return sum(each.epochs * each.images * costs[each.name].seconds_per_image for each in missing) / at_once
+
+
+def own_disk(missing: Sequence[MissingNetwork], costs: OwnCosts) -> int:
+    """Bytes of weights, of checkpoints with two moments of each weight, and of logits."""
+    return sum(4 * costs[each.name].weight_bytes + 8 * each.num_known * each.scored for each in missing)
+
+
+def own_lines(missing: Sequence[MissingNetwork], costs: OwnCosts, seconds: float) -> dict[str, str]:
+    """The networks as rows of the plan; none where nothing is missing."""
+    if not missing:
+        return {}
+    counts = {name: sum(each.name == name for each in missing) for name in costs}
+    epochs = {each.name: each.epochs for each in missing}
+    parts = [
+        f"{name}, {counts[name]} to train, {epochs[name]} epochs at {1000 * cost.seconds_per_image:.3g} ms an image"
+        for name, cost in costs.items()
+    ]
+    return {"own networks": "; ".join(parts), "their time": f"about {duration(seconds)}, measured now"}
