@@ -11,21 +11,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from proser_core.config import OptimizerConfig
 from proser_core.data.augmentation.batches import BatchSlice
-from proser_core.generative.convolutions import nine_blocks
+from proser_core.generative.c2ae_network import HALVED, C2aeNet, CodeClassifier, decoder_losses
 from proser_core.generative.descent import descent
-from proser_core.generative.film import ClassConditionedDecoder
-from proser_core.generative.gpd import best_threshold
+from proser_core.generative.label_errors import right_and_wrong
 from proser_core.generative.loop import run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, Schedule, TaskShape, Trained
 from proser_core.generative.pictures import picture, shown
-from proser_core.generative.pixels import Pixels, generated_side, scaled
+from proser_core.generative.pixels import generated_side
 from proser_core.generative.subsets import at_most
-from proser_core.networks.classifier32 import ConvBlock, Flat
-from proser_core.networks.nets import ClassLogits
 from proser_core.rng import keyed_generator
 
 

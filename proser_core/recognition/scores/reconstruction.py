@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from proser_core import titles
-from proser_core.generative.gpd import best_threshold, right_and_wrong
+from proser_core.generative.gpd import best_threshold
+from proser_core.generative.label_errors import right_and_wrong
 from proser_core.recognition.scores.score_function import ScoreFunction
 
 if TYPE_CHECKING:

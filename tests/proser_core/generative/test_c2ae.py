@@ -14,7 +14,7 @@ from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.data.tasks import Labelled
 from proser_core.generative.c2ae import C2AE, CLASSIFIER, QUICK, QUICK_CLASSIFIER
 from proser_core.generative.c2ae_network import C2aeNet, decoder_losses, partners_of_other_classes
-from proser_core.generative.gpd import right_and_wrong
+from proser_core.generative.label_errors import right_and_wrong
 from proser_core.generative.own_network import TaskShape
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.metrics import auroc
@@ -103,6 +103,13 @@ def test_classes_in_another_order_have_their_errors_in_that_order_and_the_same_s
     after, score = net(images), SmallestError(0.0)
     torch.testing.assert_close(after.dummies, before.dummies[:, order])
     torch.testing.assert_close(score.in_torch(*after), score.in_torch(*before))
+
+
+def test_errors_under_the_own_and_the_next_class_are_told_apart():
+    errors, targets = np.arange(12.0).reshape(4, 3), np.array([0, 1, 2, 0])
+    right, wrong = right_and_wrong(errors, targets)
+    assert right.tolist() == [0, 4, 8, 9]
+    assert wrong.tolist() == [1, 5, 6, 10]
 
 
 @pytest.mark.parametrize(("size", "served"), [(8, False), (16, True), (24, False), (28, True), (64, True)])

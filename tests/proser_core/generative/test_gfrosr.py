@@ -14,10 +14,10 @@ from proser_core.generative import autoencoder, gfrosr
 from proser_core.generative.autoencoder import AUTOENCODER
 from proser_core.generative.gfrosr import (
     GFROSR,
-    THREE_CHANNELS,
-    SIX_CHANNELS,
-    ROTATION,
     QUICK,
+    ROTATION,
+    SIX_CHANNELS,
+    THREE_CHANNELS,
     GfrosrNet,
     draw_quarters,
     losses,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import genpareto
 
-from proser_core.generative.gpd import Survival, best_threshold, right_and_wrong
+from proser_core.generative.gpd import Survival, best_threshold
 
 
 def drawn(seed: int = 0) -> np.random.Generator:
@@ -74,10 +74,3 @@ def test_no_other_candidate_costs_less():
         return 0.5 * of_matched.above(np.array([t]))[0] + 0.5 * of_unmatched.above(np.array([-t]))[0]
 
     assert all(cost(found) <= cost(float(t)) + 1e-12 for t in (*matched, *unmatched))
-
-
-def test_errors_under_the_own_and_the_next_class_are_told_apart():
-    errors, targets = np.arange(12.0).reshape(4, 3), np.array([0, 1, 2, 0])
-    right, wrong = right_and_wrong(errors, targets)
-    assert right.tolist() == [0, 4, 8, 9]
-    assert wrong.tolist() == [1, 5, 6, 10]
