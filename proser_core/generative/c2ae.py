@@ -47,9 +47,9 @@ class DecoderSchedule(C2aeSchedule):
 
 
 FULL_CLASSIFIER = C2aeSchedule(epochs=100, batch_size=64)
-QUICK_CLASSIFIER = C2aeSchedule(epochs=8, batch_size=64, width=64, lr=1e-3, per_class=1000)
+QUICK_CLASSIFIER = C2aeSchedule(epochs=8, batch_size=32, width=64, lr=1e-3, per_class=1000)
 FULL = DecoderSchedule(epochs=150, batch_size=64)
-QUICK = DecoderSchedule(epochs=15, batch_size=64, width=64, lr=1e-3, per_class=1000)
+QUICK = DecoderSchedule(epochs=15, batch_size=32, width=64, lr=3e-3, per_class=1000)
 
 
 def train_classifier(net: CodeClassifier, training: OwnTraining[C2aeSchedule]) -> Trained:

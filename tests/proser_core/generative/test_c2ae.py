@@ -22,8 +22,8 @@ from proser_core.recognition.scores.reconstruction import SmallestError
 
 CPU = torch.device("cpu")
 SMALL = {
-    CLASSIFIER.name: replace(QUICK_CLASSIFIER, epochs=4, width=16, batch_size=32),
-    C2AE.name: replace(QUICK, epochs=12, width=16, batch_size=32, lr=3e-3),
+    CLASSIFIER.name: replace(QUICK_CLASSIFIER, epochs=4, width=16, batch_size=16),
+    C2AE.name: replace(QUICK, epochs=18, width=16, batch_size=16),
 }
 
 

@@ -29,8 +29,8 @@ from proser_core.recognition.metrics import auroc
 
 CPU = torch.device("cpu")
 SMALL = {
-    AUTOENCODER.name: replace(autoencoder.QUICK, epochs=6, width=16),
-    GFROSR.name: replace(QUICK, epochs=3, width=32, batch_size=32, autoencoder_width=16),
+    AUTOENCODER.name: replace(autoencoder.QUICK, epochs=14, batch_size=16, width=16, lr=1e-2),
+    GFROSR.name: replace(QUICK, epochs=5, width=32, batch_size=16, autoencoder_width=16),
 }
 FOUND = {"autoencoder_width": 8, "width": 16}
 
