@@ -15,6 +15,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError, TrainingError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.own_plans import plan_own
+from proser_core.jobs.own_worker import FACTS
 from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
@@ -89,11 +90,12 @@ def _row(method: Method, network: ScoredNetwork, logits: Tables, task: OpenSetTa
     score = fit_score(method, logits, task.train.targets)
     report = evaluate(logits, score, task, split.recipe.calibration.target_rate)
     manifests = [read_json(each / MANIFEST) for each in network.trainings]
+    facts = read_json(network.folder / FACTS) if method.network else {}
     own = {"network": method.network, "key": network.folder.name} if method.network else {}
     return {
         "split_index": split.index,
         "method": method.name,
-        "metrics": report.flat() | own_rule_metrics(method, score, logits, task),
+        "metrics": report.flat() | own_rule_metrics(method, score, logits, task, facts),
         "seconds": sum(float(manifest["seconds"]) for manifest in manifests),
         "trained_on": sorted({manifest["made_on"] for manifest in manifests}),
         "own": own,

@@ -12,7 +12,8 @@ from pipelines.reports.page import HTML, Made, template_digests
 from pipelines.reports.sweep_table import mean
 from pipelines.reproduction import dag
 from pipelines.reproduction.comparing import read_compared
-from pipelines.reproduction.offline_jobs import check_options, take_outcomes, trainable_methods, write_jobs
+from pipelines.reproduction.offline_jobs import check_options, take_outcomes, write_jobs
+from pipelines.reproduction.own_outcomes import read_outcomes
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.report import terminal_table, write_report
 from pipelines.reproduction.request import ReproduceRequest
@@ -22,6 +23,7 @@ from pipelines.reproduction.studies import (
     facts,
     method_names,
     network_names,
+    own_methods,
     prepare_study,
     requested_finetunes,
     skipped_studies,
@@ -55,8 +57,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     request = replace(request, recipe=with_absolute_path(request.recipe))
     check_options(request)
     if request.jobs is not None or request.import_from:
-        recipe = one_process(request.recipe, console)
-        request = replace(request, recipe=recipe, methods=trainable_methods(request, console))
+        request = replace(request, recipe=one_process(request.recipe, console))
     finetunes = requested_finetunes(request)
     say(console, f"{', '.join(request.names)}: storage {request.storage}, tracking {shown_uri()}")
     skipped = skipped_studies(request)
@@ -66,7 +67,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     if request.jobs is not None:
         recipes = [recipe for study in studies for recipe in study.recipes]
         storage = Path(request.storage) if request.with_task else None
-        write_jobs(recipes, finetunes, request.data_dir, storage, request.jobs, console)
+        write_jobs(recipes, finetunes, request.data_dir, storage, request.jobs, console, own_methods(request))
         return 0
     work = f"proser reproduce {' '.join(request.names)}"
     cluster, cluster_file = request.recipe.cluster, request.cluster_file
@@ -76,7 +77,8 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         if not request.dry_run:
             connect()
         if request.import_from:
-            take_outcomes(request.import_from, [study.inputs for study in studies], session.store, console)
+            inputs = [study.inputs for study in studies]
+            take_outcomes(request.import_from, inputs, session.store, console, own_methods(request))
         else:
             _print_plans(request, studies, session)
         return 0 if request.dry_run else _train(request, studies, skipped, session, started)
@@ -175,7 +177,8 @@ def _report(
     }
 
     def build(folder: Path) -> None:
-        write_report(request.names, families, results, recipes, made, folder)
+        outcomes = read_outcomes(results, session.store.root)
+        write_report(request.names, families, results, recipes, made, folder, outcomes)
 
     report = session.store.run("reproduction", inputs, build)
     for study in studies:

@@ -12,6 +12,7 @@ from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
 from pipelines.workflow.checks import check_places
+from pipelines.workflow.offline_jobs import OwnMethods
 from pipelines.workflow.session import precision_name, say_defects
 from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
@@ -138,6 +139,11 @@ def method_names(request: ReproduceRequest) -> list[str]:
 def network_names(request: ReproduceRequest) -> list[str]:
     """The networks of their own that the methods score, each once."""
     return list(dict.fromkeys(filter(None, (METHODS[name].network for name in method_names(request)))))
+
+
+def own_methods(request: ReproduceRequest) -> OwnMethods:
+    """The methods with networks of their own, and the schedule of these."""
+    return OwnMethods(tuple(name for name in method_names(request) if METHODS[name].network), request.schedule)
 
 
 def facts(

@@ -80,7 +80,7 @@ def measure_networks(
 
 def own_seconds(missing: Sequence[MissingNetwork], costs: OwnCosts, at_once: int) -> float:
     """Time of the epochs of all that is missing; what trainings do before and after their epochs is not in it."""
-    return sum(each.epochs * each.images * costs[each.name].seconds_per_image for each in missing) / at_once
+    return sum(each.epochs * each.images * (costs[each.name].seconds_per_image or 0.0) for each in missing) / at_once
 
 
 def own_disk(missing: Sequence[MissingNetwork], costs: OwnCosts) -> int:
@@ -94,8 +94,11 @@ def own_lines(missing: Sequence[MissingNetwork], costs: OwnCosts, seconds: float
         return {}
     counts = {name: sum(each.name == name for each in missing) for name in costs}
     epochs = {each.name: each.epochs for each in missing}
-    parts = [
-        f"{name}, {counts[name]} to train, {epochs[name]} epochs at {1000 * cost.seconds_per_image:.3g} ms an image"
-        for name, cost in costs.items()
-    ]
-    return {"own networks": "; ".join(parts), "their time": f"about {duration(seconds)}, measured now"}
+    parts = [f"{name}, {counts[name]} to train, {epochs[name]} epochs at {_rate(cost)}" for name, cost in costs.items()]
+    return {"own networks": "; ".join(parts), "their time": f"about {duration(seconds)} of epochs, measured now"}
+
+
+def _rate(cost: OwnCost) -> str:
+    return (
+        "a time not measured" if cost.seconds_per_image is None else f"{1000 * cost.seconds_per_image:.3g} ms an image"
+    )

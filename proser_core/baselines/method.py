@@ -5,9 +5,9 @@ CROSR or C2AE, the method names it; several methods may score one network. What 
 further logit, a reconstruction error) stands in the columns of `LogitTable.dummies`, from which the score is made.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from proser_core.recognition.scores import ScoreFunction
 if TYPE_CHECKING:
     from proser_core.recognition.logits import LogitTable
 
-OwnRule = Callable[[ScoreFunction, "LogitTable"], np.ndarray]
-"""From a fitted score and N images to bool[N, K+1]: which classes the method's own rule calls an image, the last one
-for unknown. A rule that asks each class by itself may call it several, or none."""
+OwnRule = Callable[[ScoreFunction, "LogitTable", Mapping[str, Any]], np.ndarray]
+"""From a fitted score, N images and the facts of the network to bool[N, K+1]: which classes the rule calls an image,
+the last one for unknown. A rule that asks each class by itself may call it several, or none."""
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,46 @@
-"""Every method by its name, in the order of a table: scores of the pretrained net, then fine-tunes.
+"""Every method by its name, in the order of a table: scores of the pretrained net, fine-tunes, then networks of
+methods' own.
 
 A control is a plain cross-entropy fine-tune that sees the same images in the same order as PROSER. There is one for
 each of PROSER's schedules, because the schedule alone may change a number.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from proser_core.baselines.method import Method
+from proser_core.baselines.method import Method, OwnRule
+from proser_core.baselines.own_rules import half_probability
 from proser_core.config import named_finetunes
-from proser_core.recognition.scores import SCORES, MaxLogit, MaxSoftmaxProbability, PlaceholderGap
-from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, scored
+from proser_core.recognition.scores import (
+    SCORES,
+    Crosr,
+    MaxLogit,
+    MaxSoftmaxProbability,
+    OpenMax,
+    PlaceholderGap,
+    ScoreFunction,
+)
+from proser_core.titles import CONTROL, CROSR, MAX_LOGIT, PROSER, scored
 
 PAPER = "Zhou et al. 2021"
 TUNED = scored(PROSER, "tuned")
+YOSHIHASHI = "Yoshihashi et al. 2019"
+SOFTMAX = "Softmax"  # as the paper's table names MSP
+
+
+def _of_network(
+    network: str, source: str, scores: Mapping[str, ScoreFunction | type[ScoreFunction]], rule: OwnRule | None = None
+) -> list[Method]:
+    """The rows of a network of a method's own: its scores by the names of their rows, then MSP and MaxLogit of it,
+    which show what the method itself adds. `rule` is that of its authors."""
+    own = [Method(name, source, score, network=network, own_rule=rule) for name, score in scores.items()]
+    there = {type(method.score) for method in own}
+    plain = [score for score in (MaxSoftmaxProbability(), MaxLogit()) if type(score) not in there]
+    return [
+        *own,
+        *(Method(scored(network, score.name), f"control of {network}", score, network=network) for score in plain),
+    ]
+
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -35,6 +63,15 @@ METHODS: dict[str, Method] = {
         Method(TUNED, "docs/method-notes.md", MaxLogit(), finetune=named_finetunes.tuned),
         Method(
             f"{PROSER}, released form", "authors' released code", PlaceholderGap(), finetune=named_finetunes.released
+        ),
+        *_of_network(
+            "LadderNet", YOSHIHASHI, {f"LadderNet + {SOFTMAX}": MaxSoftmaxProbability(), "LadderNet + OpenMax": OpenMax}
+        ),
+        *_of_network(
+            "DHRNet",
+            YOSHIHASHI,
+            {f"DHRNet + {SOFTMAX}": MaxSoftmaxProbability(), "DHRNet + OpenMax": OpenMax, CROSR: Crosr},
+            half_probability,
         ),
     )
 }

@@ -1,6 +1,7 @@
 """Methods side by side on one task, or several scores of one network."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -35,12 +36,14 @@ def method_report(method: Method, logits: Tables, task: OpenSetTask, target_rate
     return evaluate(logits, fit_score(method, logits, task.train.targets), task, target_rate)
 
 
-def own_rule_metrics(method: Method, score: ScoreFunction, logits: Tables, task: OpenSetTask) -> dict[str, float]:
+def own_rule_metrics(
+    method: Method, score: ScoreFunction, logits: Tables, task: OpenSetTask, facts: Mapping[str, Any]
+) -> dict[str, float]:
     """Macro-F1 of each setting by the rule of the method's authors, as `own_rule/test/.../macro_f1`; empty where it has
-    none of its own."""
+    none of its own. `facts` are those of its network."""
     if method.own_rule is None or not len(task.test):
         return {}
-    calls, targets = method.own_rule(score, logits["test"]), np.asarray(task.test.targets)
+    calls, targets = method.own_rule(score, logits["test"], facts), np.asarray(task.test.targets)
     found = {}
     for setting in task.split.settings:
         rows = (targets < task.num_known) | np.isin(task.test_classes, task.split.unknown_in(setting))

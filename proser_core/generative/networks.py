@@ -9,10 +9,13 @@ from torch import nn
 from proser_core.errors import CheckpointError
 from proser_core.generative import c2ae, gfrosr
 from proser_core.generative.autoencoder import AUTOENCODER
+from proser_core.generative.crosr import DHRNET, LADDERNET
 from proser_core.generative.own_network import OwnNetwork, Schedule, TaskShape
 from proser_core.serialization import from_json
 
 _ALL: tuple[OwnNetwork[Any], ...] = (
+    DHRNET,
+    LADDERNET,
     c2ae.CLASSIFIER,
     c2ae.C2AE,
     AUTOENCODER,

@@ -124,7 +124,7 @@ def can_serve_all(shape: TaskShape) -> str:
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)  # one is what it is, and can be a key
 class OwnNetwork(Generic[S]):
     """A network of a method's own.
 

@@ -61,10 +61,12 @@ class OwnPlan:
     def failure(self) -> str:
         """Why there is no outcome: its own reason, or that of a part; an empty string where none was recorded."""
         path = self.folder / FAILURE
-        if path.is_file():
-            return path.read_text()
-        reasons = ((part.network.name, part.failure()) for part in self.parts if part.outcome() is None)
-        return next((f"{name}, which it needs, failed: {reason}" for name, reason in reasons), "")
+        return path.read_text() if path.is_file() else self.failure_of_part()
+
+    def failure_of_part(self) -> str:
+        """The first part that is not there, with its reason; an empty string where all are."""
+        missing = next((part for part in self.parts if part.outcome() is None), None)
+        return f"{missing.network.name}, which it needs, failed: {missing.failure()}" if missing else ""
 
 
 def plan_own(

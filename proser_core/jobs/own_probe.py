@@ -12,6 +12,7 @@ from proser_core.config import Recipe, from_json
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import Labelled, OpenSetTask
+from proser_core.errors import TrainingError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import TaskShape
 from proser_core.jobs.own_worker import train_own
@@ -25,9 +26,10 @@ STEPS, EPOCHS = 2, 2
 
 @dataclass(frozen=True)
 class OwnCost:
-    """Seconds that an epoch takes for each training image; bytes of the weights."""
+    """Seconds that an epoch takes for each training image, None where untrained parts let nothing be measured; bytes of
+    the weights."""
 
-    seconds_per_image: float
+    seconds_per_image: float | None
     weight_bytes: int
 
 
@@ -56,11 +58,12 @@ def measure_own_network(name: str, schedule: ScheduleName, recipe_fields: dict[s
         if len(ends) == EPOCHS:
             raise _MeasuredError
 
-    with suppress(_MeasuredError):
+    with suppress(_MeasuredError, TrainingError):
         train_own(network, short, task, recipe, bf16=bf16, parts=parts, report=end_of_epoch)
     net = network.fresh(shape, short, 0)
     weights = sum(value.numel() * value.element_size() for value in net.state_dict().values())
-    return OwnCost((ends[-1] - ends[-2]) / len(task.train), weights)
+    measured = len(ends) == EPOCHS
+    return OwnCost((ends[-1] - ends[-2]) / len(task.train) if measured else None, weights)
 
 
 def _random_task(recipe: Recipe, count: int) -> OpenSetTask:

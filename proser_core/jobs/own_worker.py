@@ -95,7 +95,8 @@ def train_own(
             f"{task.class_names[counts.argmin()]}"
         )
     device = training_device(recipe)
-    net = network.fresh(TaskShape(task.num_known, task.image_size), schedule, recipe.seed).to(device)
+    net = network.fresh(TaskShape(task.num_known, task.image_size), schedule, recipe.seed)
+    net = net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     training = OwnTraining(
         task=task,
         data=recipe.data,

@@ -3,18 +3,22 @@
 The folders and their keys are those of the pipeline, so that `proser import` only has to copy them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from proser_core.baselines.tables import closed_set_scores, placeholder_scores
+from proser_core.baselines import METHODS, Method
+from proser_core.baselines.tables import Tables, closed_set_scores, fit_score, placeholder_scores
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
+from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import JobFile
+from proser_core.jobs.own_jobs import OWN, run_any
+from proser_core.jobs.own_plans import in_order, plan_own
 from proser_core.jobs.preparing import (
     check_batches,
     check_machine,
@@ -26,7 +30,6 @@ from proser_core.jobs.preparing import (
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.starting_point import check_starting_point, delete_changed_checkpoint
 from proser_core.jobs.trials import Trial, plan_trials
-from proser_core.jobs.worker import run_job
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
@@ -110,6 +113,31 @@ class _Runner:
                 name = f"[{number}/{len(trials)}] {trial.name}"
                 self._train(trial.job(self.task, pretrained, self.bf16), name, trial.recipe.finetune.epochs)
             self._score(trial)
+        self._own_networks()
+
+    def _own_networks(self) -> None:
+        """Networks of methods' own, a part before what needs it, each followed by the methods that score it."""
+        job, methods = self.job, [METHODS[name] for name in self.job.own_methods]
+        networks = [OWN_NETWORKS[name] for name in dict.fromkeys(method.network for method in methods)]
+        plans = in_order(
+            plan_own(network, job.own_schedule, job.recipe, self.task, self.store, self.bf16) for network in networks
+        )
+        for plan in plans:
+            name = plan.network.name
+            if plan.outcome() is None and not plan.failure_of_part():
+                self.progress.expect(OWN, plan.epochs)
+                self._train(plan.job(self.bf16), name, plan.epochs)
+            if plan.outcome() is None:
+                self.outcome.failures[name] = plan.failure()
+                self._add(name, plan.folder, {}, plan.failure())
+            elif plan.network in networks:
+                logits = load_logits(plan.folder / spec.LOGITS)
+                self._evaluate(name, plan.folder, self._own_scores(plan.network.name, methods, logits))
+
+    def _own_scores(self, network: str, methods: Sequence[Method], logits: Tables) -> dict[str, ScoreFunction]:
+        """The fitted scores of the methods of a network."""
+        targets = self.images.train.targets
+        return {each.name: fit_score(each, logits, targets) for each in methods if each.network == network}
 
     def _pretrained(self) -> Artefact:
         recipe = self.job.recipe
@@ -131,11 +159,12 @@ class _Runner:
         self.progress.begin(f"{name}{note}", training.kind, epochs, done)
         try:
             check_starting_point(training)
-            run_job(training, self.progress.epoch)
+            run_any(training, self.progress.epoch)
             self.outcome.trained += 1
         except (ProserError, torch.OutOfMemoryError) as error:
             out_of_memory = isinstance(error, torch.OutOfMemoryError)
-            reason = f"{first_line(error)} Use a smaller {training.kind}.batch_size" if out_of_memory else str(error)
+            remedy = "Use another machine" if training.kind == OWN else f"Use a smaller {training.kind}.batch_size"
+            reason = f"{first_line(error)} {remedy}" if out_of_memory else str(error)
             write_atomically(folder / spec.FAILURE, reason.encode())
             self.outcome.failures[name] = reason
         finally:

@@ -50,7 +50,7 @@ def _train(plans: Sequence[OwnPlan], bf16: bool, session: TrainingSession) -> No
 
     with closing(progress), poll_in_background(poll, session.tracking.warn):
         for number, wave in enumerate(waves(plans)):
-            able = [plan for plan in wave if all(part.outcome() is not None for part in plan.parts)]
+            able = [plan for plan in wave if not plan.failure_of_part()]
             if able:
                 session.cluster.run_jobs([plan.job(bf16) for plan in able], 1, f"{OWN_FOLDER}-{number}")
 

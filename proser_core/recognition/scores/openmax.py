@@ -58,8 +58,8 @@ class OpenMax(ScoreFunction):
         features, num_known = cls.features(training), training.known.shape[1]
         check_training(features, targets, num_known, cls.name)
         correct = training.known_predictions() == targets
-        *fitted, borrowed = fit_tails(features, targets, correct, cls.distance, tail_size, method=cls.name)
-        return cls(*fitted, min(alpha, num_known), borrowed)
+        tails = fit_tails(features, targets, correct, cls.distance, tail_size, method=cls.name)
+        return cls(**tails._asdict(), alpha=min(alpha, num_known))
 
     @staticmethod
     def features(logits: "LogitTable") -> np.ndarray:

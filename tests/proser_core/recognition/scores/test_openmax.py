@@ -83,8 +83,9 @@ def test_the_weibull_is_the_most_likely_one(seed, count, spread):
 @given(st.integers(0, 10**6), st.integers(2, 12))
 def test_what_is_taken_from_the_known_classes_goes_to_unknown(seed, num_known):
     training, targets = training_of(seed, num_known)
-    images = np.random.default_rng(seed).standard_normal((20, num_known)) * 5
-    revised, unknown = OpenMax.fit(training, targets).revise(images)
+    table = logits_of(np.random.default_rng(seed).standard_normal((20, num_known)) * 5)
+    revised, unknown = OpenMax.fit(training, targets).revise(table)
+    images = table.known.astype(np.float64)
     np.testing.assert_allclose(revised.sum(axis=1) + unknown, images.sum(axis=1), rtol=1e-9, atol=1e-9)
     assert (np.abs(revised) <= np.abs(images)).all()
     assert (revised * images >= 0).all()
@@ -127,7 +128,7 @@ def test_without_any_tail_nothing_is_revised():
     score = OpenMax.fit(flat, targets)
     assert score.borrowed == (0, 1)
     images = np.array([[3.0, 1.0], [-2.0, -1.0]])
-    revised, unknown = score.revise(images)
+    revised, unknown = score.revise(logits_of(images))
     np.testing.assert_array_equal(revised, images)
     np.testing.assert_array_equal(unknown, 0)
 

@@ -1,0 +1,28 @@
+"""Decisions as the authors of methods published them, where these are no threshold that keeps 95 % of known images."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from proser_core.recognition.scores import OpenMax, ScoreFunction
+
+if TYPE_CHECKING:
+    from proser_core.recognition.logits import LogitTable
+
+
+def half_probability(score: ScoreFunction, logits: "LogitTable", facts: Mapping[str, Any]) -> np.ndarray:
+    """Each class whose probability is at least one half, bool[N, K+1], as CROSR's released script counts.
+
+    Unknown has the probability that OpenMax and CROSR give it; beside a softmax it has 1 less the largest of the known.
+    """
+    if isinstance(score, OpenMax):
+        revised, unknown = score.revise(logits)
+        return _softmax(np.concatenate([revised, unknown[:, None]], axis=1)) >= 0.5
+    known = _softmax(logits.known.astype(np.float64))
+    return np.concatenate([known, 1 - known.max(axis=1, keepdims=True)], axis=1) >= 0.5
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
