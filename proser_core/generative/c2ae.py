@@ -17,7 +17,7 @@ from proser_core.config import OptimizerConfig
 from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.generative.c2ae_network import HALVED, C2aeNet, CodeClassifier, decoder_losses
 from proser_core.generative.descent import descent
-from proser_core.generative.label_errors import right_and_wrong
+from proser_core.generative.gpd import best_threshold, right_and_wrong
 from proser_core.generative.loop import run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, Schedule, TaskShape, Trained
 from proser_core.generative.pictures import picture, shown
@@ -70,7 +70,7 @@ def train_classifier(net: CodeClassifier, training: OwnTraining[C2aeSchedule]) -
 
 
 def train_c2ae(net: C2aeNet, training: OwnTraining[DecoderSchedule]) -> Trained:
-    """The decoder on images as they are, neither cropped nor mirrored; then what it makes of validation images."""
+    """The decoder on images as they are, neither cropped nor mirrored; then the method's own threshold."""
     schedule, task = training.schedule, training.task
     net.closed_set.load_state_dict(training.parts[CLASSIFIER.name].state_dict())
     net.pixels.fill(task)
@@ -85,13 +85,18 @@ def train_c2ae(net: C2aeNet, training: OwnTraining[DecoderSchedule]) -> Trained:
     batches = unaugmented.batches("c2ae", images)
     steps = descent(loss_of, batches, optimizer, _constant_rate(schedule), training.arithmetic)
     run_epochs({"net": net, "optimizer": optimizer}, training, steps)
-    _, errors = training.outputs(net, task.val.images)
-    return Trained(_facts(errors, np.asarray(task.val.targets)), _pictures(net, training))
+    _, errors = training.outputs(net, images.images)
+    return Trained(_facts(errors, np.asarray(images.targets)), _pictures(net, training))
 
 
 def _facts(errors: np.ndarray, targets: np.ndarray) -> dict[str, float]:
+    """The method's own threshold, and the errors of training images that it is fitted to."""
     right, wrong = right_and_wrong(errors, targets)
-    return {"error_under_right_class": float(right.mean()), "error_under_wrong_class": float(wrong.mean())}
+    return {
+        "threshold": best_threshold(right, wrong),
+        "error_under_right_class": float(right.mean()),
+        "error_under_wrong_class": float(wrong.mean()),
+    }
 
 
 @torch.no_grad()

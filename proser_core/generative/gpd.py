@@ -60,3 +60,9 @@ def best_threshold(matched: np.ndarray, unmatched: np.ndarray, p_unknown: float 
     costs = (1 - p_unknown) * missed + p_unknown * let_in
     best = np.flatnonzero(costs == costs.min())
     return float((candidates[best[0]] + candidates[best[-1]]) / 2)
+
+
+def right_and_wrong(errors: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Errors float[N] of images under their own class, and under the next one: of float[N, K] and int64[N]."""
+    rows = np.arange(len(targets))
+    return errors[rows, targets], errors[rows, (targets + 1) % errors.shape[1]]
