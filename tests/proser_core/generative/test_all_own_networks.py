@@ -28,7 +28,15 @@ from proser_core.store.store import MANIFEST, Store, write_manifest
 SIZE, KNOWN, PER_CLASS = 16, 2, 8
 NAMES = [*OWN_NETWORKS, "Nearest"]
 SCORED = [name for name in NAMES if name == "Nearest" or OWN_NETWORKS[name].scores_images]
-SMALL = {"epochs": 2, "batch_size": 8, "channels": (4, 4, 4), "convolutions": (1, 1, 1), "hidden": 8}
+SMALL = {
+    "epochs": 2,
+    "batch_size": 8,
+    "channels": (4, 4, 4),
+    "convolutions": (1, 1, 1),
+    "hidden": 8,
+    "width": 8,
+    "autoencoder_width": 8,
+}
 """Of a schedule, the fields that make it small, where it has them."""
 
 
