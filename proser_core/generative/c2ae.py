@@ -43,7 +43,8 @@ class DecoderSchedule(C2aeSchedule):
     """The decoder's own fields."""
 
     right_weight: float = 0.9
-    """alpha, the weight of the error under the right class; that under a wrong one has the rest. From memory of the paper, unverified."""
+    """alpha, the weight of the error under the right class; that under a wrong one has the rest. From memory of the
+    paper, unverified."""
 
 
 FULL_CLASSIFIER = C2aeSchedule(epochs=100, batch_size=64)
