@@ -51,7 +51,7 @@ def compare(
         logits_in = functools.cache(load_logits)  # several methods score one network
         for method in (METHODS[name] for name in methods):
             try:
-                network = _network_of(method, split, own_networks, bf16, store)
+                network = network_of(method, split, own_networks, bf16, store)
                 if network is not None:
                     rows.append(_row(method, network, logits_in(network.folder / LOGITS), task, split))
             except ProserError as error:  # a network that has diverged
@@ -67,7 +67,7 @@ def read_compared(compared: Artefact) -> tuple[list[Row], list[str]]:
     return found["rows"], found["failures"]
 
 
-def _network_of(
+def network_of(
     method: Method, split: TrainedSplit, own_networks: ScheduleName, bf16: bool, store: Store
 ) -> ScoredNetwork | None:
     """What a method scores. None where its fine-tune failed, which the rows of the sweep say. Raises TrainingError

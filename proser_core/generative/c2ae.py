@@ -20,8 +20,8 @@ from proser_core.generative.descent import descent
 from proser_core.generative.gpd import best_threshold, right_and_wrong
 from proser_core.generative.loop import run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, Schedule, TaskShape, Trained
-from proser_core.generative.pictures import picture, shown
-from proser_core.generative.pixels import generated_side
+from proser_core.generative.pictures import shown
+from proser_core.generative.pixels import generated_side, picture
 from proser_core.generative.subsets import at_most
 from proser_core.rng import keyed_generator
 

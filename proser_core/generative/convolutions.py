@@ -29,11 +29,13 @@ def nine_blocks(width: int = WIDTH, dropout: float = 0.0, channels_in: int = 3) 
     """The convolutions of classifier32: [B, channels_in, S, S] to [B, width, S/8, S/8], whole channels dropped out
     before each of the three stages."""
 
-    def stage(channels_in: int, channels: int) -> list[nn.Module]:
-        blocks = [ConvBlock(channels_in, channels), ConvBlock(channels, channels), ConvBlock(channels, width, stride=2)]
-        return [nn.Dropout2d(dropout), *blocks] if dropout else blocks
-
-    return nn.Sequential(*stage(channels_in, width // 2), *stage(width, width), *stage(width, width))
+    blocks: OrderedDict[str, nn.Module] = OrderedDict()
+    widths = [channels_in, *[width // 2] * 2, *[width] * 7]
+    for number, (before, after) in enumerate(pairwise(widths), start=1):
+        if dropout and number % 3 == 1:
+            blocks[f"dropout{number}"] = nn.Dropout2d(dropout)
+        blocks[f"block{number}"] = ConvBlock(before, after, stride=2 if number % 3 == 0 else 1)
+    return nn.Sequential(blocks)
 
 
 class Encoder32(nn.Module):

@@ -9,15 +9,27 @@ from torch import nn
 from proser_core.errors import CheckpointError
 from proser_core.generative import c2ae, gfrosr
 from proser_core.generative.autoencoder import AUTOENCODER
+from proser_core.generative.autoencoding_gan import AUTOENCODING_GAN
+from proser_core.generative.conditional_gan import CONDITIONAL_GAN
 from proser_core.generative.crosr import DHRNET, LADDERNET
+from proser_core.generative.g_openmax import G_OPENMAX
+from proser_core.generative.g_openmax_interpolation import G_OPENMAX_INTERPOLATION
+from proser_core.generative.one_vs_rest import ONE_VS_REST
+from proser_core.generative.osrci import OSRCI
 from proser_core.generative.own_network import OwnNetwork, Schedule, TaskShape
 from proser_core.serialization import from_json
 
 _ALL: tuple[OwnNetwork[Any], ...] = (
-    DHRNET,
-    LADDERNET,
+    AUTOENCODING_GAN,
+    ONE_VS_REST,
+    OSRCI,
+    CONDITIONAL_GAN,
+    G_OPENMAX,
+    G_OPENMAX_INTERPOLATION,
     c2ae.CLASSIFIER,
     c2ae.C2AE,
+    LADDERNET,
+    DHRNET,
     AUTOENCODER,
     gfrosr.GFROSR,
     gfrosr.SIX_CHANNELS,

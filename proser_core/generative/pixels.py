@@ -1,10 +1,17 @@
-"""From the normalised images that a network is handed to the pixels in [0, 1] that generators work on."""
+"""Pixels in [0, 1], on which generators work: from a task's batches, and from images as classifiers are handed them."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from proser_core.data.tasks import OpenSetTask
+from proser_core.generative.own_network import OwnTraining, Schedule
 
 LARGEST_SIDE = 32
 """Larger images are made smaller by area means, as Neal et al. 2018 did with Tiny-ImageNet."""
@@ -12,9 +19,56 @@ STEP = 8
 """A side is a multiple of it: three convolutions halve it."""
 
 
-def generated_side(image_size: int) -> int:
-    """Height and width of generated images: the next multiple of 8, at most 32."""
-    return min(-(-image_size // STEP) * STEP, LARGEST_SIDE)
+@dataclass(frozen=True, kw_only=True)
+class PixelSchedule(Schedule):
+    """A schedule of a network that is trained on pixels by Adam."""
+
+    width: int
+    """Channels from the third convolution on. Source: Neal et al. 2018 have 128."""
+    lr: float
+    """Learning rate. Source: that of the instance."""
+    least_steps: int = 0
+    """Batches in an epoch, at least: where an epoch is shorter, it is several passes. Source: method notes."""
+    most_steps: int = 0
+    """Batches in an epoch, at most; 0 sets no bound. Source: method notes."""
+
+
+P = TypeVar("P", bound=PixelSchedule)
+
+
+class PixelBatch(NamedTuple):
+    """Pixels float32[B, 3, side, side] in [0, 1] and targets int64[B]."""
+
+    pixels: Tensor
+    targets: Tensor
+
+
+class PixelBatches:
+    """Batches of a task's training images in [0, 1], not augmented; `purpose` keys their order."""
+
+    def __init__(self, training: OwnTraining[P], purpose: str) -> None:
+        self._batches = training.plain_batches(purpose)
+        schedule, one_pass = training.schedule, self._batches.steps_per_epoch
+        self._steps = max(schedule.least_steps, min(schedule.most_steps or one_pass, one_pass))
+        self._side = generated_side(training.task.image_size)
+
+    def epoch(self, epoch: int) -> Iterator[PixelBatch]:
+        """The batches of an epoch; no two epochs share a pass."""
+        passes = -(-self._steps // self._batches.steps_per_epoch)
+        drawn = (batch for turn in range(passes) for batch in self._batches.epoch(epoch * passes + turn))
+        for batch in islice(drawn, self._steps):
+            yield PixelBatch(scaled(batch.images, self._side), batch.targets)
+
+    def first(self, count: int) -> PixelBatch:
+        """The first `count` images of the first pass, or all where there are fewer."""
+        size, passed = 0, []
+        for batch in self._batches.epoch(0):
+            passed.append(PixelBatch(scaled(batch.images, self._side), batch.targets))
+            size += len(batch.targets)
+            if size >= count:
+                break
+        pixels, targets = (torch.cat(values)[:count] for values in zip(*passed, strict=True))
+        return PixelBatch(pixels, targets)
 
 
 class Pixels(nn.Module):
@@ -39,6 +93,17 @@ class Pixels(nn.Module):
         return scaled(images * self.std + self.mean, self.side)
 
 
+def generated_side(image_size: int) -> int:
+    """Height and width of generated images: the next multiple of 8, at most 32."""
+    return min(-(-image_size // STEP) * STEP, LARGEST_SIDE)
+
+
 def scaled(pixels: Tensor, side: int) -> Tensor:
     """Images [B, 3, S, S] at `side` rows and columns, by area means."""
     return pixels if pixels.shape[-1] == side else F.interpolate(pixels, size=(side, side), mode="area")
+
+
+def picture(*rows: Tensor) -> np.ndarray:
+    """Rows of pixels in [0, 1], float[columns, 3, H, W] each, as uint8[rows, columns, H, W, 3]."""
+    pixels = torch.stack(rows).detach().clamp(0, 1) * 255
+    return pixels.round().byte().permute(0, 1, 3, 4, 2).cpu().numpy()

@@ -95,8 +95,10 @@ def test_the_discriminator_sees_the_batch():
 
 
 def test_dropout_stands_before_each_stage_and_first_on_the_image():
-    kinds = [type(module).__name__ for module in nine_blocks(8, dropout=0.2)]
+    with_dropout, without = nine_blocks(8, dropout=0.2), nine_blocks(8)
+    kinds = [type(module).__name__ for module in with_dropout]
     assert kinds == ["Dropout2d", "ConvBlock", "ConvBlock", "ConvBlock"] * 3
+    assert with_dropout.state_dict().keys() == without.state_dict().keys()
 
 
 def test_pixels_undo_the_normalisation_and_take_area_means():
