@@ -17,8 +17,8 @@ from proser_core.generative.convolutions import Decoder32, Encoder32
 from proser_core.generative.descent import descent
 from proser_core.generative.loop import run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, Schedule, TaskShape, Trained
-from proser_core.generative.pictures import picture, shown
-from proser_core.generative.pixels import Pixels
+from proser_core.generative.pictures import shown
+from proser_core.generative.pixels import Pixels, picture
 from proser_core.generative.subsets import at_most
 
 CODES = 64

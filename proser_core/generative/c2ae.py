@@ -20,8 +20,8 @@ from proser_core.generative.descent import descent
 from proser_core.generative.gpd import best_threshold, right_and_wrong
 from proser_core.generative.loop import run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, Schedule, TaskShape, Trained
-from proser_core.generative.pictures import picture, shown
-from proser_core.generative.pixels import generated_side
+from proser_core.generative.pictures import shown
+from proser_core.generative.pixels import generated_side, picture
 from proser_core.generative.subsets import at_most
 from proser_core.rng import keyed_generator
 
@@ -33,7 +33,7 @@ class C2aeSchedule(Schedule):
     width: int = 128
     """Channels of the encoder from its third convolution on, and of a code. Source: Neal et al. 2018."""
     lr: float = 3e-4
-    """Learning rate. Decided here."""
+    """Learning rate. From memory of the paper, unverified."""
     per_class: int = 0
     """Training images of a class, at most; 0 takes all."""
 
@@ -43,7 +43,8 @@ class DecoderSchedule(C2aeSchedule):
     """The decoder's own fields."""
 
     right_weight: float = 0.9
-    """alpha, the weight of the error under the right class; that under a wrong one has the rest. Source: ports."""
+    """alpha, the weight of the error under the right class; that under a wrong one has the rest. From memory of the
+    paper, unverified."""
 
 
 FULL_CLASSIFIER = C2aeSchedule(epochs=100, batch_size=64)

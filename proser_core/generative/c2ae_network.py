@@ -86,7 +86,7 @@ def partners_of_other_classes(targets: Tensor, order: Tensor) -> tuple[Tensor, T
 
 def decoder_losses(net: C2aeNet, batch: BatchSlice, order: Tensor, right_weight: float) -> dict[str, Tensor]:
     """`alpha * mean |x - G(z, y)| + (1 - alpha) * mean |x' - G(z, y')|`: z is the code of x, and x' of class y' another
-    image of the batch, which the decoder has to give where it is told y' (Oza and Patel 2019, eq. 4 and 5)."""
+    image of the batch, which the decoder has to give where it is told y'."""
     with torch.no_grad():
         codes, pixels = net.closed_set.codes(batch.images), net.pixels(batch.images)
     partners, weights = partners_of_other_classes(batch.targets, order)

@@ -49,7 +49,7 @@ class Survival:
 
 
 def best_threshold(matched: np.ndarray, unmatched: np.ndarray, p_unknown: float = 0.5) -> float:
-    """`argmin_t (1 - p_u) P(matched > t) + p_u P(unmatched < t)` (Oza and Patel 2019, sec. 3.3), t being one of the
+    """`argmin_t (1 - p_u) P(matched > t) + p_u P(unmatched < t)` (Oza and Patel 2019), t being one of the
     errors float[n] under the right and float[m] under a wrong label; the middle one where several are best.
 
     The left tail of `unmatched` is the right one of its negative.

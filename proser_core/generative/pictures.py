@@ -1,4 +1,4 @@
-"""Images of a network, as people look at them in a report."""
+"""Which images of a task a report shows."""
 
 import numpy as np
 import torch
@@ -28,9 +28,3 @@ def shown(task: OpenSetTask, labelled: Labelled, device: torch.device) -> tuple[
     pixels = torch.from_numpy(np.array(labelled.images[rows])).to(device)
     targets = torch.from_numpy(np.asarray(labelled.targets)[rows]).to(device)
     return Normaliser((task.mean, task.std), device)(pixels), targets
-
-
-def picture(*rows: Tensor) -> np.ndarray:
-    """uint8[rows, columns, S, S, 3] of images [columns, 3, S, S] in [0, 1]."""
-    pixels = torch.stack(rows).clamp(0, 1).mul(255).round()
-    return pixels.permute(0, 1, 3, 4, 2).to(torch.uint8).cpu().numpy()

@@ -1,30 +1,21 @@
 """C2AE: pairs of classes, the decoder's loss, and what two digits teach it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from own_trainings import CPU, digits, train_on_digits
 from small_tasks import bit_equal
-from trained_networks import digits_task, train_own
 
 from proser_core.data.augmentation.batches import BatchSlice
-from proser_core.data.tasks import Labelled
-from proser_core.generative.c2ae import C2AE, CLASSIFIER, QUICK, QUICK_CLASSIFIER
+from proser_core.generative.c2ae import C2AE, CLASSIFIER
 from proser_core.generative.c2ae_network import C2aeNet, decoder_losses, partners_of_other_classes
 from proser_core.generative.gpd import right_and_wrong
 from proser_core.generative.own_network import TaskShape
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.metrics import auroc
 from proser_core.recognition.scores.reconstruction import SmallestError
-
-CPU = torch.device("cpu")
-SMALL = {
-    CLASSIFIER.name: replace(QUICK_CLASSIFIER, epochs=4, width=16, batch_size=16),
-    C2AE.name: replace(QUICK, epochs=18, width=16, batch_size=16),
-}
 
 
 def small_net(num_known: int = 3) -> C2aeNet:
@@ -122,58 +113,48 @@ def test_images_that_cannot_be_halved_four_times_are_refused(size, served):
 
 
 @pytest.fixture(scope="module")
-def digits():
-    """Two digits are known, two others are unknown; and a network for them."""
-    task = digits_task(num_known=2)
-    net, left = train_own(C2AE.name, task, SMALL)
+def trained():
+    """C2AE of two digits, with its closed-set part as that was trained, and its outputs for digits by part."""
+    task = digits(image_size=16)
+    closed_set = train_on_digits(CLASSIFIER, task=task, epochs=4, width=16, batch_size=16).net
+    result = train_on_digits(C2AE, {CLASSIFIER.name: closed_set}, task=task, epochs=18, width=16, batch_size=16)
     tables = {
-        part: compute_logits(net, getattr(task, part).images, (task.mean, task.std), CPU)
+        part: compute_logits(result.net, getattr(task, part).images, (task.mean, task.std), CPU)
         for part in ("val", "development")
     }
-    return task, net, left, tables
+    return task, closed_set, result, tables
 
 
-def test_a_digit_is_decoded_better_under_its_class_than_under_the_other(digits):
-    task, _, _, tables = digits
+def test_a_digit_is_decoded_better_under_its_class_than_under_the_other(trained):
+    task, *_, tables = trained
     right, wrong = right_and_wrong(tables["val"].dummies, np.asarray(task.val.targets))
     assert right.mean() < 0.6 * wrong.mean()
     assert auroc(right, wrong) > 0.95
 
 
-def test_under_the_other_class_comes_an_image_of_that_class(digits):
-    task, _, left, _ = digits
-    (shown,) = left.pictures.values()
+def test_under_the_other_class_comes_an_image_of_that_class(trained):
+    task, _, result, _ = trained
+    (shown,) = result.trained.pictures.values()
     originals, _, others = shown.astype(float)
     means = [np.asarray(task.train.images)[task.train.targets == k].mean(axis=0) for k in range(2)]
-    targets = [0, 1] * 4
     nearer = [
         np.abs(other - means[1 - target]).mean() < np.abs(other - original).mean()
-        for original, other, target in zip(originals, others, targets, strict=True)
+        for original, other, target in zip(originals, others, [0, 1] * 4, strict=True)
     ]
     assert np.mean(nearer) > 0.8
 
 
-def test_unknown_digits_have_larger_errors_under_every_class(digits):
-    *_, tables = digits
+def test_unknown_digits_have_larger_errors_under_every_class(trained):
+    *_, tables = trained
     score = SmallestError()
     assert auroc(score(tables["val"]), score(tables["development"])) > 0.8
 
 
-def test_the_threshold_of_the_method_lies_between_the_errors_under_the_right_and_a_wrong_class(digits):
-    *_, left, _ = digits
-    facts = left.facts
+def test_the_threshold_of_the_method_lies_between_the_errors_under_the_right_and_a_wrong_class(trained):
+    facts = trained[2].trained.facts
     assert facts["error_under_right_class"] < facts["threshold"] < facts["error_under_wrong_class"]
 
 
-def test_the_closed_set_part_stays_what_its_own_training_made(digits):
-    task, net, _, _ = digits
-    alone, _ = train_own(CLASSIFIER.name, task, SMALL)
-    assert bit_equal(alone.state_dict(), net.closed_set.state_dict())
-
-
-def test_a_class_without_images_to_show_leaves_the_others(digits):
-    task, _, _, _ = digits
-    one = replace(task, val=Labelled(task.val.images[task.val.targets == 1], np.full(sum(task.val.targets == 1), 1)))
-    short = {name: replace(schedule, epochs=1) for name, schedule in SMALL.items()}
-    (shown,) = train_own(C2AE.name, one, short)[1].pictures.values()
-    assert shown.shape == (3, 8, 16, 16, 3)
+def test_the_closed_set_part_stays_what_its_own_training_made(trained):
+    _, closed_set, result, _ = trained
+    assert bit_equal(closed_set.state_dict(), result.net.closed_set.state_dict())
