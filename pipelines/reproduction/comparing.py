@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.workflow.stages.own_networks import reason
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.tables import Tables, fit_score, own_rule_metrics
@@ -51,7 +50,7 @@ def compare(
         logits_in = functools.cache(load_logits)  # several methods score one network
         for method in (METHODS[name] for name in methods):
             try:
-                network = _network_of(method, split, own_networks, bf16, store)
+                network = network_of(method, split, own_networks, bf16, store)
                 if network is not None:
                     rows.append(_row(method, network, logits_in(network.folder / LOGITS), task, split))
             except ProserError as error:  # a network that has diverged
@@ -67,7 +66,7 @@ def read_compared(compared: Artefact) -> tuple[list[Row], list[str]]:
     return found["rows"], found["failures"]
 
 
-def _network_of(
+def network_of(
     method: Method, split: TrainedSplit, own_networks: ScheduleName, bf16: bool, store: Store
 ) -> ScoredNetwork | None:
     """What a method scores. None where its fine-tune failed, which the rows of the sweep say. Raises TrainingError
@@ -75,7 +74,7 @@ def _network_of(
     if method.network:
         plan = plan_own(OWN_NETWORKS[method.network], own_networks, split.recipe, split.task, store, bf16)
         if plan.outcome() is None:
-            raise TrainingError(reason(plan))
+            raise TrainingError(plan.failure() or "its network was not trained")
         return ScoredNetwork(plan.folder, tuple(each.folder for each in plan.with_parts))
     pretrained = split.pretrained.path
     if method.finetune is None:

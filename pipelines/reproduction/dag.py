@@ -7,6 +7,8 @@ from pipelines.reports.page import template_digests
 from pipelines.reproduction.comparing import compare
 from pipelines.reproduction.paper_figures.page import write_figures_page
 from pipelines.reproduction.paper_figures.stage import draw_figures
+from pipelines.reproduction.registering import register_methods
+from pipelines.tracking.registry import Registered
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
 from pipelines.workflow.stages.own_networks import train_own_networks
@@ -55,6 +57,18 @@ def compared(
 ) -> BuildResult:
     """Every method on every class split, calibrated and evaluated alike."""
     return compare(splits, methods, own_networks, bf16, store, folder)
+
+
+def methods_registered(
+    splits: list[TrainedSplit],
+    register: list[str],
+    own_networks: ScheduleName,
+    bf16: bool,
+    compared: Artefact,
+    session: TrainingSession,
+) -> list[Registered]:
+    """The networks of methods that are to be registered, of the first class split."""
+    return register_methods(register, splits[0], own_networks, bf16, session)
 
 
 def found_outliers(outliers: OutlierNames, data_dir: Path | None, session: TrainingSession) -> OutlierNames:

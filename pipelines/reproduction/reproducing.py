@@ -146,7 +146,15 @@ def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session)
     decisive = ["reproduce", study.name, splits, methods, *([request.schedule] if own["networks"] else [])]
     run = open_run(title, study.recipes[0], study.inputs, decisive, split_indices=", ".join(map(str, splits)))
     follower = session.follow(run, trains=not request.import_from)
-    results = execute(follower, study.inputs, [workflow_dag, dag], ["trials", "compared"], **own, methods=methods)
+    results = execute(
+        follower,
+        study.inputs,
+        [workflow_dag, dag],
+        ["trials", "compared", "methods_registered"],
+        **own,
+        methods=methods,
+        register=list(request.register),
+    )
     rows, failures = read_compared(results["compared"])
     measured = [SplitResult(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]
     return ComparedStudy(study, run, measured, [*failures_of(results["trials"]), *failures])

@@ -23,6 +23,14 @@ def half_probability(score: ScoreFunction, logits: "LogitTable", facts: Mapping[
     return np.concatenate([known, 1 - known.max(axis=1, keepdims=True)], axis=1) >= 0.5
 
 
+def below_threshold(score: ScoreFunction, logits: "LogitTable", facts: Mapping[str, Any]) -> np.ndarray:
+    """C2AE's rule, bool[N, K+1]: the best known logit names an image whose smallest error is below the threshold that
+    was fitted to training images; every other is unknown."""
+    num_known = logits.known.shape[1]
+    named = np.where(score(logits) < facts["threshold"], logits.known_predictions(), num_known)
+    return named[:, None] == np.arange(num_known + 1)
+
+
 def _softmax(logits: np.ndarray) -> np.ndarray:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)

@@ -7,6 +7,8 @@ from typing import Any
 from torch import nn
 
 from proser_core.errors import CheckpointError
+from proser_core.generative import c2ae, gfrosr
+from proser_core.generative.autoencoder import AUTOENCODER
 from proser_core.generative.autoencoding_gan import AUTOENCODING_GAN
 from proser_core.generative.conditional_gan import CONDITIONAL_GAN
 from proser_core.generative.crosr import DHRNET, LADDERNET
@@ -18,14 +20,21 @@ from proser_core.generative.own_network import OwnNetwork, Schedule, TaskShape
 from proser_core.serialization import from_json
 
 _ALL: tuple[OwnNetwork[Any], ...] = (
-    DHRNET,
-    LADDERNET,
-    AUTOENCODING_GAN,
     ONE_VS_REST,
-    OSRCI,
     CONDITIONAL_GAN,
     G_OPENMAX,
+    AUTOENCODING_GAN,
     G_OPENMAX_INTERPOLATION,
+    OSRCI,
+    c2ae.CLASSIFIER,
+    c2ae.C2AE,
+    LADDERNET,
+    DHRNET,
+    AUTOENCODER,
+    gfrosr.GFROSR,
+    gfrosr.SIX_CHANNELS,
+    gfrosr.ROTATION,
+    gfrosr.THREE_CHANNELS,
 )
 OWN_NETWORKS = {network.name: network for network in _ALL}
 """A network comes after those that it needs. One that is added here can be trained, saved, loaded and served."""

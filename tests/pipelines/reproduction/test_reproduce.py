@@ -13,6 +13,7 @@ import pytest
 from own_networks import BLUR, DIVERGES, DIVERGING, METHOD, NEAREST
 from pipeline_runs import RunFolder, printed, tiny_recipe
 from rich.console import Console
+from small_tasks import random_images
 
 from pipelines.recipes import PRETRAINING
 from pipelines.reports.page import HTML
@@ -23,6 +24,9 @@ from pipelines.reproduction.reproducing import mean_metrics, reproduce
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
 from pipelines.reproduction.studies import facts, method_names, resolve
+from pipelines.tracking.models import load
+from pipelines.workflow.promotion import promote
+from pipelines.workflow.requests import PromoteRequest
 from proser_core import job as runner
 from proser_core.baselines import METHODS, Method
 from proser_core.config import FinetuneConfig
@@ -31,6 +35,7 @@ from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.runner import RESULTS
 from proser_core.jobs.spec import FAILURE, PRETRAIN, TRIALS
 from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.model_card import model_card
 from proser_core.recognition.scores import MaxLogit
 from proser_core.store.files import read_json
 
@@ -208,6 +213,26 @@ def test_networks_of_methods_travel_with_job_files(folder: RunFolder, tmp_path: 
     code, text = printed(reproduce, request(folder, "few", import_from=(tmp_path / "OUT",), **asked))
     assert code == 0
     assert METHOD.name in {row["method"] for row in numbers(text)}
+
+
+@pytest.mark.usefixtures("own_network")
+def test_a_network_of_a_method_is_registered_beside_proser_promoted_and_predicts(
+    folder: RunFolder, widened: tuple[int, str]
+) -> None:
+    asked = request(folder, "few", methods=("PROSER", METHOD.name), register=("PROSER", METHOD.name))
+    named = replace(asked, recipe=replace(asked.recipe, model_name="own"))
+    code, text = printed(reproduce, named)
+    assert code == 0
+    assert "registered: PROSER: own version 1 (candidate, champion)" in text
+    assert "registered: Nearest mean: own version 2 (candidate)" in text
+    found = load("models:/own@candidate").classifier
+    assert found.own is not None
+    assert found.own.name == NEAREST.name
+    assert set(found.predict(random_images(3, 8)).labels) <= {*found.class_names, "unknown"}
+    assert "Network Nearest, scored by MaxLogit" in model_card(found)
+    code, text = printed(promote, PromoteRequest(model_name="own", force=True))
+    assert code == 0  # compared on the same images
+    assert "own version 2 is the champion now, in the place of own version 1" in text
 
 
 def test_a_method_that_cannot_be_calibrated_is_told_by_every_run(

@@ -35,6 +35,7 @@ SMALL = {
     "convolutions": (1, 1, 1),
     "hidden": 8,
     "width": 8,
+    "autoencoder_width": 8,
     "codes": 8,
     "noise": 8,
     "least_steps": 0,
