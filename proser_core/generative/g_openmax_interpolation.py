@@ -45,7 +45,7 @@ class InterpolationSchedule(ClassifierSchedule):
 FULL = InterpolationSchedule(epochs=3, batch_size=64, width=WIDTH, lr=1e-5, interpolations=3200)
 """As in the authors' script of 2019."""
 QUICK = InterpolationSchedule(
-    epochs=3, batch_size=64, width=WIDTH // 4, lr=1e-4, least_steps=50, most_steps=100, interpolations=512
+    epochs=3, batch_size=64, width=WIDTH // 4, lr=1e-3, least_steps=50, most_steps=100, interpolations=512
 )
 """For two cores."""
 

@@ -42,7 +42,7 @@ class OsrciSchedule(ClassifierSchedule):
 FULL = OsrciSchedule(epochs=3, batch_size=64, width=WIDTH, lr=1e-5, counterfactuals=3200)
 """As in the authors' script of 2019."""
 QUICK = OsrciSchedule(
-    epochs=3, batch_size=64, width=WIDTH // 4, lr=1e-4, least_steps=50, most_steps=100, counterfactuals=512
+    epochs=3, batch_size=64, width=WIDTH // 4, lr=1e-3, least_steps=50, most_steps=100, counterfactuals=512
 )
 """For two cores."""
 
