@@ -14,6 +14,7 @@ from proser_core.config import ClusterConfig, DataConfig, Recipe
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.errors import ConfigError
+from proser_core.generative import osrci
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import Schedule, TaskShape
 from proser_core.jobs.own_jobs import job_of, run_any
@@ -36,6 +37,10 @@ SMALL = {
     "hidden": 8,
     "width": 8,
     "autoencoder_width": 8,
+    "least_steps": 2,
+    "most_steps": 2,
+    "counterfactuals": 8,
+    "interpolations": 8,
 }
 """Of a schedule, the fields that make it small, where it has them."""
 
@@ -50,6 +55,7 @@ def small_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     for network in (BLUR, NEAREST, *OWN_NETWORKS.values()):
         small = replace(network, schedules={name: shrunk(each) for name, each in network.schedules.items()})
         monkeypatch.setitem(OWN_NETWORKS, network.name, small)
+    monkeypatch.setattr(osrci, "TOO_FEW", 0.0)  # after so few steps no search ends open
 
 
 def task_of(development: int = 4, swap: bool = False) -> OpenSetTask:
