@@ -17,8 +17,9 @@ from proser_core.errors import ConfigError
 from proser_core.generative import osrci
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import Schedule, TaskShape
-from proser_core.jobs.own_jobs import job_of, run_any
+from proser_core.jobs.any_job import run_any
 from proser_core.jobs.own_plans import OwnPlan, in_order, plan_own
+from proser_core.jobs.own_spec import job_of
 from proser_core.jobs.own_worker import FACTS, PICTURES
 from proser_core.jobs.spec import EPOCHS, LOGITS, WEIGHTS, read_epochs
 from proser_core.networks.weights import load_weights
