@@ -28,7 +28,8 @@ from pipelines.cluster.early_stopping import EpochScorer
 from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import ProserError, StorageError, last_line
-from proser_core.jobs.own_jobs import job_of, run_any, weight_files
+from proser_core.jobs.any_job import run_any
+from proser_core.jobs.own_spec import job_of, weight_files
 from proser_core.jobs.probe import StepCost, measure_step
 from proser_core.jobs.spec import Job, read_scores
 from proser_core.jobs.starting_point import check_starting_point

@@ -11,7 +11,7 @@ from pipelines.storage.mirror import NODE, USER_FILES, mirror_folder, with_files
 from pipelines.storage.objects import Objects, storage_errors
 from pipelines.storage.transfer import download, fetch, pull, push, read_if_exists
 from proser_core.errors import ProserError
-from proser_core.jobs.own_jobs import job_of
+from proser_core.jobs.own_spec import job_of
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, STATE, Job
 from proser_core.learning.mixup import current_world
 from proser_core.store.files import write_atomically

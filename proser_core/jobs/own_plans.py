@@ -15,7 +15,7 @@ from proser_core.config.own_networks import ScheduleName
 from proser_core.errors import ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import OwnNetwork, TaskShape
-from proser_core.jobs.own_jobs import OWN, OwnJob
+from proser_core.jobs.own_spec import OWN, OwnJob
 from proser_core.jobs.spec import FAILURE, WEIGHTS, Job
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store, load_if_complete

@@ -16,9 +16,10 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs import spec
+from proser_core.jobs.any_job import run_any
 from proser_core.jobs.job_file import JobFile
-from proser_core.jobs.own_jobs import OWN, run_any
 from proser_core.jobs.own_plans import in_order, plan_own
+from proser_core.jobs.own_spec import OWN
 from proser_core.jobs.preparing import (
     check_batches,
     check_machine,

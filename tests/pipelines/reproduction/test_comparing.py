@@ -12,7 +12,7 @@ from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import METHODS
 from proser_core.errors import TrainingError
 from proser_core.generative.networks import OWN_NETWORKS
-from proser_core.jobs.own_jobs import run_any
+from proser_core.jobs.any_job import run_any
 from proser_core.jobs.own_plans import in_order, plan_own, waves
 from proser_core.jobs.worker import run_job
 from proser_core.store.files import read_json

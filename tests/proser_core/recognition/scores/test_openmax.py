@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proser_core.errors import CalibrationError
-from proser_core.learning.tails import fit_weibull
+from proser_core.learning.tails import eucos, fit_weibull
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scores.openmax import OpenMax
+from proser_core.recognition.scores.openmax import Crosr, OpenMax
 
 
 def logits_of(known: np.ndarray) -> LogitTable:
@@ -153,3 +153,34 @@ def test_large_logits_keep_their_order_and_are_finite():
 def test_no_image_has_no_score():
     score = OpenMax.fit(*training_of(0, 3))
     assert score(logits_of(np.zeros((0, 3)))).shape == (0,)
+
+
+def test_crosr_is_openmax_by_euclidean_distances_of_logits_and_features_together():
+    training, targets = training_of(2, 3, per_class=30)
+    drawn = np.random.default_rng(0).standard_normal((len(targets), 4)).astype(np.float32)
+    both = LogitTable(training.known, drawn + targets[:, None])
+    score = Crosr.fit(both, targets, tail_size=7)
+    images = LogitTable(both.known[:9], both.dummies[9:18])
+    features = np.concatenate([both.known, both.dummies], axis=1).astype(np.float64)
+    correct = both.known.argmax(axis=1) == targets
+    for row, (known, dummies) in enumerate(zip(images.known, images.dummies, strict=True)):
+        image = np.concatenate([known, dummies]).astype(np.float64)
+        taken, revised = 0.0, known.astype(np.float64)
+        for rank, k in enumerate(np.argsort(-known, kind="stable")):
+            own = features[(targets == k) & correct]
+            mean = own.mean(axis=0)
+            tail = np.sort([math.dist(each, mean) for each in own])[-7:]
+            shape, scale = fit_weibull(tail - tail[0] + 1)
+            beyond = max(0.0, math.dist(image, mean) - tail[0] + 1)
+            w = (1 - math.exp(-((beyond / scale) ** shape))) * (1 - rank / 3)
+            taken += float(known[k]) * w
+            revised[k] -= float(known[k]) * w
+        powers = np.exp([*revised, taken])
+        expected = -math.log(powers[:3].max() / powers.sum())
+        assert score(images)[row] == pytest.approx(expected, rel=1e-9)
+
+
+def test_crosr_of_nothing_but_logits_differs_from_openmax_in_the_distance_alone(monkeypatch):
+    training, targets = training_of(0, 4)
+    monkeypatch.setattr(Crosr, "distance", staticmethod(eucos))
+    np.testing.assert_array_equal(Crosr.fit(training, targets)(training), OpenMax.fit(training, targets)(training))
