@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.workflow.stages.own_networks import reason
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.tables import Tables, fit_score, own_rule_metrics
@@ -75,7 +74,7 @@ def network_of(
     if method.network:
         plan = plan_own(OWN_NETWORKS[method.network], own_networks, split.recipe, split.task, store, bf16)
         if plan.outcome() is None:
-            raise TrainingError(reason(plan))
+            raise TrainingError(plan.failure() or "its network was not trained")
         return ScoredNetwork(plan.folder, tuple(each.folder for each in plan.with_parts))
     pretrained = split.pretrained.path
     if method.finetune is None:

@@ -21,8 +21,7 @@ from proser_core.store.store import Store, load_if_complete
 
 @dataclass(frozen=True)
 class MissingNetwork:
-    """A network of a method's own that is to be trained on a class split, with that many training images and images to
-    score."""
+    """A network of a method's own that is to be trained on a class split: images of an epoch, and images to score."""
 
     name: str
     epochs: int
@@ -42,9 +41,9 @@ def missing_networks(
     found = []
     for split, recipe, data in zip(plans, inputs.recipes, inputs.data_inputs, strict=True):
         for name in _unfinished(names, schedule, recipe, data, inputs.bf16, store):
-            epochs = OWN_NETWORKS[name].schedules[schedule].epochs
-            images = split.images["train"]
-            found.append(MissingNetwork(name, epochs, images, split.scored_pretrained, recipe.data.num_known))
+            how, known = OWN_NETWORKS[name].schedules[schedule], recipe.data.num_known
+            images = how.epoch_images(split.images["train"], known)
+            found.append(MissingNetwork(name, how.epochs, images, split.scored_pretrained, known))
     return found
 
 

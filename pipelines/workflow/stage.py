@@ -26,7 +26,7 @@ STAGES = {
     "report": "pipelines.workflow.stages.report",
     "sweep_report": "pipelines.workflow.stages.report",
     "compare": "pipelines.reproduction.comparing",
-    "classifiers": "pipelines.reproduction.registering",
+    "classifiers": "pipelines.reproduction.classifiers",
     "reproduction": "pipelines.reproduction.report",
     "figures": "pipelines.reproduction.paper_figures.stage",
     "figures_page": "pipelines.reproduction.paper_figures.page",

@@ -1,5 +1,5 @@
-"""Every method by its name, in the order of a table: scores of the pretrained net, fine-tunes, then networks of
-methods' own.
+"""Every method by its name, in the order of a table: scores of the pretrained net, of networks of methods' own, then
+fine-tunes.
 
 A control is a plain cross-entropy fine-tune that sees the same images in the same order as PROSER. There is one for
 each of PROSER's schedules, because the schedule alone may change a number.
@@ -8,23 +8,25 @@ each of PROSER's schedules, because the schedule alone may change a number.
 from collections.abc import Iterable, Mapping
 
 from proser_core.baselines.method import Method, OwnRule
-from proser_core.baselines.own_rules import half_probability
+from proser_core.baselines.own_rules import below_threshold, half_probability
 from proser_core.config import named_finetunes
 from proser_core.recognition.scores import (
     SCORES,
     Crosr,
+    FinishedScore,
     MaxLogit,
     MaxSoftmaxProbability,
     OpenMax,
     PlaceholderGap,
     ScoreFunction,
+    SmallestError,
+    ZeroLogitGap,
 )
-from proser_core.titles import CONTROL, CROSR, MAX_LOGIT, PROSER, scored
+from proser_core.titles import C2AE, CONTROL, CROSR, MAX_LOGIT, PROSER, scored
 
 PAPER = "Zhou et al. 2021"
 TUNED = scored(PROSER, "tuned")
 YOSHIHASHI = "Yoshihashi et al. 2019"
-SOFTMAX = "Softmax"  # as the paper's table names MSP
 
 
 def _of_network(
@@ -45,6 +47,29 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         *(Method(score.name, score.source, score) for score in SCORES.values() if not score.needs_dummies),
+        *_of_network("G-OpenMax", "Ge et al. 2017", {"G-OpenMax": FinishedScore()}),
+        *_of_network(
+            "G-OpenMax, interpolated", "released code of Neal et al. 2018", {"G-OpenMax, interpolated": FinishedScore()}
+        ),
+        *_of_network("OSRCI", "Neal et al. 2018", {"OSRCI": ZeroLogitGap()}),
+        *_of_network("C2AE", "Oza and Patel 2019", {C2AE: SmallestError()}, below_threshold),
+        *_of_network(
+            "LadderNet",
+            YOSHIHASHI,
+            {"LadderNet + Softmax": MaxSoftmaxProbability(), "LadderNet + OpenMax": OpenMax},
+            half_probability,
+        ),
+        *_of_network(
+            "DHRNet",
+            YOSHIHASHI,
+            {"DHRNet + Softmax": MaxSoftmaxProbability(), "DHRNet + OpenMax": OpenMax, CROSR: Crosr},
+            half_probability,
+        ),
+        *_of_network("GFROSR", "Perera et al. 2020", {"GFROSR": MaxLogit()}),
+        *(
+            _of_network(f"GFROSR ({part})", "control of GFROSR", {f"GFROSR ({part})": MaxLogit()})[0]
+            for part in ("three channels", "six channels alone", "rotation alone")
+        ),
         Method(
             scored(CONTROL, MAX_LOGIT),
             f"control of {PROSER}",
@@ -63,15 +88,6 @@ METHODS: dict[str, Method] = {
         Method(TUNED, "docs/method-notes.md", MaxLogit(), finetune=named_finetunes.tuned),
         Method(
             f"{PROSER}, released form", "authors' released code", PlaceholderGap(), finetune=named_finetunes.released
-        ),
-        *_of_network(
-            "LadderNet", YOSHIHASHI, {f"LadderNet + {SOFTMAX}": MaxSoftmaxProbability(), "LadderNet + OpenMax": OpenMax}
-        ),
-        *_of_network(
-            "DHRNet",
-            YOSHIHASHI,
-            {f"DHRNet + {SOFTMAX}": MaxSoftmaxProbability(), "DHRNet + OpenMax": OpenMax, CROSR: Crosr},
-            half_probability,
         ),
     )
 }

@@ -16,25 +16,23 @@ from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.generative.convolutions import Decoder32, Encoder32
 from proser_core.generative.descent import descent
 from proser_core.generative.loop import run_epochs
-from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, Schedule, TaskShape, Trained
+from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
 from proser_core.generative.pictures import shown
 from proser_core.generative.pixels import Pixels, picture
-from proser_core.generative.subsets import at_most
+from proser_core.generative.subsets import SubsetSchedule, at_most
 
 CODES = 64
 """Channels of a code, which has an eighth of the rows and columns of an image."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoEncoderSchedule(Schedule):
+class AutoEncoderSchedule(SubsetSchedule):
     """How the auto-encoder is trained: Adam, down a cosine."""
 
     width: int
     """Channels of the encoder from its third convolution on; the decoder begins with four times as many."""
     lr: float = 1e-3
     """Peak learning rate. Decided here."""
-    per_class: int = 0
-    """Training images of a class, at most; 0 takes all."""
 
 
 FULL = AutoEncoderSchedule(epochs=100, batch_size=128, width=128)

@@ -19,23 +19,21 @@ from proser_core.generative.c2ae_network import HALVED, C2aeNet, CodeClassifier,
 from proser_core.generative.descent import descent
 from proser_core.generative.gpd import best_threshold, right_and_wrong
 from proser_core.generative.loop import run_epochs
-from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, Schedule, TaskShape, Trained
+from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
 from proser_core.generative.pictures import shown
 from proser_core.generative.pixels import generated_side, picture
-from proser_core.generative.subsets import at_most
+from proser_core.generative.subsets import SubsetSchedule, at_most
 from proser_core.rng import keyed_generator
 
 
 @dataclass(frozen=True, kw_only=True)
-class C2aeSchedule(Schedule):
+class C2aeSchedule(SubsetSchedule):
     """How the classifier, or the decoder behind it, is trained: Adam at a constant rate."""
 
     width: int = 128
     """Channels of the encoder from its third convolution on, and of a code. Source: Neal et al. 2018."""
     lr: float = 3e-4
     """Learning rate. From memory of the paper, unverified."""
-    per_class: int = 0
-    """Training images of a class, at most; 0 takes all."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,9 +22,9 @@ from proser_core.generative.autoencoder import QUICK as QUICK_AUTOENCODER
 from proser_core.generative.convolutions import nine_blocks
 from proser_core.generative.descent import descent
 from proser_core.generative.loop import run_epochs
-from proser_core.generative.own_network import OwnNetwork, OwnTraining, Schedule, TaskShape, Trained
+from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import scaled
-from proser_core.generative.subsets import at_most
+from proser_core.generative.subsets import SubsetSchedule, at_most
 from proser_core.learning.objectives import frozen_running_statistics
 from proser_core.networks.backbone import average_pool
 from proser_core.networks.nets import ClassLogits
@@ -35,7 +35,7 @@ TURNS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class GfrosrSchedule(Schedule):
+class GfrosrSchedule(SubsetSchedule):
     """How the classifier is trained: SGD with momentum 0.9, up and down one cycle."""
 
     width: int = 128
@@ -50,8 +50,6 @@ class GfrosrSchedule(Schedule):
     """Weight of the loss of the turns; 0 leaves them out, and their head. Decided here."""
     autoencoder_width: int = FULL_AUTOENCODER.width
     """That of the auto-encoder's schedule."""
-    per_class: int = 0
-    """Training images of a class, at most; 0 takes all."""
 
 
 FULL = GfrosrSchedule(epochs=200, batch_size=128)

@@ -20,12 +20,12 @@ from proser_core.generative.own_network import OwnNetwork, Schedule, TaskShape
 from proser_core.serialization import from_json
 
 _ALL: tuple[OwnNetwork[Any], ...] = (
-    AUTOENCODING_GAN,
     ONE_VS_REST,
-    OSRCI,
     CONDITIONAL_GAN,
     G_OPENMAX,
+    AUTOENCODING_GAN,
     G_OPENMAX_INTERPOLATION,
+    OSRCI,
     c2ae.CLASSIFIER,
     c2ae.C2AE,
     LADDERNET,

@@ -38,6 +38,10 @@ class Schedule:
     batch_size: int
     """Images in a batch, at most; as many as there are where these are fewer. Source: that of the subclass."""
 
+    def epoch_images(self, count: int, num_known: int) -> int:
+        """Images that an epoch passes over, of `count` training images of K classes."""
+        return count
+
 
 S = TypeVar("S", bound=Schedule)
 

@@ -32,6 +32,14 @@ class PixelSchedule(Schedule):
     most_steps: int = 0
     """Batches in an epoch, at most; 0 sets no bound. Source: method notes."""
 
+    def steps(self, one_pass: int) -> int:
+        """Batches in an epoch, of so many in a pass over the training images."""
+        return max(self.least_steps, min(self.most_steps or one_pass, one_pass))
+
+    def epoch_images(self, count: int, num_known: int) -> int:
+        """As of a Schedule."""
+        return self.steps(max(1, count // self.batch_size)) * self.batch_size
+
 
 P = TypeVar("P", bound=PixelSchedule)
 
@@ -48,8 +56,7 @@ class PixelBatches:
 
     def __init__(self, training: OwnTraining[P], purpose: str) -> None:
         self._batches = training.plain_batches(purpose)
-        schedule, one_pass = training.schedule, self._batches.steps_per_epoch
-        self._steps = max(schedule.least_steps, min(schedule.most_steps or one_pass, one_pass))
+        self._steps = training.schedule.steps(self._batches.steps_per_epoch)
         self._side = generated_side(training.task.image_size)
 
     def epoch(self, epoch: int) -> Iterator[PixelBatch]:

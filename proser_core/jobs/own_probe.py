@@ -26,8 +26,8 @@ STEPS, EPOCHS = 2, 2
 
 @dataclass(frozen=True)
 class OwnCost:
-    """Seconds that an epoch takes for each training image, None where untrained parts let nothing be measured; bytes of
-    the weights."""
+    """Seconds that an epoch takes for each image that it passes over, None where untrained parts let nothing be
+    measured; bytes of the weights."""
 
     seconds_per_image: float | None
     weight_bytes: int
@@ -62,8 +62,8 @@ def measure_own_network(name: str, schedule: ScheduleName, recipe_fields: dict[s
         train_own(network, short, task, recipe, bf16=bf16, parts=parts, report=end_of_epoch)
     net = network.fresh(shape, short, 0)
     weights = sum(value.numel() * value.element_size() for value in net.state_dict().values())
-    measured = len(ends) == EPOCHS
-    return OwnCost((ends[-1] - ends[-2]) / len(task.train) if measured else None, weights)
+    passed = short.epoch_images(len(task.train), task.num_known)
+    return OwnCost((ends[-1] - ends[-2]) / passed if len(ends) == EPOCHS else None, weights)
 
 
 def _random_task(recipe: Recipe, count: int) -> OpenSetTask:

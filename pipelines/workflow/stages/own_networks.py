@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import closing
 
-from pipelines.cluster.train_worker import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import has_file, poll_storage, sync
 from pipelines.workflow.session import TrainingSession
@@ -24,11 +23,6 @@ def train_own_networks(wanted: Sequence[OwnPlan], bf16: bool, session: TrainingS
             _train(missing, bf16, session)
     for plan in plans:
         _track(plan, session)
-
-
-def reason(plan: OwnPlan) -> str:
-    """Why a network that is not there could not be trained."""
-    return plan.failure() or unreported_exit()
 
 
 def _train(plans: Sequence[OwnPlan], bf16: bool, session: TrainingSession) -> None:

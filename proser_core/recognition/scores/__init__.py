@@ -13,7 +13,7 @@ SCORES: dict[str, type[ScoreFunction]] = {
 """In the order of a table. A score of your own that is added here can be evaluated, saved, loaded and served."""
 
 OF_OWN_NETWORKS: dict[str, type[ScoreFunction]] = {
-    score.name: score for score in (Crosr, FinishedScore, ZeroLogitGap, SmallestError)
+    score.name: score for score in (Crosr, FinishedScore, SmallestError, ZeroLogitGap)
 }
 """Scores that are made for one network of a method's own, and say nothing of others; they are saved, loaded and served
 as those of `SCORES`."""

@@ -1,6 +1,6 @@
 """What holds for every network of a method's own: rows, finite numbers, the same bytes again, resumption."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from proser_core.config import ClusterConfig, DataConfig, Recipe
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.errors import ConfigError
+from proser_core.generative import osrci
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import Schedule, TaskShape
 from proser_core.jobs.own_jobs import job_of, run_any
@@ -36,6 +37,10 @@ SMALL = {
     "hidden": 8,
     "width": 8,
     "autoencoder_width": 8,
+    "least_steps": 2,
+    "most_steps": 2,
+    "counterfactuals": 8,
+    "interpolations": 8,
 }
 """Of a schedule, the fields that make it small, where it has them."""
 
@@ -45,11 +50,15 @@ def shrunk(schedule: Schedule) -> Any:
     return replace(schedule, **{name: value for name, value in SMALL.items() if name in there})
 
 
-@pytest.fixture(autouse=True)
-def small_networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for network in (BLUR, NEAREST, *OWN_NETWORKS.values()):
-        small = replace(network, schedules={name: shrunk(each) for name, each in network.schedules.items()})
-        monkeypatch.setitem(OWN_NETWORKS, network.name, small)
+@pytest.fixture(scope="module", autouse=True)
+def small_networks() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for network in (BLUR, NEAREST, *OWN_NETWORKS.values()):
+            small = replace(network, schedules={name: shrunk(each) for name, each in network.schedules.items()})
+            patch.setitem(OWN_NETWORKS, network.name, small)
+        patch.setattr(osrci, "DISTANCE_WEIGHTS", (1.0,))
+        patch.setattr(osrci, "TOO_FEW", 0.0)  # after so few steps no search ends open
+        yield
 
 
 def task_of(development: int = 4, swap: bool = False) -> OpenSetTask:
@@ -113,14 +122,10 @@ class Machine:
         return notify
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path / "one", task_of())
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> Machine:
-    return Machine(tmp_path / "other", task_of())
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """On which each network is trained once, for all tests that read it."""
+    return Machine(tmp_path_factory.mktemp("one"), task_of())
 
 
 def weights_of(folder: Path) -> bytes:
@@ -154,11 +159,10 @@ def test_weights_facts_and_finite_logits_of_every_image_are_left_and_nothing_els
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_seed_gives_the_same_bytes_and_so_does_a_training_that_was_stopped(
-    name: str, machine: Machine, other: Machine
+    name: str, machine: Machine, tmp_path: Path
 ) -> None:
-    plans = in_order([machine.plan(name)])
-    folder = machine.train(name)
-    for epoch in range(1, machine.epochs):  # after each epoch of each network
+    folder, plans, other = machine.train(name), in_order([machine.plan(name)]), Machine(tmp_path, task_of())
+    for epoch in range(1, 2 * len(plans)):  # after each epoch of each network
         with pytest.raises(StoppedError):
             other.train(name, stop_after=epoch)
     other.train(name)

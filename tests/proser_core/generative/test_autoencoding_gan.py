@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from own_trainings import CPU, StoppedError, plain_training, train_on_digits
 
 from proser_core.generative.autoencoding_gan import (
     AUTOENCODING_GAN,
@@ -17,7 +18,6 @@ from proser_core.generative.autoencoding_gan import (
 )
 from proser_core.generative.own_network import TaskShape
 from proser_core.generative.pixels import PixelBatches
-from tests.support.own_trainings import CPU, StoppedError, plain_training, train_on_digits
 from tests.support.small_tasks import bit_equal
 
 SMALL = {"width": 16, "codes": 16, "epochs": 2, "least_steps": 5}

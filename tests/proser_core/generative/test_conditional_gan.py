@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from own_trainings import StoppedError, train_on_digits
 
 from proser_core.generative.conditional_gan import CONDITIONAL_GAN, FULL, QUICK, ConditionalGan, draw_noise, play
 from proser_core.generative.one_vs_rest import ONE_VS_REST
 from proser_core.generative.own_network import TaskShape
-from tests.support.own_trainings import StoppedError, train_on_digits
 from tests.support.small_tasks import bit_equal
 
 LABELS = torch.arange(64) % 2

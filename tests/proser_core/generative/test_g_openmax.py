@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from own_trainings import CPU, StoppedError, digits, train_on_digits
 from torch import nn
 
 from proser_core.errors import TrainingError
@@ -24,7 +25,6 @@ from proser_core.generative.tail_scores import TailScores, euclidean, eucos
 from proser_core.learning import tails
 from proser_core.recognition.logits import LogitTable, compute_logits
 from proser_core.recognition.scores import FinishedScore, OpenMax
-from tests.support.own_trainings import CPU, StoppedError, digits, train_on_digits
 from tests.support.small_tasks import bit_equal
 
 SMALL = {"width": 16, "epochs": 2, "least_steps": 30, "dropout": 0.0}

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from own_trainings import CPU, StoppedError, digits, plain_training, train_on_digits
 from torch import nn
 
 from proser_core.errors import TrainingError
@@ -22,7 +23,6 @@ from proser_core.generative.one_vs_rest import ONE_VS_REST
 from proser_core.generative.own_network import TaskShape
 from proser_core.learning import tails
 from proser_core.recognition.logits import compute_logits
-from tests.support.own_trainings import CPU, StoppedError, digits, plain_training, train_on_digits
 from tests.support.small_tasks import bit_equal
 
 SMALL = {"width": 8, "epochs": 2, "least_steps": 5, "interpolations": 32}

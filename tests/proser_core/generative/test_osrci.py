@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from own_trainings import CPU, StoppedError, digits, plain_training, train_on_digits
 
 from proser_core.errors import TrainingError
 from proser_core.generative.autoencoding_gan import AUTOENCODING_GAN
@@ -15,7 +16,6 @@ from proser_core.generative.own_network import TaskShape
 from proser_core.generative.pixels import PixelBatches
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.scores.unknown_class import ZeroLogitGap
-from tests.support.own_trainings import CPU, StoppedError, digits, plain_training, train_on_digits
 from tests.support.small_tasks import bit_equal
 
 SMALL = {"width": 16, "epochs": 2, "least_steps": 20, "lr": 1e-3, "counterfactuals": 32, "dropout": 0.0}

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from own_trainings import CPU, digits, plain_training, train_on_digits
 
 from proser_core.generative.convolutions import Classifier32
 from proser_core.generative.one_vs_rest import ONE_VS_REST, QUICK, one_vs_rest_loss
@@ -12,7 +13,6 @@ from proser_core.generative.own_network import TaskShape
 from proser_core.generative.pixels import PixelBatches
 from proser_core.generative.unknown_class import UnknownClassNet, train_with_unknown, unknown_class_loss
 from proser_core.recognition.logits import compute_logits
-from tests.support.own_trainings import CPU, digits, plain_training, train_on_digits
 
 LOGITS = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 TARGETS = torch.tensor([0, 2, 1, 2])
