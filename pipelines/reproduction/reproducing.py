@@ -129,6 +129,7 @@ def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], se
         }
         lines = plan.cost_lines(plans, costs)
         if missing:
+            lines = lines if costs else {}  # which would say that nothing is to be trained
             at_once = min(session.cluster.concurrent_jobs(1), len(missing))
             lines |= own_plan.own_lines(missing, own_costs, own_plan.own_seconds(missing, own_costs, at_once))
         table = plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines)

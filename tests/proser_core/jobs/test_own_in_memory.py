@@ -55,7 +55,7 @@ def test_a_network_that_this_process_does_not_know_is_named(
 ) -> None:
     classifier.save(tmp_path)
     monkeypatch.delitem(OWN_NETWORKS, NEAREST.name)
-    with pytest.raises(CheckpointError, match="weights of a network 'Nearest'.* import the module that adds it"):
+    with pytest.raises(CheckpointError, match=r"weights of a network 'Nearest'.* import the module that adds it"):
         OpenSetClassifier.load(tmp_path)
 
 
