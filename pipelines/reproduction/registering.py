@@ -19,8 +19,6 @@ from proser_core.errors import ProserError
 from proser_core.recognition.classifier_files import CARD
 from proser_core.store.store import Artefact, load_if_complete
 
-STAGE = "classifiers"
-
 
 def register_methods(
     names: Sequence[str], split: TrainedSplit, schedule: ScheduleName, bf16: bool, session: TrainingSession
@@ -68,6 +66,8 @@ def _saved(
         "task": split.task.digest,
         "recipe": to_json(split.recipe),
         "schedule": schedule if method.network else "",
-        "code": stage_code(STAGE),
+        "code": stage_code("classifiers"),
     }
-    return session.store.run(STAGE, inputs, lambda folder: classifier_of(method, network, split, schedule).save(folder))
+    return session.store.run(
+        "classifiers", inputs, lambda folder: classifier_of(method, network, split, schedule).save(folder)
+    )
