@@ -9,7 +9,6 @@ from pipelines.console import say
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.offline_jobs import (
-    OwnMethods,
     adopt_finished,
     check_finished,
     lacking,
@@ -18,6 +17,7 @@ from pipelines.workflow.offline_jobs import (
     save_job,
     unfinished_trainings,
 )
+from pipelines.workflow.own_methods import OwnMethods
 from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe

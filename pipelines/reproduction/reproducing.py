@@ -119,21 +119,29 @@ def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], se
         session.cluster.check()
     needed = 0
     for study in studies:
-        plans, data, missing = planned[study.name], study.recipes[0].data, own[study.name]
-        costs = plan.measure(plans, session.cluster, study.inputs.bf16)
-        own_costs = own_plan.measure_networks(missing, schedule, study.recipes[0], study.inputs.bf16, session.cluster)
-        needed += plan.disk_needed(plans, costs) + own_plan.own_disk(missing, own_costs)
-        first = {
-            "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
-            "methods": ", ".join(method_names(request)),
-        }
-        lines = plan.cost_lines(plans, costs)
-        if missing:
-            at_once = min(session.cluster.concurrent_jobs(1), len(missing))
-            lines |= own_plan.own_lines(missing, own_costs, own_plan.own_seconds(missing, own_costs, at_once))
-        table = plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines)
-        session.console.print(table, highlight=False)
+        needed += _print_plan(request, study, planned[study.name], own[study.name], session)
     plan.check_disk(needed, session.store)
+
+
+def _print_plan(
+    request: ReproduceRequest,
+    study: PreparedStudy,
+    plans: Sequence[plan.SplitPlan],
+    missing: Sequence[own_plan.MissingNetwork],
+    session: Session,
+) -> int:
+    """Measure and print what a study costs; the bytes that it needs."""
+    bf16, data = study.inputs.bf16, study.recipes[0].data
+    costs = plan.measure(plans, session.cluster, bf16)
+    own = own_plan.measure_networks(missing, request.schedule, study.recipes[0], bf16, session.cluster)
+    first = {
+        "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
+        "methods": "; ".join(method_names(request)),
+    }
+    lines = plan.cost_lines(plans, costs) if costs or not missing else {}  # not: nothing to train
+    table = plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines | own.lines())
+    session.console.print(table, highlight=False)
+    return plan.disk_needed(plans, costs) + own.disk
 
 
 def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session) -> ComparedStudy:

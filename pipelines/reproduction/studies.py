@@ -12,7 +12,7 @@ from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
 from pipelines.workflow.checks import check_places
-from pipelines.workflow.offline_jobs import OwnMethods
+from pipelines.workflow.own_methods import OwnMethods
 from pipelines.workflow.session import precision_name, say_defects
 from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS

@@ -7,25 +7,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from rich.console import Console
 
 from pipelines.console import say
 from pipelines.storage.mirror import open_storage
 from pipelines.tracking.server import shown_uri
+from pipelines.workflow.own_methods import NO_METHODS, OwnMethods, plan_methods
 from pipelines.workflow.run_stages import finish_run, open_run_of
 from pipelines.workflow.session import open_session
 from pipelines.workflow.stages.pretrain import found_pretraining, plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs, finetunes_of, points_of
-from proser_core.baselines import METHODS
 from proser_core.config import FinetuneConfig, Recipe, to_json
-from proser_core.config.own_networks import ScheduleName
 from proser_core.errors import CheckpointError, ConfigError
-from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
-from proser_core.jobs.own_plans import OWN_FOLDER, OwnPlan, in_order, plan_own
+from proser_core.jobs.own_plans import OWN_FOLDER
 from proser_core.jobs.preparing import check_prepared_for, check_split, prepare_inputs, prepare_task, refuse_streaming
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
@@ -43,16 +40,6 @@ from proser_core.store.store import (
 
 STAGES = (PREPARE, PRETRAIN, TRIALS, OWN_FOLDER)
 """Folders of a runner's OUT."""
-
-
-class OwnMethods(NamedTuple):
-    """Methods with networks of their own, and the schedule of these."""
-
-    names: tuple[str, ...] = ()
-    schedule: ScheduleName = "quick"
-
-
-NO_METHODS = OwnMethods()
 
 
 def write_job(
@@ -244,13 +231,9 @@ def unfinished_trainings(
     if pretrained is not None:
         trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store, bf16)
         yield from (trial.name for trial in trials if not _has_ended(trial.folder, outs))
-    networks = [OWN_NETWORKS[name] for name in dict.fromkeys(METHODS[name].network for name in own.names)]
-    plans = in_order(plan_own(network, own.schedule, recipe, task, store, bf16) for network in networks)
-    yield from (plan.network.name for plan in plans if not _has_ended(plan.folder, outs) and not _part_has_failed(plan))
-
-
-def _part_has_failed(plan: OwnPlan) -> bool:
-    return any(part.failure() for part in plan.parts if part.outcome() is None)
+    for plan in plan_methods(own, recipe, task, store, bf16):
+        if not _has_ended(plan.folder, outs) and all(load_if_complete(part.folder) for part in plan.parts):
+            yield plan.network.name  # without a part that failed it could not be trained
 
 
 def lacking(names: Sequence[str]) -> str:

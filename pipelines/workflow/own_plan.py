@@ -64,37 +64,50 @@ def _with_needs(name: str) -> list[str]:
     return [each for need in OWN_NETWORKS[name].needs for each in _with_needs(need)] + [name]
 
 
+@dataclass(frozen=True)
+class OwnPart:
+    """The part of a study's plan: what is missing, what it costs, and how many are trained at a time."""
+
+    missing: Sequence[MissingNetwork]
+    costs: OwnCosts
+    at_once: int
+
+    @property
+    def seconds(self) -> float:
+        """Time of the epochs of all that is missing; what trainings do before and after their epochs is not in it."""
+        rates = {name: cost.seconds_per_image or 0.0 for name, cost in self.costs.items()}
+        return sum(each.epochs * each.images * rates[each.name] for each in self.missing) / self.at_once
+
+    @property
+    def disk(self) -> int:
+        """Bytes of weights, of checkpoints with two moments of each weight, and of logits."""
+        return sum(4 * self.costs[each.name].weight_bytes + 8 * each.num_known * each.scored for each in self.missing)
+
+    def lines(self) -> dict[str, str]:
+        """Rows of the plan; none where nothing is missing."""
+        if not self.missing:
+            return {}
+        names = [each.name for each in self.missing]
+        epochs = {each.name: each.epochs for each in self.missing}
+        parts = [
+            f"{name}, {names.count(name)} to train, {epochs[name]} epochs at {_rate(cost)}"
+            for name, cost in self.costs.items()
+        ]
+        time = f"about {duration(self.seconds)} of epochs, measured now"
+        return {"own networks": "; ".join(parts), "their time": time}
+
+
 def measure_networks(
     missing: Sequence[MissingNetwork], schedule: ScheduleName, recipe: Recipe, bf16: bool, cluster: Cluster
-) -> OwnCosts:
+) -> OwnPart:
     """Take a few steps of each network that is missing on a worker of the cluster. Raises ClusterError where one does
     not fit there."""
-    names = dict.fromkeys(each.name for each in missing)
     fields = to_json(recipe)
-    return {
-        name: cluster.call_on_workers(measure_own_network, (name, schedule, fields, bf16), copies=1)[0]
-        for name in names
-    }
-
-
-def own_seconds(missing: Sequence[MissingNetwork], costs: OwnCosts, at_once: int) -> float:
-    """Time of the epochs of all that is missing; what trainings do before and after their epochs is not in it."""
-    return sum(each.epochs * each.images * (costs[each.name].seconds_per_image or 0.0) for each in missing) / at_once
-
-
-def own_disk(missing: Sequence[MissingNetwork], costs: OwnCosts) -> int:
-    """Bytes of weights, of checkpoints with two moments of each weight, and of logits."""
-    return sum(4 * costs[each.name].weight_bytes + 8 * each.num_known * each.scored for each in missing)
-
-
-def own_lines(missing: Sequence[MissingNetwork], costs: OwnCosts, seconds: float) -> dict[str, str]:
-    """The networks as rows of the plan; none where nothing is missing."""
-    if not missing:
-        return {}
-    counts = {name: sum(each.name == name for each in missing) for name in costs}
-    epochs = {each.name: each.epochs for each in missing}
-    parts = [f"{name}, {counts[name]} to train, {epochs[name]} epochs at {_rate(cost)}" for name, cost in costs.items()]
-    return {"own networks": "; ".join(parts), "their time": f"about {duration(seconds)} of epochs, measured now"}
+    costs: OwnCosts = {}
+    for name in dict.fromkeys(each.name for each in missing):
+        (costs[name],) = cluster.call_on_workers(measure_own_network, (name, schedule, fields, bf16), copies=1)
+    # the cluster is not asked where nothing is missing: that would start Ray
+    return OwnPart(missing, costs, min(cluster.concurrent_jobs(1), len(missing)) if missing else 1)
 
 
 def _rate(cost: OwnCost) -> str:

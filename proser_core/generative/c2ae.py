@@ -113,9 +113,8 @@ def _constant_rate(schedule: C2aeSchedule) -> OptimizerConfig:
 
 
 def _refusal(shape: TaskShape) -> str:
-    side = generated_side(shape.image_size)
-    if side % HALVED:
-        return f"C2AE halves an image four times; {shape.image_size} pixels are not enough: set data.image_size to 32"
+    if generated_side(shape.image_size) % HALVED:
+        return f"C2AE halves an image four times; {shape.image_size} pixels do not suit it: set data.image_size to 32"
     return ""
 
 

@@ -19,7 +19,7 @@ from proser_core.data.tasks import OpenSetTask, OpenStream
 from proser_core.errors import ConfigError, ProserError
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Schedule, TaskShape, Trained
 from proser_core.jobs.spec import FAILURE, LOGITS, STATE, WEIGHTS, Job
-from proser_core.jobs.worker import DurableReport, _clear
+from proser_core.jobs.worker import DurableReport, _clear  # its code stands in the keys of all other trainings
 from proser_core.learning.fit import Metrics, Report, State
 from proser_core.learning.step import Arithmetic
 from proser_core.learning.training import training_device
