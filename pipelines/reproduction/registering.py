@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Sequence
 from contextlib import nullcontext
+from pathlib import Path
 
 from pipelines.reproduction.classifiers import classifier_of
 from pipelines.reproduction.comparing import network_of
@@ -68,6 +69,8 @@ def _saved(
         "schedule": schedule if method.network else "",
         "code": stage_code("classifiers"),
     }
-    return session.store.run(
-        "classifiers", inputs, lambda folder: classifier_of(method, network, split, schedule).save(folder)
-    )
+
+    def save(folder: Path) -> None:
+        classifier_of(method, network, split, schedule).save(folder)
+
+    return session.store.run("classifiers", inputs, save)
