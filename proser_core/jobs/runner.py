@@ -11,14 +11,14 @@ from typing import Any
 import torch
 
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.tables import Tables, closed_set_scores, fit_score, placeholder_scores
+from proser_core.baselines.tables import closed_set_scores, fit_score, placeholder_scores
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs import spec
 from proser_core.jobs.any_job import run_any
 from proser_core.jobs.job_file import JobFile
-from proser_core.jobs.own_plans import in_order, plan_own
+from proser_core.jobs.own_plans import OwnPlan, in_order, plan_own
 from proser_core.jobs.own_spec import OWN
 from proser_core.jobs.preparing import (
     check_batches,
@@ -132,13 +132,18 @@ class _Runner:
                 self.outcome.failures[name] = plan.failure()
                 self._add(name, plan.folder, {}, plan.failure())
             elif plan.network in networks:
-                logits = load_logits(plan.folder / spec.LOGITS)
-                self._evaluate(name, plan.folder, self._own_scores(plan.network.name, methods, logits))
+                self._evaluate_own(plan, [method for method in methods if method.network == name])
 
-    def _own_scores(self, network: str, methods: Sequence[Method], logits: Tables) -> dict[str, ScoreFunction]:
-        """The fitted scores of the methods of a network."""
-        targets = self.images.train.targets
-        return {each.name: fit_score(each, logits, targets) for each in methods if each.network == network}
+    def _evaluate_own(self, plan: OwnPlan, methods: Sequence[Method]) -> None:
+        """The methods that score a network; where a score cannot be fitted to it, the training counts as failed."""
+        name, logits, targets = plan.network.name, load_logits(plan.folder / spec.LOGITS), self.images.train.targets
+        try:
+            scores = {each.name: fit_score(each, logits, targets) for each in methods}
+        except ProserError as error:
+            self.outcome.failures[name] = str(error)
+            self._add(name, plan.folder, {}, str(error))
+        else:
+            self._evaluate(name, plan.folder, scores)
 
     def _pretrained(self) -> Artefact:
         recipe = self.job.recipe
