@@ -1,6 +1,6 @@
 """OSRCI and G-OpenMax on five digits of 16 pixels, by shortened quick schedules: what they find on development digits.
 
-The floors are below what was measured, and stand for no published number.
+The floors are 0.02 below what was measured once, and stand for no published number.
 """
 
 import numpy as np
@@ -44,13 +44,13 @@ def auroc(net, task, score):
 def test_most_searches_of_osrci_end_open_and_unknown_digits_are_found(task, parts):
     done = train_on_digits(OSRCI, parts, task=task, counterfactuals=256)
     assert done.trained.facts["crossing_rate"] > 0.5
-    assert auroc(done.net, task, ZeroLogitGap()) > 0.94
+    assert auroc(done.net, task, ZeroLogitGap()) > 0.95
 
 
 def test_interpolations_are_unsure_and_unknown_digits_are_found(task, parts):
     done = train_on_digits(G_OPENMAX_INTERPOLATION, parts, task=task, interpolations=128)
     assert done.trained.facts["largest_probability_kept"] <= 0.9
-    assert auroc(done.net, task, FinishedScore()) > 0.9
+    assert auroc(done.net, task, FinishedScore()) > 0.86
 
 
 def test_g_openmax_finds_unknown_digits(task, classifier):
