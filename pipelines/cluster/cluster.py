@@ -6,7 +6,7 @@ import math
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,10 @@ from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import (
     CROWDED,
     FULL_DISK,
+    MEMORY_PAUSE_S,
     RETRIES,
     CrowdedError,
+    Workers,
     failure_reason,
     is_low_memory,
     run_distributed_trial,
@@ -39,6 +41,7 @@ from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, StorageError, last_line
 from proser_core.jobs.spec import FAILURE, STATE, Job
 from proser_core.jobs.starting_point import delete_changed_checkpoint
+from proser_core.store.store import load_if_complete
 
 RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
 
@@ -91,7 +94,8 @@ class Cluster:
 
     def _compare(self, nodes: list[dict[str, float]], where: str) -> None:
         """Count how many workers fit on each machine: a worker never spans two."""
-        for name in ("num_workers", "pretrain_workers"):
+        few = "min_workers" if self.config.min_workers else "num_workers"
+        for name in (few, "pretrain_workers"):
             workers = getattr(self.config, name)
             for kind, each in self._worker_resources().items():
                 has = sum(node.get(kind, 0.0) for node in nodes)
@@ -170,7 +174,7 @@ class Cluster:
         else:
             config, folder = self._worker_config(jobs[0]), self.storage / RAY_FOLDER
             try:
-                train_distributed(config, workers, self._worker_resources(), folder)
+                train_distributed(config, self._scaling(jobs, workers), self._worker_resources(), folder)
             except CrowdedError as error:  # it was alone already
                 training_folder(config).write_failure(str(error))
         if self.mirror is not None:
@@ -181,17 +185,43 @@ class Cluster:
         return {"job": job.to_json(), "storage": None if self.mirror is None else self.mirror.address}
 
     def _tune(
-        self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool, at_a_time: int
+        self,
+        jobs: list[Job],
+        workers: int,
+        name: str,
+        max_seconds: float,
+        stop_early: bool,
+        at_a_time: int,
+        retries: int = RETRIES,
     ) -> None:
-        """Through Ray Tune: one worker is a reused actor; several are a light driver that starts a TorchTrainer.
-
-        Those whose machine was low on memory begin again, half as many at a time.
-        """
+        """Through Ray Tune. Those whose machine was low on memory begin again, half as many at a time; where it was one
+        at a time already, up to `retries` times."""
         began = time.monotonic()
+        crowded = self._tune_once(jobs, workers, name, max_seconds, stop_early, at_a_time)
+        left = max_seconds - (time.monotonic() - began) if max_seconds else 0.0
+        if at_a_time == 1:
+            retries -= 1
+        if crowded and retries >= 0 and left >= 0:
+            time.sleep(MEMORY_PAUSE_S)
+            again = [job for job in jobs if Path(job.folder).name in crowded]
+            self._tune(again, workers, name, left, stop_early, max(1, at_a_time // 2), retries)
+        else:
+            self._fail({Path(job.folder).name: job for job in jobs}, crowded)
+
+    def _fail(self, jobs: dict[str, Job], reasons: dict[str, str]) -> None:
+        for name, reason in reasons.items():
+            training_folder(self._worker_config(jobs[name])).write_failure(reason)
+
+    def _tune_once(
+        self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool, at_a_time: int
+    ) -> dict[str, str]:
+        """Reasons of the trainings that the machine had no memory for, by the names of their folders. One worker is a
+        reused actor; several are a light driver that starts a TorchTrainer."""
         trainable: Callable[[dict[str, Any]], None] = run_searched_trial if stop_early else run_single_trial
         resources, folder = self._worker_resources(), self.storage / RAY_FOLDER
         if workers > 1:
-            shared: dict[str, Any] = {"num_workers": workers, "resources": resources, "storage": folder}
+            scaling = self._scaling(jobs, workers)
+            shared: dict[str, Any] = {"num_workers": scaling, "resources": resources, "storage": folder}
             trainable = functools.partial(run_distributed_trial, **shared)
             # of a CPU the driver would hold a share that a worker waits for
             resources = {DRIVER_RESOURCE: 1.0} if DRIVER_RESOURCE in self.connect() else {"memory": 1.0}
@@ -215,25 +245,50 @@ class Cluster:
                 name=name, storage_path=str(folder), verbose=0, failure_config=tune.FailureConfig(max_failures=RETRIES)
             ),
         )
-        results = list(tuner.fit())
-        shutil.rmtree(folder / name, ignore_errors=True)  # the storage itself records what is finished
-        crowded: list[Job] = []
+        try:
+            results = list(tuner.fit())
+        except RuntimeError as error:
+            if not is_low_memory(error):
+                raise
+            return self._unfinished(by_name, failure_reason(error))
+        finally:
+            shutil.rmtree(folder / name, ignore_errors=True)  # the storage itself records what is finished
+        return self._crowded(results, by_name, may_wait=at_a_time > 1)
+
+    def _unfinished(self, jobs: dict[str, Job], reason: str) -> dict[str, str]:
+        """Trainings that neither finished nor failed, each with the reason. Ray 2.60's Tune gives up all of them where
+        Ray's memory monitor ends one in mid-training."""
+        if self.mirror is not None:
+            self.mirror.poll([Path(job.folder) for job in jobs.values()])
+        folders = {name: Path(job.folder) for name, job in jobs.items()}
+        return {
+            name: reason
+            for name, folder in folders.items()
+            if load_if_complete(folder) is None and not (folder / FAILURE).is_file()
+        }
+
+    def _crowded(self, results: Sequence[tune.Result], jobs: dict[str, Job], may_wait: bool) -> dict[str, str]:
+        """Trainings for which the machine had no memory, with the reason, if they may wait for it; the reason of any
+        other failure is written into its folder. Raises StorageError where the disk is full."""
+        crowded, failed = dict[str, str](), dict[str, str]()
         for result in results:
             reported = result.metrics or {}
+            # by its folder: a trial that failed before its first report has no config in its result
+            name = Path(result.path).name
             if FULL_DISK in reported:
                 raise StorageError(reported[FULL_DISK])
-            if result.error is None and CROWDED not in reported:
+            if CROWDED not in reported and result.error is None:
                 continue
-            # by its folder: a trial that failed before its first report has no config in its result
-            job = by_name[Path(result.path).name]
-            if at_a_time > 1 and (CROWDED in reported or is_low_memory(result.error)):
-                crowded.append(job)
-            else:
-                reason = reported.get(CROWDED) or failure_reason(result.error)
-                training_folder(self._worker_config(job)).write_failure(reason)
-        left = max_seconds - (time.monotonic() - began) if max_seconds else 0.0
-        if crowded and left >= 0:
-            self._tune(crowded, workers, name, left, stop_early, at_a_time // 2)
+            is_crowded = CROWDED in reported or is_low_memory(result.error)
+            reasons = crowded if is_crowded and may_wait else failed
+            reasons[name] = reported.get(CROWDED) or failure_reason(result.error)
+        self._fail(jobs, failed)
+        return crowded
+
+    def _scaling(self, jobs: Sequence[Job], workers: int) -> Workers:
+        """A fine-tune's workers, as many as there is room for if it may have fewer."""
+        fewest = self.config.min_workers
+        return (fewest, workers) if fewest and jobs[0].kind == "finetune" else workers
 
     def _worker_resources(self) -> dict[str, float]:
         gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}

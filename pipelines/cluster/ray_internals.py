@@ -97,6 +97,18 @@ def _lost_groups() -> "list[PlacementGroup]":
     return lost
 
 
+def machine_is_leaving() -> bool:
+    """Whether the machine of this process was announced to go away, as a cloud announces the end of a spot machine.
+    False where another Ray does not say so: then its end comes unannounced."""
+    import ray
+
+    try:
+        leaving = ray._private.state.state.get_draining_nodes()
+    except ABSENT:
+        return False
+    return ray.get_runtime_context().get_node_id() in leaving
+
+
 def serve_http_address() -> tuple[str, int] | None:
     """Host and port on which Ray Serve listens on this cluster; None where it does not run."""
     from ray import serve

@@ -2,7 +2,7 @@
 
 An error that another attempt would meet too is recorded in the training's folder and ends the training. After any other
 error Ray attempts it again, and it resumes after its last epoch. A full disk is reported to Ray instead, because there
-may be no room to record it.
+may be no room to record it. Where its machine is announced to go away, a training leaves it at the end of an epoch.
 """
 
 import os
@@ -25,6 +25,7 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedErr
 from ray.train.collective import broadcast_from_rank_zero
 
 from pipelines.cluster.early_stopping import EpochScorer
+from pipelines.cluster.ray_internals import machine_is_leaving
 from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import ProserError, StorageError, last_line
@@ -43,6 +44,8 @@ FULL_DISK, CROWDED = "full_disk", "crowded"  # fields in which a trial reports w
 MEMORY_PAUSE_S = 5.0  # before a training whose machine was low on memory begins again
 LOW_MEMORY = re.compile(r"low on memory.*?(?:actual memory used=(?P<held>[\d.]+)GB|\Z)", re.DOTALL)
 """Ray's error of a process that its memory monitor ended, read in Ray 2.60."""
+Workers = int | tuple[int, int]
+"""How many of one training, or the fewest and the most."""
 DIED = re.compile(r"\bpid: (\d+).*\bip: (\S+).*Worker exit type: SYSTEM_ERROR", re.DOTALL)
 """Ray 2.60's error of a process that ended without a Python exception; another text is shown as it is."""
 
@@ -70,6 +73,8 @@ def _train_here(config: dict[str, Any], *, is_searched: bool) -> None:
                 row = scorer.score() if scorer else metrics
                 folder.publish()
                 tune.report(row)
+                if machine_is_leaving():
+                    raise LeavingError
 
             if load_if_complete(folder.path) is None:
                 check_disk_space(job)
@@ -79,6 +84,15 @@ def _train_here(config: dict[str, Any], *, is_searched: bool) -> None:
         tune.report({FULL_DISK: str(error)})
     except ProserError as error:
         folder.write_failure(str(error))
+
+
+class LeavingError(Exception):
+    """A training's machine will go away; another attempt finds room elsewhere, and no epoch is begun in vain."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"its machines were announced to go away {RETRIES + 1} times; the same command goes on from its last epoch"
+        )
 
 
 @contextmanager
@@ -104,7 +118,9 @@ def check_disk_space(job: Job) -> None:
         )
 
 
-def run_distributed_trial(config: dict[str, Any], num_workers: int, resources: dict[str, float], storage: Path) -> None:
+def run_distributed_trial(
+    config: dict[str, Any], num_workers: Workers, resources: dict[str, float], storage: Path
+) -> None:
     """Tune trainable of a training with several workers: the light driver that waits for them."""
     try:
         train_distributed(config, num_workers, resources, storage)
@@ -116,7 +132,7 @@ def run_distributed_trial(config: dict[str, Any], num_workers: int, resources: d
         tune.report({"ended": 1})
 
 
-def train_distributed(config: dict[str, Any], num_workers: int, resources: dict[str, float], storage: Path) -> None:
+def train_distributed(config: dict[str, Any], num_workers: Workers, resources: dict[str, float], storage: Path) -> None:
     """A TorchTrainer whose workers run the job of `config`; gloo on CPUs, nccl on GPUs.
 
     Ray writes to `storage`, or to a folder of this machine where not all machines see that. The reason of a training
@@ -193,6 +209,8 @@ def _train_loop(config: dict[str, Any]) -> str:
         if not broadcast_from_rank_zero(True):
             raise _RankZeroEndedError
         ray.train.report(metrics)
+        if ray.train.get_preemption_info():  # the same on all ranks
+            raise LeavingError
 
     try:
         with _alone_in(folder.path) if writes else nullcontext():

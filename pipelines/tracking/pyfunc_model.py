@@ -1,8 +1,8 @@
 """The registered model as MLflow loads it (models-from-code: this file is the model, nothing is pickled).
 
-In: uint8 images [N, H, W, 3] or grey [N, H, W] of any size, as an array; or a table with a column `image`, encoded
-files as bytes or as text in base64, or with a column `path`, of files below the folder PROSER_IMAGE_ROOT. Out: one row
-per image with `label`, `unknown`, `unknown_score` and a probability for each class.
+In: a table with a column `image`, or with a column `path` of files below the folder PROSER_IMAGE_ROOT. An image is an
+encoded file, as bytes or as text in base64, or its uint8 pixels [H, W, 3] or grey [H, W]; images as pixels have one
+size. Out: one row per image with `label`, `unknown`, `unknown_score` and a probability for each class.
 """
 
 import base64
@@ -31,10 +31,7 @@ class OpenSetModel(PythonModel):
         self._classifier = OpenSetClassifier.load(context.artifacts["classifier"])
 
     def predict(
-        self,
-        context: PythonModelContext,
-        model_input: np.ndarray,  # or a table; MLflow would take the two together for a schema of rows
-        params: dict[str, Any] | None = None,
+        self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> pd.DataFrame:
         try:
             images = self._images(model_input)
@@ -42,34 +39,35 @@ class OpenSetModel(PythonModel):
         except ProserError as error:
             raise MlflowException.invalid_parameter_value(str(error)) from error
 
-    def _images(self, model_input: Any) -> np.ndarray:
-        if not isinstance(model_input, pd.DataFrame):
-            return _as_bytes(np.asarray(model_input))
-        size = self._classifier.image_size
-        if "image" in model_input:
-            encoded: list[bytes | None] = [_decoded(value, row) for row, value in enumerate(model_input["image"])]
-        elif "path" in model_input:
-            encoded = [_read(str(path)) for path in model_input["path"]]
+    def _images(self, table: pd.DataFrame) -> np.ndarray:
+        if table.empty:  # MLflow drops columns that the signature does not have
+            raise DataError("got a table without an image; need a column `image` (bytes, base64 or pixels) or `path`")
+        if "image" not in table:
+            encoded = [_read(str(path)) for path in table["path"]]
+        elif isinstance(table["image"].iloc[0], bytes | str):
+            encoded = [_decoded(value, row) for row, value in enumerate(table["image"])]
         else:
-            columns = ", ".join(map(str, model_input.columns)) or "none"
-            raise DataError(f"got a table with the columns {columns}; need `image` (bytes or base64) or `path`")
-        if not encoded:
-            raise DataError("got a table without a row; need at least one image")
+            return _pixels(list(table["image"]))
+        size = self._classifier.image_size
         return np.stack([decode_square(content, size, f"row {row}") for row, content in enumerate(encoded)])
 
 
-def _as_bytes(images: np.ndarray) -> np.ndarray:
+def _pixels(rows: list[Any]) -> np.ndarray:
     """Whole numbers from JSON as uint8; anything else is for the classifier to refuse."""
+    try:
+        images = np.asarray(rows)
+    except ValueError as error:  # of different sizes
+        raise DataError(f"`image` holds no pixels of one size ({error}); send encoded files instead") from error
     if np.issubdtype(images.dtype, np.integer) and images.size and images.min() >= 0 and images.max() <= 255:
         return images.astype(np.uint8)
     return images
 
 
-def _decoded(value: object, row: int) -> bytes:
+def _decoded(value: Any, row: int) -> bytes:
     if isinstance(value, bytes):
         return value
     try:
-        return base64.b64decode(value, validate=True)  # type: ignore[arg-type]
+        return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError) as error:
         raise DataError(
             f"row {row}: `image` is neither bytes nor base64 ({error}); encode the file's content"

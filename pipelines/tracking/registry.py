@@ -18,6 +18,7 @@ from mlflow import MlflowClient
 from mlflow.entities import DatasetInput, LoggedModelOutput
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+from mlflow.types.schema import AnyType
 from PIL import Image
 
 import proser_core
@@ -173,14 +174,18 @@ def _log_model(
 
 
 def _signature(classifier: OpenSetClassifier) -> ModelSignature:
-    """Of the table that comes out. What goes in is an array or a table, and a schema of one would refuse the other."""
-    columns: list[ColSpec | TensorSpec] = [
+    """Of the tables that go in, with either column, and come out."""
+    images: list[ColSpec | TensorSpec] = [
+        ColSpec(AnyType(), "image", required=False),
+        ColSpec(DataType.string, "path", required=False),
+    ]
+    labels: list[ColSpec | TensorSpec] = [
         ColSpec(DataType.string, "label"),
         ColSpec(DataType.boolean, "unknown"),
         ColSpec(DataType.double, "unknown_score"),
         *(ColSpec(DataType.double, f"p_{name}") for name in (*classifier.class_names, UNKNOWN)),
     ]
-    return ModelSignature(outputs=Schema(columns))
+    return ModelSignature(inputs=Schema(images), outputs=Schema(labels))
 
 
 def _example(classifier: OpenSetClassifier) -> pd.DataFrame:

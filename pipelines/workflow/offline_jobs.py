@@ -58,10 +58,10 @@ def write_job(
 
 def one_process(recipe: Recipe, console: Console) -> Recipe:
     """The recipe as a single process trains it; prints what that changes."""
-    cluster = replace(recipe.cluster, num_workers=1, pretrain_workers=1, address="")
-    changed = [name for name in vars(cluster) if getattr(cluster, name) != getattr(recipe.cluster, name)]
+    cluster = replace(recipe.cluster, num_workers=1, min_workers=0, pretrain_workers=1, address="")
+    changed = {name: value for name, value in vars(cluster).items() if value != getattr(recipe.cluster, name)}
     if changed:
-        changes = " and ".join(f"cluster.{name} {getattr(cluster, name) or 'empty'}" for name in changed)
+        changes = " and ".join(f"cluster.{name} {'empty' if value == '' else value}" for name, value in changed.items())
         say(console, f"one process trains all, here with {changes}")
     return replace(recipe, cluster=cluster)
 

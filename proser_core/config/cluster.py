@@ -15,6 +15,10 @@ class ClusterConfig(Block):
 
     num_workers: int = 1
     """DDP workers per fine-tune. One worker is a reused Tune actor; several run as a TorchTrainer."""
+    min_workers: int = 0
+    """Fewest DDP workers with which a fine-tune of several begins, or goes on after a machine was lost; it takes more,
+    up to num_workers, when there is room again. 0: always num_workers. The batch stays the same, but batch norm and
+    dropout are each worker's own, so that the outcome depends on how many there were."""
     pretrain_workers: int = 1
     """DDP workers of the pretraining; each gets its part of every batch."""
     cpus_per_worker: int = 1
@@ -30,8 +34,15 @@ class ClusterConfig(Block):
         super().__post_init__()
         for name in ("num_workers", "pretrain_workers", "cpus_per_worker"):
             self.require(name, getattr(self, name) >= 1, "at least 1")
+        fewer = f"0, or 1 or more and fewer than num_workers ({self.num_workers})"
+        self.require("min_workers", 0 <= self.min_workers < max(self.num_workers, 1), fewer)
         self.require("gpus_per_worker", is_number(self.gpus_per_worker, 0), "at least 0")
         self.require("max_concurrent", self.max_concurrent >= 0, "0 or more")
+
+    @property
+    def fewest_workers(self) -> int:
+        """Workers without which no fine-tune begins."""
+        return self.min_workers or self.num_workers
 
     @property
     def uses_gpu(self) -> bool:

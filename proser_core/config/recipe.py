@@ -48,7 +48,8 @@ class Recipe(Block):
         can_choose = self.data.has_development or self.data.knows_all
         nothing = "empty if data.development is none: nothing could choose among its points"
         self.require("space", can_choose or not self.space, nothing)
-        self._check_division("finetune", self.finetune.batch_size, self.cluster.num_workers, halves=2)
+        for workers in range(self.cluster.fewest_workers, self.cluster.num_workers + 1):
+            self._check_division("finetune", self.finetune.batch_size, workers, halves=2)
         self._check_division("pretrain", self.pretrain.batch_size, self.cluster.pretrain_workers, halves=1)
 
     def training(self, kind: str) -> tuple[OptimizerConfig, int]:
@@ -95,4 +96,6 @@ def decisive_fields(recipe: Recipe) -> dict[str, Any]:
         del values[name]
     del values["data"]["download"]
     workers = [cluster[name] for name in ("num_workers", "pretrain_workers", "cpus_per_worker")]
+    if cluster["min_workers"]:
+        workers.append(cluster["min_workers"])
     return {**values, "workers": workers, "gpu": recipe.cluster.uses_gpu}

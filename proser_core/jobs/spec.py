@@ -62,6 +62,7 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
     `weights` is the content digest of the weights to begin from, or an empty string.
     """
     training, workers = recipe.training(kind)
+    is_elastic = kind == "finetune" and recipe.cluster.min_workers > 0
     return {
         "task": task.digest,
         "weights": weights,
@@ -71,7 +72,7 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
         "seed": recipe.seed,
         "bf16": bf16,
         "gpu": recipe.cluster.uses_gpu,
-        "workers": workers,
+        "workers": [recipe.cluster.min_workers, workers] if is_elastic else workers,
         "threads": recipe.cluster.cpus_per_worker,
         "code": code,
     }

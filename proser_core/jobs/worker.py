@@ -65,7 +65,12 @@ def _train(
         load_weights(net, Path(job.weights))
     if job.kind == "pretrain" and job.weights:
         return net.to(training_device(recipe)), 0.0
-    report = DurableReport(Path(job.folder), notify, write=current_world()[0] == 0)
+    rank, world_size = current_world()
+    durable = DurableReport(Path(job.folder), notify, write=rank == 0)
+
+    def with_workers(epoch: int, metrics: Metrics, state: State) -> None:
+        durable(epoch, {**metrics, "train/workers": float(world_size)}, state)
+
     trained = train_network(
         job.kind,
         net,
@@ -73,10 +78,10 @@ def _train(
         (task.mean, task.std),
         recipe,
         bf16=job.bf16,
-        report=report,
-        resume=report.last_state(training_device(recipe)),
+        report=with_workers if recipe.cluster.min_workers else durable,
+        resume=durable.last_state(training_device(recipe)),
     )
-    return trained, report.seconds
+    return trained, durable.seconds
 
 
 def _finish(job: Job, recipe: Recipe, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask, seconds: float) -> None:

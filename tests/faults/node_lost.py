@@ -1,7 +1,5 @@
 """A machine of a cluster goes away in mid-sweep, with all that works on it."""
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -10,13 +8,12 @@ from pathlib import Path
 import psutil
 from lab import Lab
 from losses import Loss
-from ray_nodes import Head, head_node, node
+from ray_nodes import Head, announce_end, head_node, node
 from sweeps import Sweep, require
 
 from proser_core.jobs.spec import TRIALS
 
 NOTICE_S = 20
-RAY, REASON = [sys.executable, "-m", "ray.scripts.scripts"], "DRAIN_NODE_REASON_PREEMPTION"
 PROJECT = str(Path(__file__).parents[2])
 
 
@@ -26,10 +23,10 @@ def lost(lab: Lab) -> Loss:
 
 
 def drained(lab: Lab) -> Loss:
-    """The second of two nodes is announced to go away soon, as by a cloud, and then it is killed."""
+    """The second of two nodes is announced to go away soon, as by a cloud, and then it is killed: no epoch is lost."""
 
     def announce(head: Head) -> None:
-        _drain(head, deadline_s=NOTICE_S)
+        announce_end(head, deadline_s=NOTICE_S)
         time.sleep(NOTICE_S)
 
     return _second_killed(lab, f"one of two nodes drained, killed {NOTICE_S} s later", announce)
@@ -74,18 +71,6 @@ def head_lost(lab: Lab) -> Loss:
 def _in_mid_training(sweep: Sweep) -> dict[str, int]:
     """Trials in progress that have an epoch on disk, each with the process that writes."""
     return {name: writer for name, writer in sweep.diary.in_progress(TRIALS).items() if sweep.diary.numbers(name)}
-
-
-def _drain(head: Head, deadline_s: int) -> None:
-    """Announce the end of the node that is not the head."""
-    listed = "import ray; ray.init(log_to_driver=False); print(*(node['NodeID'] for node in ray.nodes() "
-    listed += "if 'node:__internal_head__' not in node['Resources']))"
-    environment = {**head.environment, "RAY_ADDRESS": head.address}
-    python = [sys.executable, "-c", listed]
-    found = subprocess.run(python, env=environment, cwd=head.folder, check=True, capture_output=True, text=True).stdout
-    command = [*RAY, "drain-node", "--address", head.address, "--node-id", found.strip(), "--reason", REASON]
-    command += ["--reason-message", "to test", "--deadline-remaining-seconds", str(deadline_s)]
-    subprocess.run(command, env=environment, cwd=head.folder, check=True, capture_output=True)
 
 
 def _is_below(process: int, argument: str) -> bool:

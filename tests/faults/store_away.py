@@ -10,7 +10,7 @@ from losses import Loss
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from storages import BUCKET, ENVIRONMENT, s3_server
-from sweeps import require
+from sweeps import EPOCHS, require
 
 from pipelines.storage.mirror import MIRROR_VARIABLE
 from proser_core.store.files import write_atomically
@@ -72,7 +72,7 @@ def away(lab: Lab) -> Loss:
             store.answers_503, store.pause_s = False, EACH_S
             time.sleep(seconds)
             store.pause_s = 0.0
-            sweep.until_epochs(total // 2)
+            sweep.until_epochs(total - EPOCHS)  # few trainings left: each waits minutes for the store, in four attempts
             sweep.strike(sweep.diary.unfinished())
             store.answers_503 = True
             sweep.ended(1)

@@ -17,7 +17,8 @@ from typing import Any
 
 import psutil
 
-START = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats"]
+RAY, REASON = [sys.executable, "-m", "ray.scripts.scripts"], "DRAIN_NODE_REASON_PREEMPTION"
+START = [*RAY, "start", "--block", "--disable-usage-stats"]
 
 
 def free_ports(count: int) -> list[int]:
@@ -71,6 +72,18 @@ def node(arguments: list[str], environment: dict[str, str], log: Path, before: t
         finally:
             end(process.pid)
             process.wait()
+
+
+def announce_end(head: Head, deadline_s: int) -> None:
+    """Announce the end of the node that is not the head, as a cloud does before it takes a spot machine away."""
+    listed = "import ray; ray.init(log_to_driver=False); print(*(node['NodeID'] for node in ray.nodes() "
+    listed += "if 'node:__internal_head__' not in node['Resources']))"
+    environment = {**head.environment, "RAY_ADDRESS": head.address}
+    python = [sys.executable, "-c", listed]
+    found = subprocess.run(python, env=environment, cwd=head.folder, check=True, capture_output=True, text=True).stdout
+    command = [*RAY, "drain-node", "--address", head.address, "--node-id", found.strip(), "--reason", REASON]
+    command += ["--reason-message", "to test", "--deadline-remaining-seconds", str(deadline_s)]
+    subprocess.run(command, env=environment, cwd=head.folder, check=True, capture_output=True)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Storages behind URIs for tests: a folder, and a bucket of an S3 server in this process."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ def s3_server(port: int = 0, before: Callable[[Any], Any] = lambda application: 
     its WSGI application, and returns the one that answers."""
     from moto.server import ThreadedMotoServer  # a second that few tests need
 
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line per request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
     server.start()
     try:

@@ -101,7 +101,7 @@ class SweepWatch:
     def __init__(self, session: TrainingSession, trials: Sequence[Trial], rows: TrialRows) -> None:
         self._session, self._trials, self._rows = session, trials, rows
         self._tracked: dict[str, int] = {}  # epochs of trials whose folders are read no more
-        self._shortage = Shortage(session, trials[0].recipe.cluster.num_workers)
+        self._shortage = Shortage(session, trials[0].recipe.cluster.fewest_workers)
         total = sum(trial.recipe.finetune.epochs for trial in trials)
         self._progress = ProgressBar(session.console, "sweep", total, "epochs", session.cluster.starting or STARTING)
 

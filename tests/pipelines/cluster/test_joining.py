@@ -81,6 +81,7 @@ def test_a_process_without_the_token_is_refused_in_one_line(
     assert "RAY_AUTH_MODE=token" in line
 
 
+@pytest.mark.slow
 def test_a_storage_that_one_machine_does_not_see_is_refused(head: Head, tmp_path: Path) -> None:
     storage = tmp_path / "storage"
     storage.mkdir()

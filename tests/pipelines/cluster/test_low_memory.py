@@ -15,7 +15,8 @@ from pipelines.cluster import cluster as cluster_module
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import CROWDED, RETRIES, failure_reason
 from proser_core.config import ClusterConfig
-from proser_core.store.store import Artefact
+from proser_core.jobs.spec import FAILURE, Job
+from proser_core.store.store import Artefact, write_manifest
 
 MESSAGE = (
     "1 worker(s) were killed due to the node running low on memory. Memory on the node was 23.1GB used / 23.5GB limit\n"
@@ -66,6 +67,30 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
         Path(job.folder).mkdir()
     Cluster(ClusterConfig(), tmp_path / "storage").run_jobs(jobs, workers, "crowded")
     assert [sorted(path.name for path in Path(job.folder).iterdir()) for job in jobs] == [["trained"]] * 2
+
+
+def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [Job("finetune", {}, "", str(tmp_path / name)) for name in ("done", "one", "two")]
+    side_by_side = []
+
+    def given_up(tuner: tune.Tuner) -> None:
+        """As Ray 2.60's Tune ends where Ray's memory monitor ends a trial in mid-training."""
+        side_by_side.append(tuner._local_tuner._tune_config.max_concurrent_trials)
+        (tmp_path / "done").mkdir(exist_ok=True)
+        write_manifest(tmp_path / "done", {})
+        raise RuntimeError(f"Caught unexpected exception: {MESSAGE}")
+
+    monkeypatch.setattr(cluster_module, "MEMORY_PAUSE_S", 0.0)
+    monkeypatch.setattr(tune.Tuner, "fit", given_up)
+    monkeypatch.setattr(Cluster, "connect", lambda self: {"CPU": 4.0})
+    for job in jobs[1:]:
+        Path(job.folder).mkdir()
+    Cluster(ClusterConfig(), tmp_path / "storage").run_jobs(jobs, 1, "given-up")
+    assert side_by_side == [4, 2, *[1] * (RETRIES + 1)]
+    assert not (tmp_path / "done" / FAILURE).exists()
+    assert all("low on memory" in (tmp_path / name / FAILURE).read_text() for name in ("one", "two"))
 
 
 @pytest.mark.slow

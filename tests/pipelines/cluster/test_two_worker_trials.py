@@ -57,7 +57,7 @@ class OnlyHere:
 @pytest.mark.parametrize(
     ("trainable", "words"),
     [
-        (lambda config: OnlyHere(), "No module named"),
+        pytest.param(lambda config: OnlyHere(), "No module named", marks=pytest.mark.slow),
         (lambda config: (print("the last words", flush=True), os.kill(os.getpid(), signal.SIGKILL)), "the last words"),
     ],
     ids=["never began", "killed"],

@@ -114,7 +114,7 @@ def test_the_input_example_is_answered_as_the_signature_has_it(
     assert [*answer.columns] == info.signature.outputs.input_names()
     size = classifier.image_size
     grey = np.full((1, size, size, 3), 128, np.uint8)
-    assert answer["label"].tolist() == model.predict(grey)["label"].tolist()
+    assert answer["label"].tolist() == model.predict({"image": grey})["label"].tolist()
 
 
 def test_the_registered_model_says_what_the_button_does_not_do_and_an_own_description_stays(registry: Registry) -> None:

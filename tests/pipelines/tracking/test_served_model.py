@@ -53,7 +53,15 @@ class TestInPython:
         self, model: PyFuncModel, classifier: OpenSetClassifier, pixels: np.ndarray
     ) -> None:
         for images in (pixels, pixels.astype(np.int64)):
-            assert_as_predicted(model.predict(images), classifier, pixels)
+            assert_as_predicted(model.predict({"image": images}), classifier, pixels)
+
+    def test_the_signature_names_what_goes_in_and_comes_out(
+        self, model: PyFuncModel, classifier: OpenSetClassifier
+    ) -> None:
+        signature = model.metadata.signature
+        assert signature.inputs.input_names() == ["image", "path"]
+        assert signature.outputs.input_names()[:3] == ["label", "unknown", "unknown_score"]
+        assert len(model.predict(model.input_example)) == 1
 
     def test_a_table_of_encoded_images_or_paths_is_classified(
         self,
@@ -75,11 +83,12 @@ class TestInPython:
     @pytest.mark.parametrize(
         ("table", "reason"),
         [
-            ({"picture": [b"x"]}, "columns picture; need `image`"),
+            ({"picture": [b"x"]}, "a table without an image; need a column `image`"),
             ({"image": ["no base64!"]}, "row 0: `image` is neither bytes nor base64"),
             ({"image": [b"no image"]}, "row 0: the image cannot be decoded"),
             ({"path": ["/etc/passwd"]}, "read where PROSER_IMAGE_ROOT names the folder"),
-            ({"image": []}, "a table without a row"),
+            ({"image": []}, "a table without an image"),
+            ({"image": [[[1, 2]], [[1], [2]]]}, "no pixels of one size"),
         ],
     )
     def test_anything_else_is_refused(self, model: PyFuncModel, table: dict[str, list[Any]], reason: str) -> None:
@@ -108,7 +117,7 @@ class TestInPython:
     def test_pixels_out_of_range_are_refused(self, model: PyFuncModel, pixels: np.ndarray) -> None:
         for images in (pixels.astype(np.int64) + 1, pixels / 255):
             with pytest.raises(MlflowException, match="got images of"):
-                model.predict(images)
+                model.predict({"image": images})
 
     def test_the_program_beside_it_decides_the_same(
         self, environment: dict[str, str], classifier: OpenSetClassifier, pixels: np.ndarray
@@ -127,7 +136,10 @@ class TestServed:
         self, address: str, classifier: OpenSetClassifier, pixels: np.ndarray, encoded: list[bytes]
     ) -> None:
         rows = [[base64.b64encode(content).decode()] for content in encoded]
-        for content in ({"inputs": pixels.tolist()}, {"dataframe_split": {"columns": ["image"], "data": rows}}):
+        for content in (
+            {"inputs": {"image": pixels.tolist()}},
+            {"dataframe_split": {"columns": ["image"], "data": rows}},
+        ):
             status, answer = ask(address, content)
             assert status == 200, answer
             assert_as_predicted(pd.DataFrame(answer["predictions"]), classifier, pixels)
@@ -136,7 +148,7 @@ class TestServed:
         ("content", "reason"),
         [
             ({"dataframe_split": {"columns": ["image"], "data": [["no base64!"]]}}, "neither bytes nor base64"),
-            ({"inputs": [[0.5, 0.5]]}, "got images of"),
+            ({"inputs": {"image": [[[0.5, 0.5]]]}}, "got images of"),
             ({"nothing": 1}, "dataframe_split"),
         ],
     )

@@ -49,6 +49,7 @@ def test_weights_of_your_own_are_not_pretrained(tmp_path: Path, closed_set_weigh
     assert "a pretraining" not in text
 
 
+@pytest.mark.slow
 def test_of_images_of_your_own_the_proxy_and_the_refit_are_planned(tmp_path: Path) -> None:
     images = digits.read("train", 8)
     for value in range(4):

@@ -89,7 +89,7 @@ def test_a_control_takes_the_place_of_a_network_with_placeholders(
     expected = control.predict(images)
     np.testing.assert_array_equal(champion.classifier.predict(images).unknown_scores, expected.unknown_scores)
     served = mlflow.pyfunc.load_model(f"models:/{registry.name}@champion")
-    assert served.predict(images).label.tolist() == expected.labels
+    assert served.predict({"image": images}).label.tolist() == expected.labels
     assert ("program" in served.metadata.flavors["python_function"]["artifacts"]) == (score != "OpenMax")
 
 

@@ -1,0 +1,82 @@
+"""A trial of one to two workers on two nodes: it goes on with one where the other's node goes away."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pipeline_runs import tiny_recipe, training_job
+from ray_nodes import Head, announce_end, head_node, node
+
+from proser_core.jobs import spec
+from proser_core.store.store import Artefact, load_if_complete
+
+TRAIN = """
+import json, sys
+from pathlib import Path
+from pipelines.cluster.cluster import Cluster
+from proser_core.config import ClusterConfig
+from proser_core.jobs.spec import Job
+
+job, config = Job(**json.loads(sys.argv[1])), ClusterConfig(**json.loads(sys.argv[2]))
+Cluster(config, Path(sys.argv[3])).run_jobs([job], 2, "elastic", max_seconds=600)
+"""
+PROJECT = str(Path(__file__).parents[3])
+LONGEST = 240.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["unannounced", "announced"])
+def test_it_goes_on_with_one_worker_where_a_node_goes_away(
+    end: str, task: Artefact, closed_set_weights: Path, tmp_path: Path
+) -> None:
+    with head_node(PYTHONPATH=PROJECT) as head, ExitStack() as second:
+        second.enter_context(node([f"--address={head.address}", "--num-cpus=1"], head.environment, tmp_path / "log"))
+        recipe = tiny_recipe(epochs=40)
+        recipe = replace(recipe, cluster=replace(recipe.cluster, num_workers=2, min_workers=1, address=head.address))
+        job = training_job(task, tmp_path / "trial", recipe, weights=closed_set_weights)
+        with training(job, vars(recipe.cluster), head, tmp_path) as process:
+            until(lambda: len(workers_of(job)) > 1, process)
+            if end == "announced":
+                announce_end(head, deadline_s=600)  # and it stays: what leaves it does so by itself
+            else:
+                second.close()
+            assert process.wait(LONGEST) == 0, (tmp_path / "driver.log").read_text()
+    assert load_if_complete(Path(job.folder)) is not None, (tmp_path / "driver.log").read_text()
+    workers = workers_of(job)
+    assert len(workers) == 40
+    assert set(workers) == {1.0, 2.0}
+    assert workers == sorted(workers, reverse=True), "with two, then with one"
+
+
+@contextmanager
+def training(job: spec.Job, config: dict[str, object], head: Head, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The trial, in a driver of its own."""
+    arguments = [json.dumps(job.to_json()), json.dumps(config), str(folder / "storage")]
+    with (folder / "driver.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", TRAIN, *arguments], env=head.environment, stdout=log, stderr=log, cwd=folder
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def workers_of(job: spec.Job) -> list[float]:
+    """How many workers trained each epoch so far."""
+    return [row["train/workers"] for row in spec.read_epochs(Path(job.folder))]
+
+
+def until(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + LONGEST
+    while not happened():
+        assert process.poll() is None, "it ended before"
+        assert time.monotonic() < end
+        time.sleep(0.05)
