@@ -1,4 +1,4 @@
-"""MLflow's system metrics of the machine on which a command runs: CPU, memory, disk, network and GPU."""
+"""MLflow's system metrics of a machine on which a command works: CPU, memory, disk, network and GPU."""
 
 import logging
 from collections.abc import Iterator
@@ -8,18 +8,36 @@ from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
 from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.server import tracking_uri
+
+
+class Monitor:
+    """Logs them every ten seconds, of the machine that it is made on, from now on until it is finished; under the
+    name of the machine, if one is given. They are of use while a server answers: what is not logged then is not logged
+    later."""
+
+    def __init__(self, run_id: str, uri: str, machine: str | None = None) -> None:
+        logging.getLogger("mlflow.system_metrics").setLevel(logging.CRITICAL)  # of an outage the user is told anyway
+        self._monitor = SystemMetricsMonitor(run_id, resume_logging=True, node_id=machine, tracking_uri=uri)
+        self._monitor.start()
+
+    def finish(self) -> None:
+        """Log the last values."""
+        self._monitor.finish()
+
+
+def is_monitored(run: ParentRun) -> bool:
+    """Whether a run is running, and MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is not false."""
+    return run.status == "RUNNING" and bool(MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING.get())
 
 
 @contextmanager
 def system_metrics(run: ParentRun) -> Iterator[None]:
-    """Log them every ten seconds while the run is running, unless MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false. They
-    are of use while a server answers: what is not logged then is not logged later."""
-    if run.status != "RUNNING" or not MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING.get():
+    """Log those of this machine while the run is running."""
+    if not is_monitored(run):
         yield
         return
-    logging.getLogger("mlflow.system_metrics").setLevel(logging.CRITICAL)  # of an outage the user is told anyway
-    monitor = SystemMetricsMonitor(run.run_id, resume_logging=True)
-    monitor.start()
+    monitor = Monitor(run.run_id, tracking_uri())
     try:
         yield
     finally:

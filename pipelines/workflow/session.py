@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.node_metrics import node_metrics
 from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
 from pipelines.storage.mirror import Mirror, open_storage, storage_name
@@ -145,7 +146,7 @@ def execute(
 ) -> dict[str, Any]:
     """Results of nodes of a DAG; the MLflow run ends with what happened."""
     session.tracking.track(session.run.start)
-    with mark_run_failed(session.run), system_metrics(session.run):
+    with mark_run_failed(session.run), system_metrics(session.run), node_metrics(session.run):
         given = {**vars(inputs), "session": session, "store": session.store, **more}
         results = driver_of(*modules).execute(list(targets), inputs=given)
     session.tracking.track(lambda: session.run.end("FINISHED"))

@@ -57,7 +57,7 @@ def test_it_starts_both_machines_and_a_run_trains_on_them(tmp_path: Path) -> Non
         assert "not tracked" not in said
         assert len(list((head.folder / "shared/storage/trials").glob("*/manifest.json"))) == 2, said
         ray("down")
-        until(lambda: ssh(worker, "pgrep -x raylet || true") == "")
+        until(lambda: ssh(worker, "ps -C raylet -o stat= | grep -v Z || true") == "")
 
 
 def nodes(head: Machine, there: str) -> int:

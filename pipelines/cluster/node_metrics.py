@@ -1,0 +1,60 @@
+"""System metrics of a cluster's other machines, as system/ADDRESS/..., beside those of the driver's own."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.server import tracking_uri
+from pipelines.tracking.system_metrics import Monitor, is_monitored
+
+EVERY_S = 10.0  # in which machines that have joined are noticed
+PATIENCE_S = 10.0  # for the last values of a machine
+UNREACHABLE = (ray.exceptions.RayError, ConnectionError)
+
+
+@contextmanager
+def node_metrics(run: ParentRun) -> Iterator[None]:
+    """Log them while the run is running, once a cluster is joined; only to a tracking server, which all machines
+    reach."""
+    if not (is_monitored(run) and tracking_uri().startswith("http")):
+        yield
+        return
+    monitors: dict[str, Any] = {}
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(EVERY_S):
+            with suppress(*UNREACHABLE):
+                _monitor_new(monitors, run.run_id)
+
+    thread = threading.Thread(target=watch, name="node metrics", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        with suppress(*UNREACHABLE):
+            last = [monitor.finish.remote() for monitor in monitors.values()]
+            if last:
+                ray.wait(last, num_returns=len(last), timeout=PATIENCE_S)
+            for monitor in monitors.values():
+                ray.kill(monitor)
+
+
+def _monitor_new(monitors: dict[str, Any], run_id: str) -> None:
+    """An actor, which takes no share of a CPU, on each machine that has none yet."""
+    if not ray.is_initialized():
+        return
+    here = ray.get_runtime_context().get_node_id()
+    for node in ray.nodes():
+        name = node["NodeID"]
+        if node["Alive"] and name != here and name not in monitors:
+            there = NodeAffinitySchedulingStrategy(name, soft=False)
+            actor = ray.remote(num_cpus=0)(Monitor).options(scheduling_strategy=there)
+            monitors[name] = actor.remote(run_id, tracking_uri(), node["NodeManagerAddress"])

@@ -1,0 +1,47 @@
+"""The load of a cluster's other machines, in the run of whoever works on them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ray_nodes import free_ports, head_node, node
+from tracking_servers import mlflow_server
+
+WATCH = """
+import sys, time
+from pathlib import Path
+from pipelines.cluster import node_metrics
+from pipelines.cluster.cluster import Cluster
+from pipelines.tracking.runs import ParentRun
+from proser_core.config import ClusterConfig
+
+node_metrics.EVERY_S = 1.0
+run = ParentRun.open("watched", "key", {})
+with node_metrics.node_metrics(run):
+    Cluster(ClusterConfig(address=sys.argv[1]), Path(sys.argv[2])).connect()
+    end = time.monotonic() + 120
+    found = {}
+    while not found and time.monotonic() < end:
+        time.sleep(0.5)
+        logged = run.client.get_run(run.run_id).data.metrics
+        found = {name: value for name, value in logged.items() if name.startswith("system/")}
+print(sorted(found))
+"""
+PROJECT = str(Path(__file__).parents[3])
+
+
+@pytest.mark.slow
+def test_a_machine_that_the_driver_is_not_on_logs_its_load_under_its_address(tmp_path: Path) -> None:
+    often = {"MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL": "0.5"}
+    with (
+        mlflow_server(f"sqlite:///{tmp_path}/mlflow.db", tmp_path, free_ports(1)[0]) as tracking,
+        head_node(PYTHONPATH=PROJECT, MLFLOW_TRACKING_URI=tracking, **often) as head,
+        node([f"--address={head.address}", "--num-cpus=1"], head.environment, tmp_path / "second.log"),
+    ):
+        command = [sys.executable, "-c", WATCH, head.address, str(tmp_path / "storage")]
+        done = subprocess.run(command, env={**os.environ, **head.environment}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    address = head.address.rpartition(":")[0]
+    assert f"system/{address}/cpu_utilization_percentage" in done.stdout, done.stderr
