@@ -1,7 +1,8 @@
 """PROSER: learning placeholders for open-set recognition (CVPR 2021), as a library.
 
-The packages import downward only: data and networks, then learning, recognition, baselines, jobs. Nothing in here knows
-of Ray, MLflow or Hamilton. The public names are imported on first use, so that reading a recipe does not load torch.
+The packages import downward only: data and networks, then learning, generative, recognition, baselines, jobs. Nothing
+in here knows of Ray, MLflow or Hamilton. The public names are imported on first use, so that reading a recipe does not
+load torch.
 """
 
 import ast

@@ -7,6 +7,8 @@ MSP, MAX_LOGIT, OPENMAX, GAP, P_UNKNOWN = "MSP", "MaxLogit", "OpenMax", "gap", "
 """Scores; without the name of a network they are those of the pretrained one."""
 PROSER = "PROSER"
 """A network with placeholders and its own score."""
+CROSR, C2AE = "CROSR", "C2AE"
+"""Scores of one network of a method's own, named after their method."""
 PRETRAINED, CONTROL = "pretrained net", "CE control"
 """Networks without placeholders; the control is trained by cross-entropy, as long as PROSER, on the same images in the
 same order."""

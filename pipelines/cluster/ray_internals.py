@@ -99,9 +99,11 @@ def _lost_groups() -> "list[PlacementGroup]":
 
 def machine_is_leaving() -> bool:
     """Whether the machine of this process was announced to go away, as a cloud announces the end of a spot machine.
-    False where another Ray does not say so: then its end comes unannounced."""
+    False where another Ray does not say so: then its end comes unannounced. False without Ray, too."""
     import ray
 
+    if not ray.is_initialized():
+        return False
     try:
         leaving = ray._private.state.state.get_draining_nodes()
     except ABSENT:

@@ -29,10 +29,11 @@ from pipelines.cluster.ray_internals import machine_is_leaving
 from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import ProserError, StorageError, last_line
+from proser_core.jobs.any_job import run_any
+from proser_core.jobs.own_spec import job_of, weight_files
 from proser_core.jobs.probe import StepCost, measure_step
 from proser_core.jobs.spec import Job, read_scores
 from proser_core.jobs.starting_point import check_starting_point
-from proser_core.jobs.worker import run_job
 from proser_core.store.files import disk_full_errors
 from proser_core.store.lock import exclusive_training
 from proser_core.store.store import load_if_complete
@@ -78,7 +79,7 @@ def _train_here(config: dict[str, Any], *, is_searched: bool) -> None:
             if load_if_complete(folder.path) is None:
                 check_disk_space(job)
                 check_starting_point(job)
-                run_job(job, notify, open_stream=stream_opener(job))
+                run_any(job, notify, open_stream=stream_opener(job))
     except StorageError as error:
         tune.report({FULL_DISK: str(error)})
     except ProserError as error:
@@ -108,7 +109,7 @@ def measure_training_step(kind: Literal["pretrain", "finetune"], recipe: dict[st
 def check_disk_space(job: Job) -> None:
     """Raises StorageError, before an epoch is trained, where its checkpoint (weights and momentum) does not fit on the
     disk together with the previous one."""
-    needed = 4 * os.stat(job.weights).st_size if job.weights else 0
+    needed = 4 * sum(os.stat(path).st_size for path in weight_files(job))
     free = shutil.disk_usage(job.folder).free
     if free < needed:
         raise StorageError(
@@ -138,7 +139,7 @@ def train_distributed(config: dict[str, Any], num_workers: Workers, resources: d
     that fails is in its folder. Raises StorageError where the disk is full, CrowdedError where the machine stayed low
     on memory.
     """
-    folder, job = training_folder(config), Job(**config["job"])
+    folder, job = training_folder(config), job_of(config["job"])
     storage, name = folder.ray_folder or storage, f"{job.kind}-{Path(job.folder).name}"
     trainer = ray.train.torch.TorchTrainer(
         _train_loop,
@@ -222,7 +223,7 @@ def _train_loop(config: dict[str, Any]) -> str:
                     check_starting_point(job)
                 if not broadcast_from_rank_zero(load_if_complete(folder.path) is None):
                     return ""
-                run_job(job, notify, open_stream=stream_opener(job))
+                run_any(job, notify, open_stream=stream_opener(job))
     except _RankZeroEndedError:
         return ""
     except StorageError as error:

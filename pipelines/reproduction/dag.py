@@ -7,11 +7,18 @@ from pipelines.reports.page import template_digests
 from pipelines.reproduction.comparing import compare
 from pipelines.reproduction.paper_figures.page import write_figures_page
 from pipelines.reproduction.paper_figures.stage import draw_figures
+from pipelines.reproduction.registering import register_methods
+from pipelines.tracking.registry import Registered
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
+from pipelines.workflow.stages.own_networks import train_own_networks
 from pipelines.workflow.training import TrainedSplit
+from proser_core.config import Recipe
+from proser_core.config.own_networks import ScheduleName
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import open_outlier_set
+from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.jobs.own_plans import plan_own
 from proser_core.jobs.spec import TRIALS
 from proser_core.store.store import Artefact, BuildResult, Store
 
@@ -19,12 +26,49 @@ OutlierNames = dict[str, tuple[str, ...]]
 """Names of outlier sets by that of their known data set."""
 
 
+def owned(
+    recipes: list[Recipe],
+    prepared: list[Artefact],
+    networks: list[str],
+    own_networks: ScheduleName,
+    bf16: bool,
+    session: TrainingSession,
+) -> list[Artefact | None]:
+    """The networks of methods' own on every class split, trained with what they need; None for one that failed."""
+    plans = [
+        plan_own(OWN_NETWORKS[name], own_networks, recipe, task, session.store, bf16)
+        for recipe, task in zip(recipes, prepared, strict=True)
+        for name in networks
+    ]
+    train_own_networks(plans, bf16, session)
+    return [plan.outcome() for plan in plans]
+
+
 @stage("compare")
 def compared(
-    splits: list[TrainedSplit], methods: list[str], bf16: bool, swept: Artefact, store: Store, folder: Path
+    splits: list[TrainedSplit],
+    methods: list[str],
+    own_networks: ScheduleName,
+    bf16: bool,
+    swept: Artefact,
+    owned: list[Artefact | None],
+    store: Store,
+    folder: Path,
 ) -> BuildResult:
     """Every method on every class split, calibrated and evaluated alike."""
-    return compare(splits, methods, bf16, store, folder)
+    return compare(splits, methods, own_networks, bf16, store, folder)
+
+
+def methods_registered(
+    splits: list[TrainedSplit],
+    register: list[str],
+    own_networks: ScheduleName,
+    bf16: bool,
+    compared: Artefact,
+    session: TrainingSession,
+) -> list[Registered]:
+    """The networks of methods that are to be registered, of the first class split."""
+    return register_methods(register, splits[0], own_networks, bf16, session)
 
 
 def found_outliers(outliers: OutlierNames, data_dir: Path | None, session: TrainingSession) -> OutlierNames:

@@ -7,7 +7,6 @@ from rich.console import Console
 
 from pipelines.console import say
 from pipelines.reproduction.request import ReproduceRequest
-from pipelines.reproduction.studies import method_names
 from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.offline_jobs import (
     adopt_finished,
@@ -18,9 +17,9 @@ from pipelines.workflow.offline_jobs import (
     save_job,
     unfinished_trainings,
 )
+from pipelines.workflow.own_methods import OwnMethods
 from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainingInputs
-from proser_core.baselines import METHODS
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.preparing import prepare_task
@@ -56,20 +55,6 @@ def check_options(request: ReproduceRequest) -> None:
         )
 
 
-def trainable_methods(request: ReproduceRequest, console: Console) -> tuple[str, ...]:
-    """The requested methods, without those that a job file cannot train. Raises ConfigError where one of these was
-    named."""
-    apart = [name for name in method_names(request) if METHODS[name].train is not None]
-    if not apart:
-        return request.methods
-    names = ", ".join(apart)
-    why = f"--jobs and --import-from transfer a pretraining and its fine-tunes, and {names} trains a network of its own"
-    if request.methods:
-        raise ConfigError(f"{why}; omit it from --methods")
-    say(console, f"left out: {why}")
-    return tuple(name for name in METHODS if name not in apart)
-
-
 def write_jobs(
     recipes: Sequence[Recipe],
     finetunes: Sequence[FinetuneConfig],
@@ -77,6 +62,7 @@ def write_jobs(
     storage: Path | None,
     folder: Path,
     console: Console,
+    own: OwnMethods,
 ) -> None:
     """Write a job file for each class split, `folder`/STUDY[-FAMILY]-split-N/JOB.json, and print how to run them all;
     with a storage, prepared images beside each. Raises ProserError for what cannot be trained there, or a file that
@@ -88,8 +74,9 @@ def write_jobs(
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"--jobs got {folder}, which cannot be written ({error}); give another folder") from error
-        save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, option="--jobs")
-        say(console, f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes")
+        save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, "--jobs", own)
+        methods = f", networks of {', '.join(own.names)}" if own.names else ""
+        say(console, f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes{methods}")
     there = folder.resolve().name
     instructions = f"""Copy {folder} and the folder proser_core to one place; then, there:
 for job in {there}/*/{JOB_FILE}; do python -m proser_core.job "$job" "$(dirname "$job")/{OUT}"; done
@@ -97,7 +84,9 @@ and here again this command with --import-from {folder}/*/{OUT} instead of --job
     say(console, instructions)
 
 
-def take_outcomes(outs: Sequence[Path], studies: Sequence[TrainingInputs], store: Store, console: Console) -> None:
+def take_outcomes(
+    outs: Sequence[Path], studies: Sequence[TrainingInputs], store: Store, console: Console, own: OwnMethods
+) -> None:
     """Copy what runners finished of these studies into the storage. Raises CheckpointError for a file that is missing
     or was changed, ConfigError for other code, another precision, or a training that neither finished nor failed."""
     bf16 = studies[0].bf16
@@ -117,7 +106,7 @@ def take_outcomes(outs: Sequence[Path], studies: Sequence[TrainingInputs], store
         for study in studies
         for recipe, inputs in zip(study.recipes, study.data_inputs, strict=True)
         for name in unfinished_trainings(
-            recipe, prepare_task(recipe, inputs, study.data_dir, store), study.finetunes, outs, store, bf16
+            recipe, prepare_task(recipe, inputs, study.data_dir, store), study.finetunes, outs, store, bf16, own
         )
     ]
     if missing:

@@ -13,6 +13,7 @@ from pipelines.reports.figures.style import save
 from pipelines.reports.page import HTML, Made, Section, anchor, embedded, write_page
 from pipelines.reports.sweep_table import images_title
 from pipelines.reproduction.drawing import figures_of
+from pipelines.reproduction.own_outcomes import OwnOutcome, picture_figures
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES
 from pipelines.reproduction.results import SplitResult, TableColumn, cells_of, table_column
 from proser_core.data.splits.families import defect_of
@@ -28,8 +29,10 @@ def write_report(
     recipes: Mapping[str, Any],
     made: Made,
     folder: Path,
+    outcomes: Sequence[OwnOutcome] = (),
 ) -> None:
-    """A section for each protocol. By study, `families` are the class lists, `recipes` those of one split as JSON."""
+    """A section for each protocol. By study, `families` are the class lists, `recipes` those of one split as JSON;
+    `outcomes` are what networks of methods' own say of themselves."""
     sections = []
     for name in names:
         protocol = PROTOCOLS[name]
@@ -39,8 +42,14 @@ def write_report(
             stem = folder / FIGURES / f"{anchor(name)}_{kind}"
             save(figure, stem)
             figures.append(embedded(stem.with_suffix(".svg"), f"{name}: {kind.replace('_', ' ')}", folder))
+        own = [each for each in outcomes if each.study in protocol.studies]
+        for title, figure in picture_figures(own):
+            stem = folder / FIGURES / anchor(f"{name}_{title}".replace(":", "").replace(",", ""))
+            save(figure, stem)
+            figures.append(embedded(stem.with_suffix(".svg"), title, folder))
         tables = [_in_words(each) for each in columns]
-        sections.append(Section(name, protocol.headline, protocol.source, protocol.note, figures, tables))
+        points = [each.in_words() for each in own if each.facts]
+        sections.append(Section(name, protocol.headline, protocol.source, protocol.note, figures, tables, points))
     title = f"{', '.join(names)}: measured and published results"
     for target in (HTML, RESULTS):
         write_page(title, sections, made, folder / target)

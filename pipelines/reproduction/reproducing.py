@@ -12,7 +12,8 @@ from pipelines.reports.page import HTML, Made, template_digests
 from pipelines.reports.sweep_table import mean
 from pipelines.reproduction import dag
 from pipelines.reproduction.comparing import read_compared
-from pipelines.reproduction.offline_jobs import check_options, take_outcomes, trainable_methods, write_jobs
+from pipelines.reproduction.offline_jobs import check_options, take_outcomes, write_jobs
+from pipelines.reproduction.own_outcomes import read_outcomes
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.report import terminal_table, write_report
 from pipelines.reproduction.request import ReproduceRequest
@@ -21,6 +22,8 @@ from pipelines.reproduction.studies import (
     PreparedStudy,
     facts,
     method_names,
+    network_names,
+    own_methods,
     prepare_study,
     requested_finetunes,
     skipped_studies,
@@ -28,7 +31,7 @@ from pipelines.reproduction.studies import (
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import dag as workflow_dag
-from pipelines.workflow import plan
+from pipelines.workflow import own_plan, plan
 from pipelines.workflow.offline_jobs import one_process
 from pipelines.workflow.session import Session, close, execute, open_run, open_session, with_absolute_path
 from pipelines.workflow.stage import stage_code
@@ -54,8 +57,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     request = replace(request, recipe=with_absolute_path(request.recipe))
     check_options(request)
     if request.jobs is not None or request.import_from:
-        recipe = one_process(request.recipe, console)
-        request = replace(request, recipe=recipe, methods=trainable_methods(request, console))
+        request = replace(request, recipe=one_process(request.recipe, console))
     finetunes = requested_finetunes(request)
     say(console, f"{', '.join(request.names)}: storage {request.storage}, tracking {shown_uri()}")
     skipped = skipped_studies(request)
@@ -65,7 +67,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     if request.jobs is not None:
         recipes = [recipe for study in studies for recipe in study.recipes]
         storage = Path(request.storage) if request.with_task else None
-        write_jobs(recipes, finetunes, request.data_dir, storage, request.jobs, console)
+        write_jobs(recipes, finetunes, request.data_dir, storage, request.jobs, console, own_methods(request))
         return 0
     work = f"proser reproduce {' '.join(request.names)}"
     cluster, cluster_file = request.recipe.cluster, request.cluster_file
@@ -75,7 +77,8 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         if not request.dry_run:
             connect()
         if request.import_from:
-            take_outcomes(request.import_from, [study.inputs for study in studies], session.store, console)
+            inputs = [study.inputs for study in studies]
+            take_outcomes(request.import_from, inputs, session.store, console, own_methods(request))
         else:
             _print_plans(request, studies, session)
         return 0 if request.dry_run else _train(request, studies, skipped, session, started)
@@ -105,22 +108,40 @@ def _train(
 
 def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], session: Session) -> None:
     """Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
+    names, schedule = network_names(request), request.schedule
     planned = {study.name: plan.plan_splits(study.inputs, session.store) for study in studies}
-    if any(split.missing or not split.pretrained for plans in planned.values() for split in plans):
+    own = {
+        study.name: own_plan.missing_networks(names, schedule, study.inputs, planned[study.name], session.store)
+        for study in studies
+    }
+    trains = any(split.missing or not split.pretrained for plans in planned.values() for split in plans)
+    if trains or any(own.values()):
         session.cluster.check()
     needed = 0
     for study in studies:
-        plans, data = planned[study.name], study.recipes[0].data
-        costs = plan.measure(plans, session.cluster, study.inputs.bf16)
-        needed += plan.disk_needed(plans, costs)
-        first = {
-            "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
-            "methods": ", ".join(method_names(request)),
-        }
-        lines = plan.cost_lines(plans, costs)
-        table = plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines)
-        session.console.print(table, highlight=False)
+        needed += _print_plan(request, study, planned[study.name], own[study.name], session)
     plan.check_disk(needed, session.store)
+
+
+def _print_plan(
+    request: ReproduceRequest,
+    study: PreparedStudy,
+    plans: Sequence[plan.SplitPlan],
+    missing: Sequence[own_plan.MissingNetwork],
+    session: Session,
+) -> int:
+    """Measure and print what a study costs; the bytes that it needs."""
+    bf16, data = study.inputs.bf16, study.recipes[0].data
+    costs = plan.measure(plans, session.cluster, bf16)
+    own = own_plan.measure_networks(missing, request.schedule, study.recipes[0], bf16, session.cluster)
+    first = {
+        "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
+        "methods": "; ".join(method_names(request)),
+    }
+    lines = plan.cost_lines(plans, costs) if costs or not missing else {}  # not: nothing to train
+    table = plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines | own.lines())
+    session.console.print(table, highlight=False)
+    return plan.disk_needed(plans, costs) + own.disk
 
 
 def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session) -> ComparedStudy:
@@ -129,10 +150,19 @@ def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session)
     splits = [recipe.data.split_index for recipe in study.recipes]
     family, methods = request.family_of(STUDIES[study.name]), method_names(request)
     title = f"reproduce {study.name}" + (f", {family}" if family else "")
-    decisive = ["reproduce", study.name, splits, methods]
+    own = {"networks": network_names(request), "own_networks": request.schedule}
+    decisive = ["reproduce", study.name, splits, methods, *([request.schedule] if own["networks"] else [])]
     run = open_run(title, study.recipes[0], study.inputs, decisive, split_indices=", ".join(map(str, splits)))
     follower = session.follow(run, trains=not request.import_from)
-    results = execute(follower, study.inputs, [workflow_dag, dag], ["trials", "compared"], methods=methods)
+    results = execute(
+        follower,
+        study.inputs,
+        [workflow_dag, dag],
+        ["trials", "compared", "methods_registered"],
+        **own,
+        methods=methods,
+        register=list(request.register),
+    )
     rows, failures = read_compared(results["compared"])
     measured = [SplitResult(study=study.name, **{**row, "trained_on": tuple(row["trained_on"])}) for row in rows]
     return ComparedStudy(study, run, measured, [*failures_of(results["trials"]), *failures])
@@ -163,7 +193,8 @@ def _report(
     }
 
     def build(folder: Path) -> None:
-        write_report(request.names, families, results, recipes, made, folder)
+        outcomes = read_outcomes(results, session.store.root)
+        write_report(request.names, families, results, recipes, made, folder, outcomes)
 
     report = session.store.run("reproduction", inputs, build)
     for study in studies:

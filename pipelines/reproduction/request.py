@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -10,6 +10,7 @@ from pipelines.reproduction.protocols import PROTOCOLS, Study
 from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.requests import ClusterFile, DataDir, SplitIndices, Storage
 from proser_core.config import DataConfig, Recipe
+from proser_core.config.own_networks import ScheduleName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +19,6 @@ class Settings(Recipe):
 
     name: tyro.conf.Suppress[str] = "reproduce"
     space: tyro.conf.Suppress[str] = ""
-    model_name: tyro.conf.Suppress[str] = "proser"
     data: tyro.conf.Suppress[DataConfig] = field(default_factory=DataConfig)
 
 
@@ -37,7 +37,13 @@ class ReproduceRequest:
     split_indices: SplitIndices = ()
     """Class splits, such as 0-4 or 0,2; by default the protocol's."""
     methods: tuple[str, ...] = ()
-    """Methods by name (see `proser list`); by default all."""
+    """Methods by name (see `proser list`); by default all but those with networks of their own."""
+    own_networks: Literal["", "quick", "full"] = ""
+    """Train networks of methods' own, as of CROSR or OSRCI: quick, for 2 CPU cores, or full, as published. Empty leaves
+    such methods out, or is quick where --methods names one."""
+    register: tuple[str, ...] = ()
+    """Methods whose networks, of the first class split, become versions in the model registry, to be promoted and
+    served; --model-name names the model."""
     image_size: int = 0
     """Height and width in pixels to which every image is resized; 0 is the protocol's."""
     download: bool = False
@@ -58,6 +64,11 @@ class ReproduceRequest:
     def studies(self) -> list[str]:
         """Names of the studies that the protocols read, each once."""
         return list(dict.fromkeys(study for name in self.names for study in PROTOCOLS[name].studies))
+
+    @property
+    def schedule(self) -> ScheduleName:
+        """By which networks of methods' own are trained."""
+        return self.own_networks or "quick"
 
     def family_of(self, study: Study) -> str:
         """The class lists that a study takes."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pipelines.reports.sweep_table import mean, std
 from pipelines.reproduction.protocols import Column
 from pipelines.reproduction.published import Quoted, quoted
+from proser_core.baselines.tables import OWN_RULE
 from proser_core.jobs.progress import duration
 from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, best_of, scored
 
@@ -30,6 +31,8 @@ class SplitResult:
     """Of its trainings, the pretraining among them; 0 where nobody took the time."""
     trained_on: tuple[str, ...] = ()
     """The hardware of its trainings, in words."""
+    own: dict[str, str] = field(default_factory=dict)
+    """Of a network of the method's own, `network`, its name, and `key`, that of its folder; else empty."""
 
     def numbers(self) -> dict[str, float]:
         """The metrics, and `seconds` where somebody took the time."""
@@ -102,6 +105,10 @@ def table_column(column: Column, results: Sequence[SplitResult], family: str) ->
         seconds = mean(times) if times else 0.0
         if values or method in published:
             rows.append(MethodRow(method, values, column.scale, tuple(published.get(method, ())), seconds))
+        by_rule = f"{OWN_RULE}/{column.metric}"
+        values = {split: found[by_rule] for split, found in numbers.items() if by_rule in found}
+        if values:
+            rows.append(MethodRow(scored(method, "own rule"), values, column.scale))
     return TableColumn(column, family, rows, [] if column.is_time else _verdicts(rows))
 
 

@@ -12,14 +12,18 @@ from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
 from pipelines.workflow.checks import check_places
+from pipelines.workflow.own_methods import OwnMethods
 from pipelines.workflow.session import precision_name, say_defects
 from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
+from proser_core.baselines.methods import same_network
 from proser_core.baselines.tables import finetunes_of_methods
 from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe
 from proser_core.config.named_finetunes import STATED
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.errors import ConfigError, ProserError, first_line
+from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.jobs.own_plans import check_servable
 from proser_core.jobs.preparing import missing_images
 from proser_core.jobs.trials import check_recipe
 from proser_core.naming import look_up
@@ -45,7 +49,9 @@ class PreparedStudy(ResolvedStudy):
 
 def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
     """The fine-tunes of the methods. Raises ConfigError for options with which nothing can be reproduced."""
-    methods = [look_up("method", name, METHODS) for name in request.methods or METHODS]
+    for name in (*request.methods, *request.register):
+        look_up("method", name, METHODS)
+    methods = [METHODS[name] for name in method_names(request)]
     own, plain = request.recipe.finetune, FinetuneConfig()
     for part, names, given, usual in (
         ("finetune", STATED, own, plain),
@@ -98,6 +104,8 @@ def prepare_study(
     resolved = resolve(request, name)
     first = resolved.recipes[0]
     check_recipe(first)
+    for network in network_names(request):
+        check_servable(OWN_NETWORKS[network], first)
     check_places(first, request.data_dir, request.storage)
     note = schedule_note(first.pretrain, first.data.name)
     if note:
@@ -122,8 +130,20 @@ def skipped_studies(request: ReproduceRequest) -> dict[str, str]:
 
 
 def method_names(request: ReproduceRequest) -> list[str]:
-    """The methods in the order of a table."""
-    return [name for name in METHODS if name in request.methods or not request.methods]
+    """The methods in the order of a table. Those with networks of their own are left out unless they are asked for; MSP
+    and MaxLogit of each such network stand beside them."""
+    by_default = [name for name, method in METHODS.items() if request.own_networks or not method.network]
+    return same_network([*(request.methods or by_default), *request.register])
+
+
+def network_names(request: ReproduceRequest) -> list[str]:
+    """The networks of their own that the methods score, each once."""
+    return list(dict.fromkeys(filter(None, (METHODS[name].network for name in method_names(request)))))
+
+
+def own_methods(request: ReproduceRequest) -> OwnMethods:
+    """The methods with networks of their own, and the schedule of these."""
+    return OwnMethods(tuple(name for name in method_names(request) if METHODS[name].network), request.schedule)
 
 
 def facts(
@@ -144,6 +164,8 @@ def facts(
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),
     }
+    if network_names(request):
+        found["networks of methods' own"] = f"{', '.join(network_names(request))}, schedule {request.schedule}"
     found |= {name: f"failed: {first_line(error)}" for name, error in failed.items()}
     left_out = [STUDIES[name].title for name in skipped]
     for each in resolved:

@@ -16,6 +16,7 @@ from pipelines.storage.lease import hold_lease
 from pipelines.storage.objects import Objects, Stamp, open_objects, storage_errors
 from pipelines.storage.transfer import download, pull, push, read_manifest
 from proser_core.digests import sha256_of
+from proser_core.jobs.own_spec import OwnJob
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, Job
 from proser_core.store.files import write_atomically
 from proser_core.store.lock import exclusive_storage
@@ -42,7 +43,10 @@ def with_files(job: Job, place: Callable[[str], str]) -> Job:
     """The job with other paths of its files of weights, each an empty string where it has none."""
     network = job.recipe["network"]
     network = {**network, "weights_file": place(network["weights_file"])}
-    return replace(job, weights=place(job.weights), recipe={**job.recipe, "network": network})
+    job = replace(job, weights=place(job.weights), recipe={**job.recipe, "network": network})
+    if isinstance(job, OwnJob):
+        job = replace(job, parts={name: place(path) for name, path in job.parts.items()})
+    return job
 
 
 @dataclass

@@ -11,6 +11,7 @@ from pipelines.storage.mirror import NODE, USER_FILES, mirror_folder, with_files
 from pipelines.storage.objects import Objects, storage_errors
 from pipelines.storage.transfer import download, fetch, pull, push, read_if_exists
 from proser_core.errors import ProserError
+from proser_core.jobs.own_spec import job_of
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, STATE, Job
 from proser_core.learning.mixup import current_world
 from proser_core.store.files import write_atomically
@@ -146,7 +147,7 @@ def _machine_lock(path: Path) -> Iterator[None]:
 
 def training_folder(config: dict[str, Any]) -> TrainingFolder:
     """The folder of a job as a worker was given it: `job`, and `storage`, the address of a mirror or None."""
-    job, address = Job(**config["job"]), config.get("storage")
+    job, address = job_of(config["job"]), config.get("storage")
     return (
         TrainingFolder(job) if address is None else MirroredTrainingFolder(job, address["uri"], Path(address["store"]))
     )

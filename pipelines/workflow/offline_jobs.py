@@ -13,6 +13,7 @@ from rich.console import Console
 from pipelines.console import say
 from pipelines.storage.mirror import open_storage
 from pipelines.tracking.server import shown_uri
+from pipelines.workflow.own_methods import NO_METHODS, OwnMethods, plan_methods
 from pipelines.workflow.run_stages import finish_run, open_run_of
 from pipelines.workflow.session import open_session
 from pipelines.workflow.stages.pretrain import found_pretraining, plan_pretraining
@@ -21,6 +22,7 @@ from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
+from proser_core.jobs.own_plans import OWN_FOLDER
 from proser_core.jobs.preparing import check_prepared_for, check_split, prepare_inputs, prepare_task, refuse_streaming
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
@@ -35,6 +37,9 @@ from proser_core.store.store import (
     import_artefact,
     load_if_complete,
 )
+
+STAGES = (PREPARE, PRETRAIN, TRIALS, OWN_FOLDER)
+"""Folders of a runner's OUT."""
 
 
 def write_job(
@@ -69,6 +74,7 @@ def save_job(
     output: Path,
     console: Console,
     option: str = "--output",
+    own: OwnMethods = NO_METHODS,
 ) -> list[str]:
     """Write one job file, with a storage also the prepared images; the names of what lies next to it and travels with
     it. Raises ProserError for what cannot be trained, or a file, given by `option`, that cannot be written."""
@@ -84,7 +90,7 @@ def save_job(
                 beside = Store(output.parent)
                 task = import_artefact(prepared.path, "task", beside).path.relative_to(beside.root)
         place = data_dir.resolve() if data_dir is not None and task is None else None
-        weights = JobFile(recipe, tuple(finetunes), task, place, code).save(output)
+        weights = JobFile(recipe, tuple(finetunes), task, place, code, *own).save(output)
     return [str(name) for name in (task, weights) if name]
 
 
@@ -125,7 +131,7 @@ class Results:
 
 def check_finished(out: Path) -> list[Path]:
     """Every finished folder of a runner's OUT. Raises CheckpointError for a file that is missing or was changed."""
-    folders = sorted(path.parent for stage in (PREPARE, PRETRAIN, TRIALS) for path in out.glob(f"{stage}/*/{MANIFEST}"))
+    folders = sorted(path.parent for stage in STAGES for path in out.glob(f"{stage}/*/{MANIFEST}"))
     for folder in folders:
         check_key(folder, check_artefact(folder))
     return folders
@@ -137,7 +143,7 @@ def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Co
     there = sum(load_if_complete(store.root / folder.parent.name / folder.name) is not None for folder in folders)
     artefacts = {folder: import_artefact(folder, folder.parent.name, store) for folder in folders}
     say(console, f"{len(folders) - there} finished folders copied, {there} were there")
-    for failure in (path for stage in (PRETRAIN, TRIALS) for path in out.glob(f"{stage}/*/{spec.FAILURE}")):
+    for failure in (path for stage in STAGES for path in out.glob(f"{stage}/*/{spec.FAILURE}")):
         source = failure.parent
         target = store.root / source.parent.name / source.name
         if load_if_complete(target) is None:
@@ -209,7 +215,13 @@ def _inputs(
 
 
 def unfinished_trainings(
-    recipe: Recipe, task: Artefact, finetunes: Sequence[FinetuneConfig], outs: Sequence[Path], store: Store, bf16: bool
+    recipe: Recipe,
+    task: Artefact,
+    finetunes: Sequence[FinetuneConfig],
+    outs: Sequence[Path],
+    store: Store,
+    bf16: bool,
+    own: OwnMethods = NO_METHODS,
 ) -> Iterator[str]:
     """Trainings of a class split that are neither finished in the storage nor failed in the runners' OUTs, by name."""
     folder = plan_pretraining(recipe, task, store, bf16).folder
@@ -219,6 +231,9 @@ def unfinished_trainings(
     if pretrained is not None:
         trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store, bf16)
         yield from (trial.name for trial in trials if not _has_ended(trial.folder, outs))
+    for plan in plan_methods(own, recipe, task, store, bf16):
+        if not _has_ended(plan.folder, outs) and all(load_if_complete(part.folder) for part in plan.parts):
+            yield plan.network.name  # without a part that failed it could not be trained
 
 
 def lacking(names: Sequence[str]) -> str:

@@ -26,13 +26,12 @@ STAGES = {
     "report": "pipelines.workflow.stages.report",
     "sweep_report": "pipelines.workflow.stages.report",
     "compare": "pipelines.reproduction.comparing",
+    "classifiers": "pipelines.reproduction.classifiers",
     "reproduction": "pipelines.reproduction.report",
     "figures": "pipelines.reproduction.paper_figures.stage",
     "figures_page": "pipelines.reproduction.paper_figures.page",
 }
 """Folders of a storage, and the module whose code stands in the keys of their artefacts."""
-METHODS_STAGE = "methods"
-"""Folder of networks that methods train for themselves; the code in their keys is each method's own."""
 SURROUNDINGS = ("store", "session", "search", "data_dir", "folder")
 """Arguments that decide nothing: where a stage works, and how long a search may take."""
 

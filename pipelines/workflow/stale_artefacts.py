@@ -10,20 +10,21 @@ from typing import Any
 
 from pipelines.cluster.cluster import RAY_FOLDER
 from pipelines.reports.page import template_digests
-from pipelines.workflow.stage import METHODS_STAGE, STAGES, stage_code
-from proser_core.baselines import METHODS
+from pipelines.workflow.stage import STAGES, stage_code
+from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.jobs.own_plans import OWN_FOLDER, own_code
 from proser_core.jobs.spec import PRETRAIN
-from proser_core.store.code_version import code_version
 from proser_core.store.files import read_json
 from proser_core.store.store import KEY_PATTERN, MANIFEST
 
-FOLDERS = (*STAGES, METHODS_STAGE)
+FOLDERS = (*STAGES, OWN_FOLDER)
 DAY = 86_400
 UNFINISHED, LEFT_BY_RAY, OUTDATED = "unfinished", "left by Ray", "of other code"
 ARTEFACT = re.compile(KEY_PATTERN)
 COPY = re.compile(rf"\.{KEY_PATTERN}\.\d+")  # of an artefact, as `import_artefact` writes it first
-RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|(pretrain-|finetune-)?{KEY_PATTERN}(-[01])?")
-"""As pretrainings at a time, trainings by several workers and sweeps name what Ray writes to."""
+RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|{OWN_FOLDER}-[0-9]+|(pretrain-|finetune-)?{KEY_PATTERN}(-[01])?")
+"""As pretrainings at a time, networks of methods' own, trainings by several workers, and sweeps name what Ray writes
+to."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ def _folders(place: Path, *patterns: re.Pattern[str]) -> list[Path]:
 
 def _codes(stage: str) -> list[Any]:
     """What stands for this code in the keys of a stage's artefacts."""
-    if stage == METHODS_STAGE:
-        return [code_version(method.train.__module__) for method in METHODS.values() if method.train is not None]
+    if stage == OWN_FOLDER:
+        return [own_code(network) for network in OWN_NETWORKS.values()]
     code = stage_code(stage)
     return [code, [code, *template_digests()]]
 

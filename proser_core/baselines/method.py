@@ -1,26 +1,25 @@
 """`Method`: a row of a table, by where its logits come from and how a score is fitted to them.
 
 Calibration, metrics and tables are the same for all. Where a network of a method's own must be trained, as in OSRCI,
-CROSR or C2AE, the method brings `train`, which writes logits of the same parts as every training; nothing else knows
-of it. What such a network says for unknown (a further logit, a reconstruction error) stands in the columns of
-`LogitTable.dummies`, from which the score is made.
+CROSR or C2AE, the method names it; several methods may score one network. What such a network says for unknown (a
+further logit, a reconstruction error) stands in the columns of `LogitTable.dummies`, from which the score is made.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proser_core.config import FinetuneConfig, Recipe
-from proser_core.data.tasks import OpenSetTask
+from proser_core.config import FinetuneConfig
 from proser_core.recognition.scores import ScoreFunction
 
 if TYPE_CHECKING:
     from proser_core.recognition.logits import LogitTable
 
-Train = Callable[[OpenSetTask, Recipe, Path], None]
+OwnRule = Callable[[ScoreFunction, "LogitTable", Mapping[str, Any]], np.ndarray]
+"""From a fitted score, N images and the facts of the network to bool[N, K+1]: which classes the rule calls an image,
+the last one for unknown. A rule that asks each class by itself may call it several, or none."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +29,22 @@ class Method:
     name: its row where methods stand side by side. source: paper, with what was decided here in the method notes.
     score: a score function, or the class of one that is fitted to each network.
     finetune: from a recipe's fine-tune to the method's own; None scores the pretrained net.
-    train: trains a network of the method's own, and writes `logits.npz` (`save_logits`: val, development and test,
-        and train if the score reads it) into the folder; it takes the place of pretrained net and fine-tune.
+    network: one of the method's own, by its name in `OWN_NETWORKS`, in the place of pretrained net and fine-tune.
+    own_rule: the decision that its authors published, where that is not a threshold that keeps 95 % of known images;
+        macro-F1 by it is a second number.
     """
 
     name: str
     source: str
     score: ScoreFunction | type[ScoreFunction]
     finetune: Callable[[FinetuneConfig], FinetuneConfig] | None = None
-    train: Train | None = None
+    network: str = ""
+    own_rule: OwnRule | None = None
 
     @property
     def scores_pretrained(self) -> bool:
         """Whether its logits are those of the pretrained net."""
-        return self.finetune is None and self.train is None
+        return self.finetune is None and not self.network
 
     def fit(self, training: "LogitTable", targets: np.ndarray) -> ScoreFunction:
         """Its score for a network, from the logits of N training images and their targets int64[N] in 0..K-1."""

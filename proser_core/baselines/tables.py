@@ -1,18 +1,22 @@
 """Methods side by side on one task, or several scores of one network."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from proser_core.baselines import METHODS, Method
 from proser_core.config import FinetuneConfig
+from proser_core.data.splits.class_split import where
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import TRAIN, LogitTable
+from proser_core.recognition.metrics import macro_f1_of_calls
 from proser_core.recognition.scores import SCORES, MaxLogit, ScoreFunction
 from proser_core.titles import CONTROL, PROSER, scored
 
+OWN_RULE = "own_rule"
 Tables = Mapping[str, LogitTable]
 """Logits of one network by part."""
 NOTHING = LogitTable(np.zeros((0, 0), np.float32), np.zeros((0, 0), np.float32))
@@ -30,6 +34,21 @@ def method_report(method: Method, logits: Tables, task: OpenSetTask, target_rate
     diverged.
     """
     return evaluate(logits, fit_score(method, logits, task.train.targets), task, target_rate)
+
+
+def own_rule_metrics(
+    method: Method, score: ScoreFunction, logits: Tables, task: OpenSetTask, facts: Mapping[str, Any]
+) -> dict[str, float]:
+    """Macro-F1 of each setting by the rule of the method's authors, as `own_rule/test/.../macro_f1`; empty where it has
+    none of its own. `facts` are those of its network."""
+    if method.own_rule is None or not len(task.test):
+        return {}
+    calls, targets = method.own_rule(score, logits["test"], facts), np.asarray(task.test.targets)
+    found = {}
+    for setting in task.split.settings:
+        rows = (targets < task.num_known) | np.isin(task.test_classes, task.split.unknown_in(setting))
+        found[f"{OWN_RULE}/{where(setting)}/macro_f1"] = macro_f1_of_calls(calls[rows], targets[rows])
+    return found
 
 
 def controls(

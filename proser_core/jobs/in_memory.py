@@ -6,8 +6,10 @@ from dataclasses import replace
 from proser_core.baselines.method import Method
 from proser_core.baselines.tables import fit_score
 from proser_core.config import Recipe
+from proser_core.config.own_networks import ScheduleName
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
+from proser_core.jobs.own_in_memory import train_own_method
 from proser_core.jobs.preparing import check_machine
 from proser_core.jobs.progress import EpochProgress
 from proser_core.learning.fit import Metrics, State
@@ -21,21 +23,27 @@ from proser_core.recognition.scores import own_score
 
 
 def train(
-    task: OpenSetTask, recipe: Recipe, method: Method | None = None, *, progress: EpochProgress | None = None
+    task: OpenSetTask,
+    recipe: Recipe,
+    method: Method | None = None,
+    *,
+    progress: EpochProgress | None = None,
+    own_networks: ScheduleName = "quick",
 ) -> OpenSetClassifier:
     """Train a classifier as the recipe states, calibrate it on the task's validation images, and evaluate it.
 
     Trains the recipe's own fine-tune with placeholders, or what `method` (of `METHODS`) scores: the pretrained network,
-    a control, an ablation. `progress` prints epochs and the time that is left. The weights equal those of a job with
-    the same recipe and number of threads, bit for bit. Raises ConfigError for a recipe that does not fit the task or
-    this machine, TrainingError where the loss is not finite.
+    a control, an ablation, or a network of the method's own by the schedule `own_networks`. `progress` prints epochs
+    and the time that is left. The weights equal those of a job with the same recipe and number of threads, bit for bit.
+    Raises ConfigError for a recipe that does not fit the task or this machine, TrainingError where the loss is not
+    finite.
     """
-    if method is not None and method.train is not None:
-        raise ConfigError(f"{method.name} trains a network of its own, into files; `proser reproduce` does so")
-    if method is not None and method.finetune is not None:
-        recipe = replace(recipe, finetune=method.finetune(recipe.finetune))
     check_machine(recipe)
     _check_task(task, recipe)
+    if method is not None and method.network:
+        return train_own_method(task, recipe, method, own_networks, progress or EpochProgress(io.StringIO()))
+    if method is not None and method.finetune is not None:
+        recipe = replace(recipe, finetune=method.finetune(recipe.finetune))
     kinds = _kinds(recipe, method)
     net = _trained(task, recipe, kinds, progress or EpochProgress(io.StringIO()))
     logits = task_logits(net, task, training_device(recipe), with_training=kinds == ("pretrain",))

@@ -1,30 +1,36 @@
 """JOB.json: the trainings of a recipe as one file, for a machine that has the core alone.
 
-    {"recipe": {...}, "finetunes": [{...}, ...], "task": "FOLDER" or "data_dir": "FOLDER", "code": {...}}
+    {"recipe": {...}, "finetunes": [{...}, ...], "task": "FOLDER" or "data_dir": "FOLDER", "code": {...},
+     "own_methods": ["CROSR", ...], "own_schedule": "quick"}
 
 `recipe` has the fields of a Recipe, all or some. Each fine-tune has fields of FinetuneConfig over
 the recipe's own; {"objective": "cross_entropy"} is the control. `task` is the folder of a prepared task,
 `data_dir` one with data sets. These and `recipe.network.weights_file` begin at the file's own folder
-where they are relative. Weights are written beside the file, under a name from their content, so that
-they travel with it: with what `proser job` writes, and with the runner's OUT.
+where they are relative. `own_methods` are methods with networks of their own, trained by `own_schedule`.
+Weights are written beside the file, under a name from their content, so that they travel with it: with
+what `proser job` writes, and with the runner's OUT.
 """
 
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from proser_core.baselines import METHODS
 from proser_core.config import FinetuneConfig, NetworkConfig, Recipe, decisive_network, from_json, to_json
 from proser_core.config.named_finetunes import control
+from proser_core.config.own_networks import ScheduleName
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, ConfigError
+from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.jobs.own_plans import check_servable
 from proser_core.jobs.preparing import PREPARING
 from proser_core.jobs.trials import WORKER, check_recipe, control_of
 from proser_core.naming import unknown_name
 from proser_core.store.code_version import code_version, source_digests
 from proser_core.store.files import atomic_path, read_json, write_json
 
-FIELDS = ("recipe", "finetunes", "task", "data_dir", "code")
+FIELDS = ("recipe", "finetunes", "task", "data_dir", "code", "own_methods", "own_schedule")
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,8 @@ class JobFile:
     task: Path | None
     data_dir: Path | None
     code: CodeVersions
+    own_methods: tuple[str, ...] = ()
+    own_schedule: ScheduleName = "quick"
 
     def save(self, path: Path) -> str:
         """Write it; a fine-tune as the fields in which it differs from the recipe's own.
@@ -66,6 +74,8 @@ class JobFile:
             **{name: str(folder) for name, folder in folders.items() if folder is not None},
             "code": vars(self.code),
         }
+        if self.own_methods:
+            values |= {"own_methods": list(self.own_methods), "own_schedule": self.own_schedule}
         write_json(path, values)
         return weights
 
@@ -94,12 +104,13 @@ def read_job_file(path: Path) -> JobFile:
         code = CodeVersions.current()
         if "code" in values:
             code = _same_sources(from_json(CodeVersions, values["code"], "code"), code)
+        own = _own_networks(recipe, values)
         task, data_dir = (_place(path, values.get(name), name) for name in ("task", "data_dir"))
     except (ConfigError, CheckpointError) as error:
         raise type(error)(f"{path}: {error}") from error
     if task is not None and data_dir is not None:
         raise ConfigError(f"{path}: it has both task and data_dir; omit one of them")
-    return JobFile(recipe, finetunes, task, data_dir, code)
+    return JobFile(recipe, finetunes, task, data_dir, code, *own)
 
 
 def _object(path: Path) -> dict[str, Any]:
@@ -127,6 +138,21 @@ def _finetunes(recipe: Recipe, values: Any) -> tuple[FinetuneConfig, ...]:
             raise ConfigError(f"finetunes[{number}]: {error}") from error
         made.append(control(tuned) if tuned.objective == "cross_entropy" else tuned)
     return tuple(made)
+
+
+def _own_networks(recipe: Recipe, values: dict[str, Any]) -> tuple[tuple[str, ...], ScheduleName]:
+    """Methods with networks of their own, and the schedule of these."""
+    names, schedule = values.get("own_methods", []), values.get("own_schedule", "quick")
+    if not isinstance(names, list):
+        raise ConfigError(f"own_methods is {names!r}; need a list of names")
+    with_networks = [name for name, method in METHODS.items() if method.network]
+    for name in names:
+        if name not in with_networks:
+            raise ConfigError(f"own_methods: {unknown_name('method with a network of its own', name, with_networks)}")
+        check_servable(OWN_NETWORKS[METHODS[name].network], recipe)
+    if schedule not in get_args(ScheduleName):
+        raise ConfigError(unknown_name("choice for own_schedule", schedule, get_args(ScheduleName)))
+    return tuple(names), schedule
 
 
 def _place(path: Path, value: Any, name: str) -> Path | None:

@@ -3,18 +3,23 @@
 The folders and their keys are those of the pipeline, so that `proser import` only has to copy them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from proser_core.baselines.tables import closed_set_scores, placeholder_scores
+from proser_core.baselines import METHODS, Method
+from proser_core.baselines.tables import closed_set_scores, fit_score, placeholder_scores
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
+from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs import spec
+from proser_core.jobs.any_job import run_any
 from proser_core.jobs.job_file import JobFile
+from proser_core.jobs.own_plans import OwnPlan, in_order, plan_own
+from proser_core.jobs.own_spec import OWN
 from proser_core.jobs.preparing import (
     check_batches,
     check_machine,
@@ -26,7 +31,6 @@ from proser_core.jobs.preparing import (
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.starting_point import check_starting_point, delete_changed_checkpoint
 from proser_core.jobs.trials import Trial, plan_trials
-from proser_core.jobs.worker import run_job
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
@@ -110,6 +114,36 @@ class _Runner:
                 name = f"[{number}/{len(trials)}] {trial.name}"
                 self._train(trial.job(self.task, pretrained, self.bf16), name, trial.recipe.finetune.epochs)
             self._score(trial)
+        self._own_networks()
+
+    def _own_networks(self) -> None:
+        """Networks of methods' own, a part before what needs it, each followed by the methods that score it."""
+        job, methods = self.job, [METHODS[name] for name in self.job.own_methods]
+        networks = [OWN_NETWORKS[name] for name in dict.fromkeys(method.network for method in methods)]
+        plans = in_order(
+            plan_own(network, job.own_schedule, job.recipe, self.task, self.store, self.bf16) for network in networks
+        )
+        for plan in plans:
+            name = plan.network.name
+            if plan.outcome() is None and not plan.failure_of_part():
+                self.progress.expect(OWN, plan.epochs)
+                self._train(plan.job(self.bf16), name, plan.epochs)
+            if plan.outcome() is None:
+                self.outcome.failures[name] = plan.failure()
+                self._add(name, plan.folder, {}, plan.failure())
+            elif plan.network in networks:
+                self._evaluate_own(plan, [method for method in methods if method.network == name])
+
+    def _evaluate_own(self, plan: OwnPlan, methods: Sequence[Method]) -> None:
+        """The methods that score a network; where a score cannot be fitted to it, the training counts as failed."""
+        name, logits, targets = plan.network.name, load_logits(plan.folder / spec.LOGITS), self.images.train.targets
+        try:
+            scores = {each.name: fit_score(each, logits, targets) for each in methods}
+        except ProserError as error:
+            self.outcome.failures[name] = str(error)
+            self._add(name, plan.folder, {}, str(error))
+        else:
+            self._evaluate(name, plan.folder, scores)
 
     def _pretrained(self) -> Artefact:
         recipe = self.job.recipe
@@ -131,11 +165,12 @@ class _Runner:
         self.progress.begin(f"{name}{note}", training.kind, epochs, done)
         try:
             check_starting_point(training)
-            run_job(training, self.progress.epoch)
+            run_any(training, self.progress.epoch)
             self.outcome.trained += 1
         except (ProserError, torch.OutOfMemoryError) as error:
             out_of_memory = isinstance(error, torch.OutOfMemoryError)
-            reason = f"{first_line(error)} Use a smaller {training.kind}.batch_size" if out_of_memory else str(error)
+            remedy = "Use another machine" if training.kind == OWN else f"Use a smaller {training.kind}.batch_size"
+            reason = f"{first_line(error)} {remedy}" if out_of_memory else str(error)
             write_atomically(folder / spec.FAILURE, reason.encode())
             self.outcome.failures[name] = reason
         finally:

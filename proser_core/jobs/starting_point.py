@@ -10,6 +10,7 @@ import torch
 
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError
+from proser_core.jobs.own_spec import weight_files
 from proser_core.jobs.spec import STATE, Job
 from proser_core.store.store import MANIFEST, Manifest
 
@@ -18,14 +19,14 @@ def check_starting_point(job: Job) -> None:
     """Delete a changed checkpoint: the training then begins at its first epoch. Raises CheckpointError for weights that
     are not those that a manifest beside them lists; the next run makes them again."""
     delete_changed_checkpoint(Path(job.folder))
-    path = Path(job.weights)
-    if not (job.weights and (path.parent / MANIFEST).is_file()):  # a user's own file has none
-        return
-    digest = sha256_of(path)
-    if Manifest.read(path.parent).files.get(path.name, digest) != digest:
-        raise CheckpointError(
-            f"{path} was changed after the pretraining; run the same command again, which trains it again"
-        )
+    for path in map(Path, weight_files(job)):
+        if not (path.parent / MANIFEST).is_file():  # a user's own file has none
+            continue
+        digest = sha256_of(path)
+        if Manifest.read(path.parent).files.get(path.name, digest) != digest:
+            raise CheckpointError(
+                f"{path} was changed after it was trained; run the same command again, which trains it again"
+            )
 
 
 def delete_changed_checkpoint(folder: Path) -> bool:

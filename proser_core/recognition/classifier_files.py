@@ -9,20 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from proser_core.config import NetworkConfig, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.errors import CheckpointError, first_line
-from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.generative.networks import restored
+from proser_core.generative.own_network import TaskShape
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.model_card import model_card
-from proser_core.recognition.scores import SCORES, PlaceholderGap, ScoreFunction, placeholder_score
-from proser_core.recognition.trained_classifier import TrainedClassifier
+from proser_core.recognition.scores import OF_OWN_NETWORKS, SCORES, PlaceholderGap, ScoreFunction, placeholder_score
+from proser_core.recognition.trained_classifier import OwnArchitecture, TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
-FORMAT, FORMAT_OF_MARGINS = 4, 3
-"""The format that is written, and the one before, which is read: its scores have the other sign."""
+FORMAT, FORMAT_OF_MARGINS, FORMAT_OF_OWN = 4, 3, 5
+"""The format that is written; the one before, which is read: its scores have the other sign; and that of classifiers
+with a network of a method's own, which older versions do not know."""
 CARD, MODEL_CARD = "classifier.json", "MODEL_CARD.md"
 WEIGHTS, SCORE, VALIDATION, PROXY = "weights.safetensors", "score.npz", "validation_scores.npz", "proxy.npz"
 MARGINS = "holdout.npz"
@@ -60,10 +64,11 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
         proxy.validation_scores.save(folder / PROXY)
         files.append(PROXY)
     card = {
-        "format": FORMAT,
+        "format": FORMAT if classifier.own is None else FORMAT_OF_OWN,
         "sha256": {name: _sha256(folder / name) for name in files},
         "network": to_json(replace(classifier.network, weights_file="")),  # its weights are in the folder
-        "split_point": net.backbone.split_point,
+        "split_point": net.backbone.split_point if isinstance(net, ClosedSetNet | PlaceholderNet) else "",
+        "own": None if classifier.own is None else vars(classifier.own),
         "num_dummies": classifier.num_dummies,
         "image_size": classifier.image_size,
         "split": to_json(classifier.split),
@@ -109,10 +114,8 @@ def _parts(folder: Path, card: Mapping[str, Any]) -> dict[str, Any]:
         raise CheckpointError(
             f"{folder / CARD} names {len(card['class_names'])} classes; its network knows {split.num_known}"
         )
-    closed_set = make_closed_set_net(network, split.num_known, card["image_size"], seed=0)
-    num_dummies = card["num_dummies"]
-    net = add_placeholders(closed_set, num_dummies, seed=0) if num_dummies else closed_set
-    load_weights(net, folder / WEIGHTS)
+    own = from_json(OwnArchitecture, card["own"]) if card.get("own") else None
+    net = _net(folder, card, network, split.num_known, own)
     if _digest(card) != card["card_sha256"]:  # last: what can be named was named above
         raise CheckpointError(f"{folder / CARD} was changed after it was saved; fetch the model again")
     mean, std = card["normalisation"]
@@ -132,7 +135,20 @@ def _parts(folder: Path, card: Mapping[str, Any]) -> dict[str, Any]:
         "proxy": _read_proxy(folder, card),
         "controls": card.get("controls", {}),
         "notes": card.get("notes", {}),
+        "own": own,
     }
+
+
+def _net(
+    folder: Path, card: Mapping[str, Any], network: NetworkConfig, num_known: int, own: OwnArchitecture | None
+) -> nn.Module:
+    size, num_dummies = card["image_size"], card["num_dummies"]
+    if own is not None:
+        return restored(own.name, own.schedule, TaskShape(num_known, size), folder / WEIGHTS)
+    closed_set = make_closed_set_net(network, num_known, size, seed=0)
+    net = add_placeholders(closed_set, num_dummies, seed=0) if num_dummies else closed_set
+    load_weights(net, folder / WEIGHTS)
+    return net
 
 
 def _read_score(folder: Path, card: Mapping[str, Any]) -> ScoreFunction:
@@ -140,15 +156,16 @@ def _read_score(folder: Path, card: Mapping[str, Any]) -> ScoreFunction:
         return placeholder_score(from_json(PlaceholderGap, card["margin"]).dummy_weight)
     values = dict(card["score"])
     name = values.pop("name", None)
-    if name not in (*SCORES,):
+    scores = {**SCORES, **OF_OWN_NETWORKS}
+    if name not in (*scores,):
         raise CheckpointError(
-            f"{folder / CARD} is scored by {name!r}, and there is {', '.join(SCORES)}; import the module that adds it "
+            f"{folder / CARD} is scored by {name!r}, and there is {', '.join(scores)}; import the module that adds it "
             "to proser_core.SCORES before the classifier is loaded"
         )
     if SCORE in card["sha256"]:
         with np.load(folder / SCORE) as arrays:
             values |= dict(arrays)
-    return from_json(SCORES[name], values)
+    return from_json(scores[name], values)
 
 
 def _read_proxy(folder: Path, card: Mapping[str, Any]) -> Proxy | None:
@@ -168,13 +185,13 @@ def _read_card(folder: Path) -> dict[str, Any]:
     except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
         raise CheckpointError(f"{folder / CARD} is not JSON ({error}); fetch the model again") from error
     found = card.get("format") if isinstance(card, dict) else None
-    if found not in (FORMAT, FORMAT_OF_MARGINS):
+    if found not in (FORMAT, FORMAT_OF_MARGINS, FORMAT_OF_OWN):
         older = isinstance(found, int) and found < FORMAT
         raise CheckpointError(
-            f"{folder / CARD} has format {found!r}; this version reads formats {FORMAT_OF_MARGINS} and {FORMAT}. "
+            f"{folder / CARD} has format {found!r}; this version reads formats {FORMAT_OF_MARGINS} to {FORMAT_OF_OWN}. "
             + ("The same `proser run` again, with its storage, writes it in this format" if older else "Update proser")
         )
-    missing = sorted({*NEEDED, "score" if found == FORMAT else "margin"} - set(card))
+    missing = sorted({*NEEDED, "margin" if found == FORMAT_OF_MARGINS else "score"} - set(card))
     if missing:
         raise CheckpointError(f"{folder / CARD} lacks {', '.join(missing)}; fetch the model again")
     return card

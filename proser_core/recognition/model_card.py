@@ -31,6 +31,8 @@ def _knows(classifier: TrainedClassifier) -> list[str]:
         classifier.num_dummies,
     )
     dummies = f"{count} dummy classifiers (PROSER, CVPR 2021)" if count else "without dummy classifiers"
+    if classifier.own is not None:
+        dummies = f"scored by {classifier.score_function.name} ({classifier.score_function.source})"
     data = recipe["data"]
     split = f"{data.get('split_family', '')} {data['split_index']}".strip()  # older classifiers have no family
     return [
@@ -38,7 +40,7 @@ def _knows(classifier: TrainedClassifier) -> list[str]:
         "",
         f"Knows: {', '.join(names)}. Everything else is to be called unknown.",
         "",
-        f"Images in RGB, {size} x {size} pixels; others are resampled. Network {classifier.network.backbone}, "
+        f"Images in RGB, {size} x {size} pixels; others are resampled. Network {classifier.architecture}, "
         f"{dummies}. Recipe {recipe['name']}, class split {split}, seed {recipe['seed']}.",
     ]
 

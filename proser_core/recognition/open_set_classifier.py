@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from torch import nn
 
 from proser_core.config import Recipe, to_json
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
-from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.classifier_files import read_classifier, write_classifier
 from proser_core.recognition.evaluation import EvaluationReport
 from proser_core.recognition.logits import LogitTable, compute_logits
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import score, unknown_probabilities
-from proser_core.recognition.trained_classifier import TrainedClassifier
+from proser_core.recognition.trained_classifier import OwnArchitecture, TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
 
@@ -63,7 +63,7 @@ class OpenSetClassifier(TrainedClassifier):
     @classmethod
     def of(
         cls,
-        net: ClosedSetNet | PlaceholderNet,
+        net: nn.Module,
         score_function: ScoreFunction,
         logits: Mapping[str, LogitTable],
         report: EvaluationReport,
@@ -72,6 +72,7 @@ class OpenSetClassifier(TrainedClassifier):
         *,
         controls: Mapping[str, Mapping[str, float]] | None = None,
         proxy: Proxy | None = None,
+        own: OwnArchitecture | None = None,
     ) -> "OpenSetClassifier":
         """A network that was trained on a task by a recipe, as `report` evaluated its logits with this score."""
         return cls(
@@ -89,6 +90,7 @@ class OpenSetClassifier(TrainedClassifier):
             proxy=proxy,
             controls={name: dict(metrics) for name, metrics in (controls or {}).items()},
             notes=task.notes,
+            own=own,
         )
 
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:

@@ -3,15 +3,25 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import nn
+
 from proser_core.config import NetworkConfig
 from proser_core.data.augmentation.batches import Normalisation
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.errors import ConfigError
 from proser_core.naming import check_class_names
-from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
+from proser_core.networks.nets import PlaceholderNet
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
+
+
+@dataclass(frozen=True)
+class OwnArchitecture:
+    """A network of `OWN_NETWORKS` by its name, with the fields of the schedule that sized it."""
+
+    name: str
+    schedule: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -21,11 +31,12 @@ class TrainedClassifier:
     `results` are its metrics by name, as tracking has them, measured with the
     calibration that it was trained with, and `controls` those of the methods that it was compared with;
     `validation_scores` are its scores of validation images and development unknowns, `proxy` is the same training
-    with classes held out, `notes` are on outlier sets. All of these may be missing. Raises ConfigError where the score
+    with classes held out, `notes` are on outlier sets, `own` is what a method's own network is made by, in the place
+    of `network`. All of these may be missing. Raises ConfigError where the score
     needs dummy classifiers and the network has none, DataError for class names that mean two things.
     """
 
-    net: ClosedSetNet | PlaceholderNet
+    net: nn.Module
     network: NetworkConfig
     image_size: int
     split: ClassSplit
@@ -39,14 +50,20 @@ class TrainedClassifier:
     proxy: Proxy | None = None
     controls: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
+    own: OwnArchitecture | None = None
 
     def __post_init__(self) -> None:
         check_class_names(self.class_names)
-        if self.score_function.needs_dummies and not self.num_dummies:
+        if self.score_function.needs_dummies and not self.num_dummies and self.own is None:
             raise ConfigError(
                 f"the score {self.score_function.name} needs a network with dummy classifiers, and this one has none; "
                 "give another score, or a PlaceholderNet"
             )
+
+    @property
+    def architecture(self) -> str:
+        """The network's name, for people."""
+        return self.network.backbone if self.own is None else self.own.name
 
     @property
     def num_dummies(self) -> int:

@@ -43,7 +43,7 @@ def in_finished_weights(lab: Lab) -> Loss:
         for name in damaged:
             _flip(sweep.storage / name / WEIGHTS)
         said = sweep.ended(1)
-        require(f"{damaged[0]}/{WEIGHTS} was changed after the pretraining" in said, f"not named: {said[-600:]}")
+        require(f"{damaged[0]}/{WEIGHTS} was changed after it was trained" in said, f"not named: {said[-600:]}")
         sweep.begin()
         sweep.ended(0)
         sweep.until_gone()

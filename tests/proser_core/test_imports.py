@@ -12,7 +12,15 @@ import proser_core
 
 ROOT = Path(proser_core.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
-FLOORS = [("store", "config"), ("data", "networks"), ("learning",), ("recognition",), ("baselines",), ("jobs",)]
+FLOORS = [
+    ("store", "config"),
+    ("data", "networks"),
+    ("learning",),
+    ("generative",),
+    ("recognition",),
+    ("baselines",),
+    ("jobs",),
+]
 LEVELS = {package: level for level, floor in enumerate(FLOORS) for package in floor}
 
 

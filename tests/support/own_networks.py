@@ -1,28 +1,104 @@
-"""A method that trains a network of its own, as the generative ones do, in a second."""
+"""A method with a network of its own, which needs another one, as the generative ones do; both train in a second."""
 
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from proser_core.baselines import Method
-from proser_core.config import Recipe
-from proser_core.data.tasks import OpenSetTask
-from proser_core.jobs.spec import LOGITS
-from proser_core.recognition.logits import PARTS, LogitTable, save_logits
+from proser_core.errors import TrainingError
+from proser_core.generative.loop import run_epochs
+from proser_core.generative.own_network import OwnNetwork, OwnTraining, Schedule, TaskShape, Trained
+from proser_core.networks.nets import ClassLogits
 from proser_core.recognition.scores import MaxLogit
 
 
-def nearest_means(task: OpenSetTask, recipe: Recipe, folder: Path) -> None:
-    """Minus the distance of an image's pixels to the mean of each class, as logits."""
-    images, targets = np.asarray(task.train.images, np.float32), np.asarray(task.train.targets)
-    means = np.stack([images[targets == k].mean(axis=0).ravel() for k in range(task.num_known)])
+@dataclass(frozen=True, kw_only=True)
+class TinySchedule(Schedule):
+    """Of both."""
 
-    def table(part: str) -> LogitTable:
-        pixels = np.asarray(getattr(task, part).images, np.float32).reshape(-1, means.shape[1])
-        distances = np.linalg.norm(pixels[:, None] - means, axis=2)
-        return LogitTable(-distances / 100, np.zeros((len(pixels), 0), np.float32))
-
-    save_logits({part: table(part) for part in PARTS}, folder / LOGITS)
+    lr: float = 0.05
 
 
-NEAREST = Method("Nearest mean", "here", MaxLogit(), train=nearest_means)
+QUICK = TinySchedule(epochs=2, batch_size=32)
+SCHEDULES = {"quick": QUICK, "full": TinySchedule(epochs=3, batch_size=32)}
+
+
+class Blur(nn.Module):
+    """Images [B, 3, H, W] to [B, 3 * 16], by one convolution: what the classifier stands on."""
+
+    def __init__(self, shape: TaskShape, schedule: TinySchedule) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return F.adaptive_avg_pool2d(self.convolution(images), 4).flatten(1)
+
+
+class Nearest(nn.Module):
+    """Logits of a linear layer on the blurred image, and the size of the image as a dummy."""
+
+    def __init__(self, shape: TaskShape, schedule: TinySchedule) -> None:
+        super().__init__()
+        self.blur = Blur(shape, schedule).requires_grad_(False)
+        self.classifier = nn.Sequential(nn.Dropout(0.1), nn.Linear(48, shape.num_known))
+
+    def forward(self, images: Tensor) -> ClassLogits:
+        return ClassLogits(self.classifier(self.blur(images)), images.square().mean((1, 2, 3))[:, None])
+
+
+def train_blur(net: Blur, training: OwnTraining[TinySchedule]) -> Trained:
+    """Towards the image itself."""
+    batches = training.plain_batches("blur")
+    optimizer = torch.optim.Adam(net.parameters(), training.schedule.lr)
+
+    def steps(epoch: int) -> Iterator[dict[str, Tensor]]:
+        for batch in batches.epoch(epoch):
+            loss = F.mse_loss(net.convolution(batch.images), batch.images)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield {"loss/reconstruction": loss}
+
+    run_epochs({"net": net, "optimizer": optimizer}, training, steps)
+    return Trained({"blurred": True})
+
+
+def train_nearest(net: Nearest, training: OwnTraining[TinySchedule]) -> Trained:
+    """By cross-entropy, on the trained part."""
+    net.blur.load_state_dict(training.parts["blur"].state_dict())
+    batches = training.batches("nearest")
+    optimizer = torch.optim.Adam(net.classifier.parameters(), training.schedule.lr)
+
+    def steps(epoch: int) -> Iterator[dict[str, Tensor]]:
+        for batch in batches.epoch(epoch):
+            loss = F.cross_entropy(net(batch.images).known, batch.targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield {"loss/closed_set": loss}
+
+    run_epochs({"net": net, "optimizer": optimizer}, training, steps)
+    pixels = training.task.train.images[:4]
+    return Trained({"known": training.task.num_known}, {"the first images": pixels[None]})
+
+
+def diverges(net: nn.Module, training: OwnTraining[TinySchedule]) -> Trained:
+    """Stands for a generative network that does not converge."""
+    raise TrainingError("the loss is nan in epoch 1")
+
+
+BLUR: OwnNetwork[Any] = OwnNetwork(
+    name="blur", source="here", schedules=SCHEDULES, make=Blur, train=train_blur, scores_images=False
+)
+NEAREST: OwnNetwork[Any] = OwnNetwork(
+    name="Nearest", source="here", schedules=SCHEDULES, make=Nearest, train=train_nearest, needs=("blur",)
+)
+DIVERGES: OwnNetwork[Any] = OwnNetwork(
+    name="Diverges", source="here", schedules=SCHEDULES, make=Nearest, train=diverges, needs=("blur",)
+)
+METHOD = Method("Nearest mean", "here", MaxLogit(), network="Nearest")
+DIVERGING = Method("Diverging", "here", MaxLogit(), network="Diverges")

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from own_networks import NEAREST, nearest_means
+from own_networks import BLUR, DIVERGES, DIVERGING, METHOD, NEAREST
 from pipeline_runs import RunFolder, printed, tiny_recipe
 from rich.console import Console
+from small_tasks import random_images
 
 from pipelines.recipes import PRETRAINING
 from pipelines.reports.page import HTML
@@ -22,14 +23,19 @@ from pipelines.reproduction.report import NUMBERS
 from pipelines.reproduction.reproducing import mean_metrics, reproduce
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
-from pipelines.reproduction.studies import facts, resolve
+from pipelines.reproduction.studies import facts, method_names, resolve
+from pipelines.tracking.models import load
+from pipelines.workflow.promotion import promote
+from pipelines.workflow.requests import PromoteRequest
 from proser_core import job as runner
 from proser_core.baselines import METHODS, Method
 from proser_core.config import FinetuneConfig
 from proser_core.errors import ConfigError, DataError, TrainingError
+from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.runner import RESULTS
 from proser_core.jobs.spec import FAILURE, PRETRAIN, TRIALS
 from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.model_card import model_card
 from proser_core.recognition.scores import MaxLogit
 from proser_core.store.files import read_json
 
@@ -136,34 +142,97 @@ def test_methods_that_fine_tune_nothing_are_compared_by_themselves(folder: RunFo
     assert {row["method"] for row in numbers(text)} == {"MSP", "MaxLogit"}
 
 
+@pytest.fixture
+def own_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method with a network of its own, which needs another one."""
+    monkeypatch.setitem(METHODS, METHOD.name, METHOD)
+    for network in (BLUR, NEAREST, DIVERGES):
+        monkeypatch.setitem(OWN_NETWORKS, network.name, network)
+
+
+@pytest.mark.usefixtures("own_network")
 def test_a_method_with_a_network_of_its_own_stands_beside_the_others(
+    folder: RunFolder, widened: tuple[int, str]
+) -> None:
+    wanted = request(folder, "few", methods=("MaxLogit", METHOD.name))
+    plan = printed(reproduce, replace(wanted, dry_run=True))[1]
+    assert "blur, 2 to train, 2 epochs at" in plan
+    assert "Nearest, 2 to train, 2 epochs at" in plan
+    code, text = printed(reproduce, wanted)
+    assert code == 0
+    aucs = [float(row["value"]) for row in numbers(text) if (row["method"], row["metric"]) == (METHOD.name, AUROC)]
+    assert len(aucs) == 2
+    page = (report_of(text).parent / "results.md").read_text()
+    assert "- Nearest, class split 0: known 5" in page
+    assert "few_Nearest-the-first-images" in page
+    assert "Nearest, schedule quick" in page
+    again = printed(reproduce, request(folder, "few", methods=("MSP", METHOD.name)))[1]
+    assert "own networks" not in again
+    rows = [row for path in (folder.storage / "compare").glob("*/compared.json") for row in read_json(path)["rows"]]
+    assert all("torch" in row["trained_on"][0] for row in rows if row["method"] == METHOD.name)
+
+
+@pytest.mark.usefixtures("own_network")
+def test_methods_with_networks_of_their_own_are_left_out_unless_they_are_asked_for(folder: RunFolder) -> None:
+    assert METHOD.name not in method_names(request(folder, "few", methods=()))
+    assert METHOD.name in method_names(request(folder, "few", methods=(), own_networks="full"))
+    beside = method_names(request(folder, "few", methods=("CROSR",)))
+    assert beside == ["DHRNet + Softmax", "CROSR", "DHRNet, MaxLogit"]
+
+
+@pytest.mark.usefixtures("own_network")
+def test_a_network_that_diverges_costs_the_rows_of_its_methods_alone_and_says_so(
     folder: RunFolder, widened: tuple[int, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(METHODS, NEAREST.name, NEAREST)
-    wanted = request(folder, "few", methods=("MaxLogit", NEAREST.name))
-    text = printed(reproduce, wanted)[1]
-    aucs = [float(row["value"]) for row in numbers(text) if (row["method"], row["metric"]) == (NEAREST.name, AUROC)]
-    assert len(aucs) == 2
-    assert min(aucs) > 0.5
-    monkeypatch.setattr(nearest_means, "__code__", (lambda task, recipe, folder: 1 / 0).__code__)  # if it is called
-    assert printed(reproduce, request(folder, "few", methods=("MSP", NEAREST.name)))[0] == 0
-    rows = [row for path in (folder.storage / "compare").glob("*/compared.json") for row in read_json(path)["rows"]]
-    assert all("torch" in row["trained_on"][0] for row in rows if row["method"] == NEAREST.name)
+    monkeypatch.setitem(METHODS, DIVERGING.name, DIVERGING)
+    code, text = printed(reproduce, request(folder, "few", methods=("MaxLogit", DIVERGING.name)))
+    assert code == 1
+    assert {row["method"] for row in numbers(text)} == {"MaxLogit"}
+    assert "failed: Diverging, class split 0: the loss is nan in epoch 1" in text
 
 
-def test_job_files_leave_a_method_with_a_network_of_its_own_out_and_say_so(
-    folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("own_network")
+def test_a_network_that_a_task_does_not_suit_is_refused_by_name_before_any_work(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(METHODS, NEAREST.name, NEAREST)
-    code, text = printed(reproduce, request(folder, "few", methods=(), jobs=tmp_path / "jobs"))
+    picky = replace(NEAREST, refusal=lambda shape: f"{shape.image_size} pixels are too few")
+    monkeypatch.setitem(OWN_NETWORKS, NEAREST.name, picky)
+    with pytest.raises(ConfigError, match="Nearest cannot be trained on digits: 8 pixels are too few"):
+        printed(reproduce, request(folder, "few", methods=(METHOD.name,)))
+
+
+@pytest.mark.usefixtures("own_network")
+def test_networks_of_methods_travel_with_job_files(folder: RunFolder, tmp_path: Path) -> None:
+    asked = {"methods": ("MaxLogit", METHOD.name), "storage": tmp_path / "storage", "split_indices": (0,)}
+    code, _ = printed(reproduce, request(folder, "few", jobs=tmp_path / "jobs", **asked))
     assert code == 0
-    assert (
-        "left out: --jobs and --import-from transfer a pretraining and its fine-tunes, and Nearest mean trains" in text
-    )
-    assert len(list((tmp_path / "jobs").glob("*/JOB.json"))) == 2
-    named = request(folder, "few", methods=("MaxLogit", NEAREST.name), jobs=tmp_path / "none")
-    with pytest.raises(ConfigError, match="Nearest mean trains a network of its own; omit it"):
-        printed(reproduce, named)
+    (job,) = (tmp_path / "jobs").glob("*/JOB.json")
+    assert runner.main([str(job), str(tmp_path / "OUT")]) == 0
+    trainings = read_json(tmp_path / "OUT" / RESULTS)["trainings"]
+    assert METHOD.name in trainings["Nearest"]["methods"]
+    code, text = printed(reproduce, request(folder, "few", import_from=(tmp_path / "OUT",), **asked))
+    assert code == 0
+    assert METHOD.name in {row["method"] for row in numbers(text)}
+
+
+@pytest.mark.usefixtures("own_network")
+def test_a_network_of_a_method_is_registered_beside_proser_promoted_and_predicts(
+    folder: RunFolder, widened: tuple[int, str]
+) -> None:
+    asked = request(folder, "few", methods=("PROSER", METHOD.name), register=("PROSER", METHOD.name))
+    named = replace(asked, recipe=replace(asked.recipe, model_name="own"))
+    code, text = printed(reproduce, named)
+    assert code == 0
+    assert "registered: PROSER: own version 1 (candidate, champion)" in text
+    assert "registered: Nearest mean: own version 2 (candidate)" in text
+    found = load("models:/own@candidate").classifier
+    assert found.own is not None
+    assert found.own.name == NEAREST.name
+    assert set(found.predict(random_images(3, 8)).labels) <= {*found.class_names, "unknown"}
+    assert "Network Nearest, scored by MaxLogit" in model_card(found)
+    code, text = printed(promote, PromoteRequest(model_name="own", force=True))
+    assert code == 0  # compared on the same images
+    assert "own version 2 is the champion now, in the place of own version 1" in text
 
 
 def test_a_method_that_cannot_be_calibrated_is_told_by_every_run(

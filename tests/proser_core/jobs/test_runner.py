@@ -201,7 +201,7 @@ def test_a_fine_tune_that_cannot_be_trained_is_named_and_the_others_go_on(
             raise error
         run_job(job, notify)
 
-    monkeypatch.setattr(runner, "run_job", fail_for_two)
+    monkeypatch.setattr(runner, "run_any", fail_for_two)
     assert run_here(tmp_path, copied, finetunes=[{"beta": 2}, {"beta": 3}]) == 1
     printed = capsys.readouterr()
     reason = str(error).splitlines()[0]

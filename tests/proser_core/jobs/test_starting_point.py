@@ -64,9 +64,7 @@ def test_weights_that_changed_after_the_pretraining_are_refused_by_name(tmp_path
     fine = job(tmp_path, "finetune")
     check_starting_point(fine)
     Path(fine.weights).write_bytes(b"Weights")
-    with pytest.raises(
-        CheckpointError, match=f"{fine.weights} was changed after the pretraining; run the same command"
-    ):
+    with pytest.raises(CheckpointError, match=f"{fine.weights} was changed after it was trained; run the same command"):
         check_starting_point(fine)
 
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proser_core.errors import CalibrationError
+from proser_core.learning.tails import eucos, fit_weibull
 from proser_core.recognition.logits import LogitTable
-from proser_core.recognition.scores.openmax import OpenMax, fit_weibull
+from proser_core.recognition.scores.openmax import Crosr, OpenMax
 
 
 def logits_of(known: np.ndarray) -> LogitTable:
@@ -82,8 +83,9 @@ def test_the_weibull_is_the_most_likely_one(seed, count, spread):
 @given(st.integers(0, 10**6), st.integers(2, 12))
 def test_what_is_taken_from_the_known_classes_goes_to_unknown(seed, num_known):
     training, targets = training_of(seed, num_known)
-    images = np.random.default_rng(seed).standard_normal((20, num_known)) * 5
-    revised, unknown = OpenMax.fit(training, targets).revise(images)
+    table = logits_of(np.random.default_rng(seed).standard_normal((20, num_known)) * 5)
+    revised, unknown = OpenMax.fit(training, targets).revise(table)
+    images = table.known.astype(np.float64)
     np.testing.assert_allclose(revised.sum(axis=1) + unknown, images.sum(axis=1), rtol=1e-9, atol=1e-9)
     assert (np.abs(revised) <= np.abs(images)).all()
     assert (revised * images >= 0).all()
@@ -94,7 +96,7 @@ def test_an_image_at_the_mean_of_its_class_is_known_and_one_far_from_all_is_not(
     score = OpenMax.fit(training, targets)
     near, far = logits_of(score.means), logits_of(np.full((1, 4), 4) + np.eye(4)[:1])
     assert score(near).max() < -math.log(0.5)
-    revised, unknown = score.revise(far.known)
+    revised, unknown = score.revise(far)
     assert unknown > revised.max()
 
 
@@ -126,7 +128,7 @@ def test_without_any_tail_nothing_is_revised():
     score = OpenMax.fit(flat, targets)
     assert score.borrowed == (0, 1)
     images = np.array([[3.0, 1.0], [-2.0, -1.0]])
-    revised, unknown = score.revise(images)
+    revised, unknown = score.revise(logits_of(images))
     np.testing.assert_array_equal(revised, images)
     np.testing.assert_array_equal(unknown, 0)
 
@@ -151,3 +153,34 @@ def test_large_logits_keep_their_order_and_are_finite():
 def test_no_image_has_no_score():
     score = OpenMax.fit(*training_of(0, 3))
     assert score(logits_of(np.zeros((0, 3)))).shape == (0,)
+
+
+def test_crosr_is_openmax_by_euclidean_distances_of_logits_and_features_together():
+    training, targets = training_of(2, 3, per_class=30)
+    drawn = np.random.default_rng(0).standard_normal((len(targets), 4)).astype(np.float32)
+    both = LogitTable(training.known, drawn + targets[:, None])
+    score = Crosr.fit(both, targets, tail_size=7)
+    images = LogitTable(both.known[:9], both.dummies[9:18])
+    features = np.concatenate([both.known, both.dummies], axis=1).astype(np.float64)
+    correct = both.known.argmax(axis=1) == targets
+    for row, (known, dummies) in enumerate(zip(images.known, images.dummies, strict=True)):
+        image = np.concatenate([known, dummies]).astype(np.float64)
+        taken, revised = 0.0, known.astype(np.float64)
+        for rank, k in enumerate(np.argsort(-known, kind="stable")):
+            own = features[(targets == k) & correct]
+            mean = own.mean(axis=0)
+            tail = np.sort([math.dist(each, mean) for each in own])[-7:]
+            shape, scale = fit_weibull(tail - tail[0] + 1)
+            beyond = max(0.0, math.dist(image, mean) - tail[0] + 1)
+            w = (1 - math.exp(-((beyond / scale) ** shape))) * (1 - rank / 3)
+            taken += float(known[k]) * w
+            revised[k] -= float(known[k]) * w
+        powers = np.exp([*revised, taken])
+        expected = -math.log(powers[:3].max() / powers.sum())
+        assert score(images)[row] == pytest.approx(expected, rel=1e-9)
+
+
+def test_crosr_of_nothing_but_logits_differs_from_openmax_in_the_distance_alone(monkeypatch):
+    training, targets = training_of(0, 4)
+    monkeypatch.setattr(Crosr, "distance", staticmethod(eucos))
+    np.testing.assert_array_equal(Crosr.fit(training, targets)(training), OpenMax.fit(training, targets)(training))

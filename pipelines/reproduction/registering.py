@@ -1,0 +1,76 @@
+"""Networks that a reproduction trained as classifiers in the model registry, to be promoted and served."""
+
+import functools
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from pipelines.reproduction.classifiers import classifier_of
+from pipelines.reproduction.comparing import network_of
+from pipelines.tracking.data_sets import data_sets
+from pipelines.tracking.registry import Registered, register
+from pipelines.workflow.session import TrainingSession
+from pipelines.workflow.stage import stage_code
+from pipelines.workflow.training import TrainedSplit
+from proser_core.baselines import METHODS, Method
+from proser_core.config import to_json
+from proser_core.config.own_networks import ScheduleName
+from proser_core.digests import sha256_of
+from proser_core.errors import ProserError
+from proser_core.recognition.classifier_files import CARD
+from proser_core.store.store import Artefact, load_if_complete
+
+
+def register_methods(
+    names: Sequence[str], split: TrainedSplit, schedule: ScheduleName, bf16: bool, session: TrainingSession
+) -> list[Registered]:
+    """The classifiers of the methods on a class split as versions of the recipe's model, in this order; the last one is
+    the candidate. A method that was not trained is said, and left out."""
+    versions: list[Registered] = []
+
+    def add(name: str, classifier: Artefact) -> None:
+        versions.append(_register(name, classifier, split, session))
+        version = versions[-1]
+        aliases = f" ({', '.join(version.aliases)})" if version.aliases else ""
+        session.say(f"registered: {name}: {version.name} version {version.version}{aliases}")
+
+    for name in names:
+        try:
+            found = _saved(METHODS[name], split, schedule, bf16, session)
+        except ProserError as error:
+            session.say(f"not registered: {name}: {error}")
+        else:
+            session.tracking.track(functools.partial(add, name, found))
+    session.tracking.settle()
+    return versions
+
+
+def _register(name: str, classifier: Artefact, split: TrainedSplit, session: TrainingSession) -> Registered:
+    recipe, digest = split.recipe, sha256_of(classifier.path / CARD)
+    tags = {"proser.recipe": recipe.name, "proser.method": name}
+    run, inputs = session.run, data_sets(recipe, split.task)
+    return register(run.client, nullcontext(run.run_id), recipe.model_name, classifier.path, digest, tags, inputs)
+
+
+def _saved(
+    method: Method, split: TrainedSplit, schedule: ScheduleName, bf16: bool, session: TrainingSession
+) -> Artefact:
+    """The classifier's folder, found or made now."""
+    network = network_of(method, split, schedule, bf16, session.store)
+    if network is None:
+        raise ProserError("its fine-tune failed")
+    trained = load_if_complete(network.folder)
+    assert trained is not None
+    inputs = {
+        "method": method.name,
+        "network": trained.digest,
+        "task": split.task.digest,
+        "recipe": to_json(split.recipe),
+        "schedule": schedule if method.network else "",
+        "code": stage_code("classifiers"),
+    }
+
+    def save(folder: Path) -> None:
+        classifier_of(method, network, split, schedule).save(folder)
+
+    return session.store.run("classifiers", inputs, save)

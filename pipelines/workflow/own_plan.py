@@ -1,0 +1,116 @@
+"""The part of a plan that is of networks of methods' own: which are missing, and what they cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.cluster.cluster import Cluster
+from pipelines.storage.mirror import sync
+from pipelines.workflow.plan import SplitPlan
+from pipelines.workflow.training import TrainingInputs
+from proser_core.config import Recipe, to_json
+from proser_core.config.own_networks import ScheduleName
+from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.jobs.own_plans import in_order, plan_own
+from proser_core.jobs.own_probe import OwnCost, measure_own_network
+from proser_core.jobs.preparing import prepare_key
+from proser_core.jobs.progress import duration
+from proser_core.jobs.spec import PREPARE
+from proser_core.store.store import Store, load_if_complete
+
+
+@dataclass(frozen=True)
+class MissingNetwork:
+    """A network of a method's own that is to be trained on a class split: images of an epoch, and images to score."""
+
+    name: str
+    epochs: int
+    images: int
+    scored: int
+    num_known: int
+
+
+OwnCosts = dict[str, OwnCost]
+"""By network, of those that are missing."""
+
+
+def missing_networks(
+    names: Sequence[str], schedule: ScheduleName, inputs: TrainingInputs, plans: Sequence[SplitPlan], store: Store
+) -> list[MissingNetwork]:
+    """What is to be trained of the networks, and of those that they need, on every class split."""
+    found = []
+    for split, recipe, data in zip(plans, inputs.recipes, inputs.data_inputs, strict=True):
+        for name in _unfinished(names, schedule, recipe, data, inputs.bf16, store):
+            how, known = OWN_NETWORKS[name].schedules[schedule], recipe.data.num_known
+            images = how.epoch_images(split.images["train"], known)
+            found.append(MissingNetwork(name, how.epochs, images, split.scored_pretrained, known))
+    return found
+
+
+def _unfinished(
+    names: Sequence[str], schedule: ScheduleName, recipe: Recipe, data: dict[str, Any], bf16: bool, store: Store
+) -> list[str]:
+    folder = store.folder(PREPARE, prepare_key(data))
+    sync(store, [folder])
+    task = load_if_complete(folder)
+    if task is None:
+        return list(dict.fromkeys(each for name in names for each in _with_needs(name)))
+    plans = in_order(plan_own(OWN_NETWORKS[name], schedule, recipe, task, store, bf16) for name in names)
+    sync(store, [plan.folder for plan in plans])
+    return [plan.network.name for plan in plans if plan.outcome() is None]
+
+
+def _with_needs(name: str) -> list[str]:
+    return [each for need in OWN_NETWORKS[name].needs for each in _with_needs(need)] + [name]
+
+
+@dataclass(frozen=True)
+class OwnPart:
+    """The part of a study's plan: what is missing, what it costs, and how many are trained at a time."""
+
+    missing: Sequence[MissingNetwork]
+    costs: OwnCosts
+    at_once: int
+
+    @property
+    def seconds(self) -> float:
+        """Time of the epochs of all that is missing; what trainings do before and after their epochs is not in it."""
+        rates = {name: cost.seconds_per_image or 0.0 for name, cost in self.costs.items()}
+        return sum(each.epochs * each.images * rates[each.name] for each in self.missing) / self.at_once
+
+    @property
+    def disk(self) -> int:
+        """Bytes of weights, of checkpoints with two moments of each weight, and of logits."""
+        return sum(4 * self.costs[each.name].weight_bytes + 8 * each.num_known * each.scored for each in self.missing)
+
+    def lines(self) -> dict[str, str]:
+        """Rows of the plan; none where nothing is missing."""
+        if not self.missing:
+            return {}
+        names = [each.name for each in self.missing]
+        epochs = {each.name: each.epochs for each in self.missing}
+        parts = [
+            f"{name}, {names.count(name)} to train, {epochs[name]} epochs at {_rate(cost)}"
+            for name, cost in self.costs.items()
+        ]
+        time = f"about {duration(self.seconds)} of epochs, measured now"
+        return {"own networks": "; ".join(parts), "their time": time}
+
+
+def measure_networks(
+    missing: Sequence[MissingNetwork], schedule: ScheduleName, recipe: Recipe, bf16: bool, cluster: Cluster
+) -> OwnPart:
+    """Take a few steps of each network that is missing on a worker of the cluster. Raises ClusterError where one does
+    not fit there."""
+    fields = to_json(recipe)
+    costs: OwnCosts = {}
+    for name in dict.fromkeys(each.name for each in missing):
+        (costs[name],) = cluster.call_on_workers(measure_own_network, (name, schedule, fields, bf16), copies=1)
+    # the cluster is not asked where nothing is missing: that would start Ray
+    return OwnPart(missing, costs, min(cluster.concurrent_jobs(1), len(missing)) if missing else 1)
+
+
+def _rate(cost: OwnCost) -> str:
+    return (
+        "a time not measured" if cost.seconds_per_image is None else f"{1000 * cost.seconds_per_image:.3g} ms an image"
+    )

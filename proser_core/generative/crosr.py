@@ -1,0 +1,91 @@
+"""DHRNet and LadderNet of CROSR (Yoshihashi et al. 2019), trained to classify and to reconstruct at once.
+
+One DHRNet serves CROSR and "DHRNet + Softmax" and "+ OpenMax", one LadderNet the two rows of its name.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from proser_core.config import OptimizerConfig
+from proser_core.data.augmentation.batches import evaluation_batches
+from proser_core.data.image_sets import chunks
+from proser_core.generative.loop import run_epochs
+from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
+from proser_core.generative.vgg import ReconstructingVgg, VggSchedule
+from proser_core.learning.fit import learning_rates
+from proser_core.learning.optimizers import make_optimizer
+
+SHOWN = 8  # images of the picture
+FULL = VggSchedule(epochs=200, batch_size=128, channels=(64, 128, 256), convolutions=(2, 2, 4), hidden=1024)
+"""The released network; 200 epochs with a cosine instead of 500 with steps (method notes)."""
+QUICK = replace(FULL, epochs=10, batch_size=64, channels=(16, 32, 64), hidden=256, rates="one_cycle")
+"""A quarter of the width, for two CPU cores."""
+
+
+def train(net: ReconstructingVgg, training: OwnTraining[VggSchedule]) -> Trained:
+    """Cross-entropy and the mean squared error of the reconstruction of the augmented image."""
+    schedule, batches = training.schedule, training.batches("crosr")
+    config = OptimizerConfig(
+        epochs=schedule.epochs, lr=schedule.lr, weight_decay=schedule.weight_decay, schedule=schedule.rates
+    )
+    optimizer = make_optimizer(net.parameters(), config, training.arithmetic)
+
+    def steps(epoch: int) -> Iterator[Mapping[str, Tensor]]:
+        rates = learning_rates(config, epoch, batches.steps_per_epoch).to(training.device)
+        for batch, rate in zip(batches.epoch(epoch), rates, strict=True):
+            with training.arithmetic.autocast():
+                logits, reconstructions = net.with_reconstruction(batch.images)
+            classes = F.cross_entropy(logits.float(), batch.targets)
+            error = F.mse_loss(reconstructions.float(), batch.images)
+            optimizer.zero_grad(set_to_none=True)
+            (classes + schedule.reconstruction_weight * error).backward()
+            for group in optimizer.param_groups:
+                group["lr"].copy_(rate)
+            optimizer.step()
+            correct = (logits.argmax(dim=1) == batch.targets).float().mean()
+            yield {"loss/closed_set": classes, "loss/reconstruction": error, "train/accuracy": correct}
+
+    run_epochs({"net": net, "optimizer": optimizer}, training, steps)
+    error, picture = _reconstructions(net.eval(), training)
+    return Trained({"reconstruction_error": error}, {"training images above their reconstructions": picture})
+
+
+@torch.no_grad()
+def _reconstructions(net: ReconstructingVgg, training: OwnTraining[VggSchedule]) -> tuple[float, Picture]:
+    """Mean squared error of the first training images, normalised, and the images above what the network makes of
+    them."""
+    originals, task = next(chunks(training.task.train.images, SHOWN)), training.task
+    images = next(evaluation_batches(originals, (task.mean, task.std), training.device))
+    made = net.with_reconstruction(images)[1].float()
+    error = float(F.mse_loss(made, images))
+    mean, std = (torch.tensor(each, device=training.device).view(3, 1, 1) for each in (task.mean, task.std))
+    pixels = ((made * std + mean).clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
+    return error, np.stack([originals, pixels])
+
+
+def _refusal(shape: TaskShape) -> str:
+    halvings = len(FULL.channels)
+    if shape.image_size % 2**halvings:
+        return f"images of {shape.image_size} pixels cannot be halved {halvings} times; use a multiple of {2**halvings}"
+    return ""
+
+
+def _network(name: str, *, has_bottlenecks: bool) -> OwnNetwork[VggSchedule]:
+    return OwnNetwork(
+        name=name,
+        source="Yoshihashi et al. 2019",
+        schedules={"full": FULL, "quick": QUICK},
+        make=partial(ReconstructingVgg, has_bottlenecks=has_bottlenecks),
+        train=train,
+        refusal=_refusal,
+    )
+
+
+DHRNET = _network("DHRNet", has_bottlenecks=True)
+LADDERNET = _network("LadderNet", has_bottlenecks=False)

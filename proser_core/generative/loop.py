@@ -1,0 +1,66 @@
+"""The loop over epochs of every network of a method's own: keyed seeds, reports, resumption, a check of each epoch.
+
+`fit` drives one objective by one optimizer; a GAN has several of both, so that its steps are its own here.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from proser_core.errors import TrainingError
+from proser_core.generative.own_network import OwnTraining
+from proser_core.learning.fit import Metrics
+from proser_core.rng import keyed_seed
+
+Steps = Callable[[int], Iterable[Mapping[str, Tensor]]]
+"""Runs an epoch, and yields what each of its steps measured: scalars on the device, by name."""
+
+
+class Stateful(Protocol):
+    """A module, an optimizer, or whatever else a training goes on from."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` restores."""
+
+    def load_state_dict(self, state: Any) -> Any:
+        """Take the state of another of its kind."""
+
+
+def run_epochs(parts: Mapping[str, Stateful], training: OwnTraining, steps: Steps) -> None:
+    """Train for the epochs of the schedule, and report the means of what the steps measure after each.
+
+    `parts` are all that changes in an epoch, by name: modules, in training mode when an epoch begins, and optimizers.
+    A training that resumes equals one that never stopped. Raises TrainingError where a mean is not finite.
+    """
+    torch.backends.cudnn.deterministic = True  # others add gradients in any order
+    first = 0
+    if training.resume is not None:
+        for name, part in parts.items():
+            part.load_state_dict(training.resume[name])
+        first = training.resume["epoch"] + 1
+    for epoch in range(first, training.schedule.epochs):
+        for part in parts.values():
+            if isinstance(part, nn.Module):
+                part.train()  # a report, or a search, may have scored images
+        torch.manual_seed(keyed_seed(training.seed, "dropout of own networks", epoch))
+        metrics = _means(steps(epoch), epoch)
+        training.report(epoch, metrics, {"epoch": epoch, **{name: part.state_dict() for name, part in parts.items()}})
+
+
+def _means(steps: Iterable[Mapping[str, Tensor]], epoch: int) -> Metrics:
+    """Means over the steps of an epoch, which the host reads once."""
+    sums: dict[str, Tensor] = {}
+    count = 0
+    for values in steps:
+        count += 1
+        for name, value in values.items():
+            sums[name] = sums[name] + value.detach() if name in sums else value.detach()
+    totals = torch.stack([each.float() for each in sums.values()]).tolist()
+    means = {name: total / count for name, total in zip(sums, totals, strict=True)}
+    for name, mean in means.items():
+        if not math.isfinite(mean):
+            raise TrainingError(f"{name} is {mean} in epoch {epoch}; the losses must stay finite")
+    return means

@@ -1,0 +1,34 @@
+"""The one way to run a job of any kind."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from proser_core.data.tasks import OpenStream
+from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.generative.own_network import TaskShape
+from proser_core.jobs.own_spec import OwnJob
+from proser_core.jobs.own_worker import train_files
+from proser_core.jobs.spec import Job
+from proser_core.jobs.worker import run_job
+from proser_core.learning.fit import Metrics
+from proser_core.naming import look_up
+
+
+def run_any(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream = lambda stored: stored) -> None:
+    """As `run_job`, for a job of any kind. Raises ConfigError for a network that this process knows nothing of."""
+    if not isinstance(job, OwnJob):
+        run_job(job, notify, open_stream)
+        return
+    network = look_up("network", job.network, OWN_NETWORKS)
+    parts = {OWN_NETWORKS[name]: Path(path) for name, path in job.parts.items()}
+
+    def load_parts(shape: TaskShape, device: torch.device) -> dict[str, nn.Module]:
+        return {
+            part.name: part.restored(shape, part.schedules[job.schedule], path).to(device).requires_grad_(False)
+            for part, path in parts.items()
+        }
+
+    train_files(job, network, network.schedules[job.schedule], load_parts, notify, open_stream)

@@ -1,0 +1,82 @@
+"""What an epoch of a network of a method's own costs on this machine, measured on random images."""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from proser_core.config import Recipe, from_json
+from proser_core.config.own_networks import ScheduleName
+from proser_core.data.splits.class_split import ClassSplit
+from proser_core.data.tasks import Labelled, OpenSetTask
+from proser_core.errors import TrainingError
+from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.generative.own_network import TaskShape
+from proser_core.jobs.own_worker import train_own
+from proser_core.jobs.probe import NORMALISATION
+from proser_core.learning.fit import Metrics, State
+from proser_core.learning.training import training_device
+from proser_core.processor import keep_freed_memory
+
+STEPS, EPOCHS = 2, 2
+
+
+@dataclass(frozen=True)
+class OwnCost:
+    """Seconds that an epoch takes for each image that it passes over, None where untrained parts let nothing be
+    measured; bytes of the weights."""
+
+    seconds_per_image: float | None
+    weight_bytes: int
+
+
+class _MeasuredError(Exception):
+    """Enough epochs were timed; what follows them is not."""
+
+
+def measure_own_network(name: str, schedule: ScheduleName, recipe_fields: dict[str, Any], bf16: bool) -> OwnCost:
+    """Train a network, on parts that are untrained, for a few steps in this process. The first epoch warms up; the last
+    one counts. What a training does before and after its epochs is not in it."""
+    recipe: Recipe = from_json(Recipe, recipe_fields)
+    torch.set_num_threads(recipe.cluster.cpus_per_worker)
+    keep_freed_memory()
+    network, device = OWN_NETWORKS[name], training_device(recipe)
+    short = network.probe(replace(network.schedules[schedule], epochs=EPOCHS))
+    task = _random_task(recipe, STEPS * short.batch_size)
+    shape = TaskShape(task.num_known, task.image_size)
+    parts = {
+        each: OWN_NETWORKS[each].fresh(shape, OWN_NETWORKS[each].schedules[schedule], 0).to(device).eval()
+        for each in network.needs
+    }
+    ends: list[float] = []
+
+    def end_of_epoch(epoch: int, metrics: Metrics, state: State) -> None:
+        ends.append(time.perf_counter())
+        if len(ends) == EPOCHS:
+            raise _MeasuredError
+
+    with suppress(_MeasuredError, TrainingError):
+        train_own(network, short, task, recipe, bf16=bf16, parts=parts, report=end_of_epoch)
+    net = network.fresh(shape, short, 0)
+    weights = sum(value.numel() * value.element_size() for value in net.state_dict().values())
+    passed = short.epoch_images(len(task.train), task.num_known)
+    return OwnCost((ends[-1] - ends[-2]) / passed if len(ends) == EPOCHS else None, weights)
+
+
+def _random_task(recipe: Recipe, count: int) -> OpenSetTask:
+    """A task of random images, as many of each class as of any other."""
+    known, size = recipe.data.num_known, recipe.data.image_size
+    count = max(count, 2 * known)
+
+    def labelled(images: int) -> Labelled:
+        pixels = np.random.default_rng(0).integers(0, 256, (images, size, size, 3), dtype=np.uint8)
+        return Labelled(pixels, np.arange(images) % known)
+
+    ids = tuple(range(known))
+    split = ClassSplit(known=ids, unknown=(), settings=())
+    few, none = labelled(2 * known), labelled(0)
+    names = tuple(f"class {each}" for each in ids)
+    return OpenSetTask(split, names, labelled(count), few, none, few, few.targets, *NORMALISATION)

@@ -1,0 +1,143 @@
+"""What a worker does for a network of a method's own: from files to files, as `worker.run_job` does for the others.
+
+Nothing here names a network: its code stands in its own key alone.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from proser_core.config import Recipe, from_json
+from proser_core.data.image_sets import ImageSource
+from proser_core.data.tasks import OpenSetTask, OpenStream
+from proser_core.errors import ConfigError, ProserError
+from proser_core.generative.own_network import OwnNetwork, OwnTraining, Schedule, TaskShape, Trained
+from proser_core.jobs.spec import FAILURE, LOGITS, STATE, WEIGHTS, Job
+from proser_core.jobs.worker import DurableReport, _clear  # its code stands in the keys of all other trainings
+from proser_core.learning.fit import Metrics, Report, State
+from proser_core.learning.step import Arithmetic
+from proser_core.learning.training import training_device
+from proser_core.networks.weights import save_weights
+from proser_core.processor import hardware, keep_freed_memory
+from proser_core.recognition.logits import compute_logits, save_logits, task_logits
+from proser_core.store.files import disk_full_errors, write_atomically, write_json
+from proser_core.store.store import write_manifest
+
+FACTS, PICTURES = "facts.json", "pictures.npz"  # files beside weights and logits
+Parts = Mapping[str, nn.Module]
+
+
+def train_files(
+    job: Job,
+    network: OwnNetwork[Any],
+    schedule: Schedule,
+    load_parts: Callable[[TaskShape, torch.device], Parts],
+    notify: Callable[[Metrics], None],
+    open_stream: OpenStream,
+) -> None:
+    """Train a network in this process, then score every image; weights, logits, facts and pictures are its folder's.
+
+    `load_parts` reads what it needs. Raises as `run_job` does, and records a ProserError's message in the folder.
+    """
+    torch.set_num_threads(job.threads)
+    keep_freed_memory()
+    folder = Path(job.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    _clear(folder)
+    try:
+        with disk_full_errors(folder):
+            recipe, task = from_json(Recipe, job.recipe), OpenSetTask.load(Path(job.task), open_stream)
+            device, shape = training_device(recipe), TaskShape(task.num_known, task.image_size)
+            report = DurableReport(folder, notify, write=True)
+            state, began = report.last_state(device), time.monotonic()
+            before = report.seconds
+            net, trained = train_own(
+                network,
+                schedule,
+                task,
+                recipe,
+                bf16=job.bf16,
+                parts=load_parts(shape, device),
+                report=report,
+                resume=state,
+            )
+            # what comes before the first epoch and after the last one is part of the method
+            _finish(job, network, net, trained, task, before + time.monotonic() - began)
+    except ProserError as error:
+        with suppress(OSError):
+            write_atomically(folder / FAILURE, str(error).encode())
+        raise
+
+
+def train_own(
+    network: OwnNetwork[Any],
+    schedule: Schedule,
+    task: OpenSetTask,
+    recipe: Recipe,
+    *,
+    bf16: bool,
+    parts: Parts,
+    report: Report,
+    resume: State | None = None,
+) -> tuple[nn.Module, Trained]:
+    """A network of a method's own after its training, and what that says of it. Raises ConfigError for a class without
+    a training image, TrainingError where a loss is not finite."""
+    counts = np.bincount(task.train.targets, minlength=task.num_known)
+    if not counts.all():
+        raise ConfigError(
+            f"{network.name} needs training images of each known class, and there is none of "
+            f"{task.class_names[counts.argmin()]}"
+        )
+    device = training_device(recipe)
+    net = network.fresh(TaskShape(task.num_known, task.image_size), schedule, recipe.seed)
+    net = net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    training = OwnTraining(
+        task=task,
+        data=recipe.data,
+        schedule=schedule,
+        seed=recipe.seed,
+        arithmetic=Arithmetic(device, bf16),
+        parts=parts,
+        report=report,
+        outputs=_outputs(task, device),
+        resume=resume,
+    )
+    return net, network.train(net, training)
+
+
+def _outputs(task: OpenSetTask, device: torch.device) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    def outputs(net: nn.Module, images: np.ndarray | ImageSource) -> tuple[np.ndarray, np.ndarray]:
+        logits = compute_logits(net, images, (task.mean, task.std), device)
+        return logits.known, logits.dummies
+
+    return outputs
+
+
+def _finish(
+    job: Job, network: OwnNetwork[Any], net: nn.Module, trained: Trained, task: OpenSetTask, seconds: float
+) -> None:
+    folder, device = Path(job.folder), training_device(from_json(Recipe, job.recipe))
+    files = [WEIGHTS, FACTS]
+    try:
+        if network.scores_images:
+            files.append(LOGITS)
+            save_logits(task_logits(net, task, device, with_training=True), folder / LOGITS)
+        if trained.pictures:
+            files.append(PICTURES)
+            np.savez_compressed(folder / PICTURES, allow_pickle=False, **trained.pictures)
+        write_json(folder / FACTS, trained.facts)
+        save_weights(net, folder / WEIGHTS)
+    except OSError:  # half of them only fills a full disk
+        for name in files:
+            (folder / name).unlink(missing_ok=True)
+        raise
+    passing = (STATE, FAILURE)
+    write_manifest(folder, job.inputs, seconds=seconds, passing=passing, made_on=hardware(device.type == "cuda"))
+    for name in passing:
+        (folder / name).unlink(missing_ok=True)

@@ -1,0 +1,78 @@
+"""A method with a network of its own as a classifier: trained in memory, saved, loaded, and as exported program."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from own_networks import BLUR, METHOD, NEAREST
+from own_trainings import DIGITS, digits
+from small_tasks import random_images
+
+from proser_core.config import Recipe
+from proser_core.errors import CheckpointError, ConfigError
+from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.jobs.in_memory import train
+from proser_core.networks.folding import for_inference
+from proser_core.recognition.classifier_files import CARD
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.program import export_program
+from proser_core.store.files import read_json
+
+RECIPE = Recipe(data=DIGITS, precision="fp32")
+
+
+@pytest.fixture(autouse=True)
+def own_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for network in (BLUR, NEAREST):
+        monkeypatch.setitem(OWN_NETWORKS, network.name, network)
+
+
+@pytest.fixture
+def classifier() -> OpenSetClassifier:
+    return train(digits(), RECIPE, METHOD)
+
+
+def test_a_classifier_predicts_the_same_after_it_was_saved_and_loaded(
+    classifier: OpenSetClassifier, tmp_path: Path
+) -> None:
+    classifier.save(tmp_path / "saved")
+    loaded = OpenSetClassifier.load(tmp_path / "saved")
+    assert read_json(tmp_path / "saved" / CARD)["format"] == 5
+    images = random_images(5, 8)
+    expected = classifier.predict(images)
+    for one in (loaded, replace(loaded, net=for_inference(loaded.net))):
+        found = one.predict(images)
+        assert found.labels == expected.labels
+        np.testing.assert_array_equal(found.unknown_scores, expected.unknown_scores)
+    assert loaded.own == classifier.own
+    assert loaded.architecture == "Nearest"
+
+
+def test_a_network_that_this_process_does_not_know_is_named(
+    classifier: OpenSetClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classifier.save(tmp_path)
+    monkeypatch.delitem(OWN_NETWORKS, NEAREST.name)
+    with pytest.raises(CheckpointError, match=r"weights of a network 'Nearest'.* import the module that adds it"):
+        OpenSetClassifier.load(tmp_path)
+
+
+def test_it_is_exported_as_a_program(classifier: OpenSetClassifier, tmp_path: Path) -> None:
+    images = random_images(5, 8)
+    export_program(classifier, tmp_path / "program.pt2")
+    indices, _, _ = torch.export.load(tmp_path / "program.pt2").module()(torch.from_numpy(images))
+    np.testing.assert_array_equal(indices.numpy(), classifier.predict(images).indices)
+
+
+def test_the_schedule_is_that_which_is_asked_for_and_a_task_that_does_not_suit_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    full = train(digits(), RECIPE, METHOD, own_networks="full")
+    assert full.own is not None
+    assert full.own.schedule["epochs"] == 3
+    picky = replace(NEAREST, refusal=lambda shape: "two classes are too few")
+    monkeypatch.setitem(OWN_NETWORKS, NEAREST.name, picky)
+    with pytest.raises(ConfigError, match="Nearest cannot be trained on digits: two classes are too few"):
+        train(digits(), RECIPE, METHOD)

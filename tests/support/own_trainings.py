@@ -1,0 +1,70 @@
+"""Networks of a method's own, trained in this process on a few digits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+
+from proser_core.config import DataConfig, Recipe
+from proser_core.data.preparation import make_task
+from proser_core.data.tasks import OpenSetTask
+from proser_core.generative.own_network import OwnNetwork, OwnTraining, Trained
+from proser_core.jobs.own_worker import train_own
+from proser_core.learning.fit import State
+from proser_core.learning.step import Arithmetic
+
+CPU = torch.device("cpu")
+DIGITS = DataConfig(
+    name="digits", image_size=8, num_known=2, unknown_settings=(3,), development="held-out-2", flip=False, padding=1
+)
+
+
+class StoppedError(Exception):
+    """A training was stopped after the epochs that were asked for; its argument is the state."""
+
+
+@dataclass(frozen=True)
+class OwnResult:
+    """A network after its training, in evaluation mode and without gradients, and what that says of it."""
+
+    net: Any
+    trained: Trained
+
+
+@cache
+def digits(num_known: int = 2, image_size: int = 8) -> OpenSetTask:
+    """Some digits are known, two others are for development, three unknown."""
+    return make_task(replace(DIGITS, num_known=num_known, image_size=image_size))
+
+
+def train_on_digits(
+    network: OwnNetwork[Any],
+    parts: Mapping[str, nn.Module] | None = None,
+    *,
+    task: OpenSetTask | None = None,
+    stop_after: int | None = None,
+    resume: State | None = None,
+    **schedule: Any,
+) -> OwnResult:
+    """Train by the quick schedule with these fields. Raises StoppedError after `stop_after` epochs."""
+
+    def report(epoch: int, values: dict[str, float], state: State) -> None:
+        if epoch + 1 == stop_after:
+            raise StoppedError(state)
+
+    fields, recipe = replace(network.schedules["quick"], **schedule), Recipe(data=DIGITS)
+    given = {"bf16": False, "parts": parts or {}, "report": report, "resume": resume}
+    net, trained = train_own(network, fields, task or digits(), recipe, **given)
+    return OwnResult(net.eval().requires_grad_(False), trained)
+
+
+def plain_training(schedule: Any, task: OpenSetTask | None = None) -> OwnTraining[Any]:
+    """What a training on the CPU is handed that reports to nobody and scores nothing."""
+
+    def nothing(*_: Any) -> Any:
+        return None
+
+    return OwnTraining(task or digits(), DIGITS, schedule, 0, Arithmetic(CPU, False), {}, nothing, nothing)
