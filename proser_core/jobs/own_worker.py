@@ -19,7 +19,7 @@ from proser_core.data.tasks import OpenSetTask, OpenStream
 from proser_core.errors import ConfigError, ProserError
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Schedule, TaskShape, Trained
 from proser_core.jobs.spec import FAILURE, LOGITS, STATE, WEIGHTS, Job
-from proser_core.jobs.worker import DurableReport, _clear  # its code stands in the keys of all other trainings
+from proser_core.jobs.worker import DurableReport, clear_folder
 from proser_core.learning.fit import Metrics, Report, State
 from proser_core.learning.step import Arithmetic
 from proser_core.learning.training import training_device
@@ -49,7 +49,7 @@ def train_files(
     keep_freed_memory()
     folder = Path(job.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _clear(folder)
+    clear_folder(folder)
     try:
         with disk_full_errors(folder):
             recipe, task = from_json(Recipe, job.recipe), OpenSetTask.load(Path(job.task), open_stream)

@@ -41,7 +41,7 @@ def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
     task = OpenSetTask.load(Path(job.task), open_stream)
     if rank == 0:
         folder.mkdir(parents=True, exist_ok=True)
-        _clear(folder)
+        clear_folder(folder)
     try:
         with disk_full_errors(folder):
             recipe = from_json(Recipe, job.recipe)
@@ -101,7 +101,7 @@ def _finish(job: Job, recipe: Recipe, net: ClosedSetNet | PlaceholderNet, task: 
         (folder / name).unlink(missing_ok=True)
 
 
-def _clear(folder: Path) -> None:
+def clear_folder(folder: Path) -> None:
     """Remove what an earlier attempt left; its epochs stay where a checkpoint goes on from them."""
     remove_partial_files(folder)
     stale = (FAILURE, MANIFEST) if (folder / STATE).is_file() else (FAILURE, MANIFEST, EPOCHS)
