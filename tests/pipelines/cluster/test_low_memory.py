@@ -11,7 +11,7 @@ import pytest
 from pipeline_runs import tiny_recipe, training_job
 from ray import tune
 
-from pipelines.cluster import cluster as cluster_module
+from pipelines.cluster import tune_jobs
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import CROWDED, RETRIES, failure_reason
 from proser_core.config import ClusterConfig
@@ -60,7 +60,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
         finally:
             mine.unlink()
 
-    monkeypatch.setattr(cluster_module, "run_single_trial" if workers == 1 else "run_distributed_trial", crowded)
+    monkeypatch.setattr(tune_jobs, "run_single_trial" if workers == 1 else "run_distributed_trial", crowded)
     monkeypatch.setattr(Cluster, "concurrent_jobs", lambda *_: 2)
     jobs = [training_job(task, tmp_path / name, tiny_recipe(), weights=closed_set_weights) for name in ("one", "two")]
     for job in jobs:
@@ -82,7 +82,7 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
         write_manifest(tmp_path / "done", {})
         raise RuntimeError(f"Caught unexpected exception: {MESSAGE}")
 
-    monkeypatch.setattr(cluster_module, "MEMORY_PAUSE_S", 0.0)
+    monkeypatch.setattr(tune_jobs, "MEMORY_PAUSE_S", 0.0)
     monkeypatch.setattr(tune.Tuner, "fit", given_up)
     monkeypatch.setattr(Cluster, "connect", lambda self: {"CPU": 4.0})
     for job in jobs[1:]:

@@ -65,8 +65,8 @@ class OnlyHere:
 def test_a_trial_whose_process_died_says_where_its_log_is(
     trainable: Any, words: str, cluster: Cluster, task: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.cluster.cluster.run_single_trial", trainable)
-    monkeypatch.setattr("pipelines.cluster.cluster.RETRIES", 0)
+    monkeypatch.setattr("pipelines.cluster.tune_jobs.run_single_trial", trainable)
+    monkeypatch.setattr("pipelines.cluster.tune_jobs.RETRIES", 0)
     folder = tmp_path / "trial"
     cluster.run_jobs([training_job(task, folder)], 1, "died")
     assert load_if_complete(folder) is None

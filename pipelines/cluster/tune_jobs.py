@@ -1,0 +1,152 @@
+"""Trainings side by side through Ray Tune. Those that the machine has no memory for begin again, fewer at a time."""
+
+import functools
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+
+from pipelines.cluster.early_stopping import early_stopping
+from pipelines.cluster.train_worker import (
+    CROWDED,
+    FULL_DISK,
+    MEMORY_PAUSE_S,
+    RETRIES,
+    Workers,
+    failure_reason,
+    is_low_memory,
+    run_distributed_trial,
+    run_searched_trial,
+    run_single_trial,
+)
+from pipelines.storage.mirror import Mirror
+from pipelines.storage.training_folder import training_folder
+from proser_core.errors import StorageError
+from proser_core.jobs.spec import FAILURE, Job
+from proser_core.store.store import load_if_complete
+
+
+def worker_config(job: Job, mirror: Mirror | None) -> dict[str, Any]:
+    """As `training_folder` reads it."""
+    return {"job": job.to_json(), "storage": None if mirror is None else mirror.address}
+
+
+@dataclass(frozen=True)
+class TuneJobs:
+    """How trainings run: `workers` each, of which each takes `resources`; a training of several has a light driver that
+    takes `driver_resources`. Ray writes to `folder`/`name`. With `stop_early`, trials that fall behind on development
+    data are stopped."""
+
+    workers: Workers
+    resources: dict[str, float]
+    driver_resources: dict[str, float]
+    folder: Path
+    name: str
+    mirror: Mirror | None
+    stop_early: bool
+
+    def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> None:
+        """Run them for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder. Those whose
+        machine was low on memory begin again, half as many at a time; where it was one at a time already, up to
+        `retries` times. Raises StorageError where the disk is full."""
+        began = time.monotonic()
+        crowded = self._run_once(jobs, at_a_time, max_seconds)
+        left = max_seconds - (time.monotonic() - began) if max_seconds else 0.0
+        if at_a_time == 1:
+            retries -= 1
+        if crowded and retries >= 0 and left >= 0:
+            time.sleep(MEMORY_PAUSE_S)
+            again = [job for job in jobs if Path(job.folder).name in crowded]
+            self.run(again, max(1, at_a_time // 2), left, retries)
+        else:
+            self._fail(jobs, crowded)
+
+    def _run_once(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float) -> dict[str, str]:
+        """Reasons of the trainings that the machine had no memory for, by the names of their folders."""
+        place = self.folder / self.name
+        shutil.rmtree(place, ignore_errors=True)  # of a killed run
+        try:
+            results = list(self._tuner(jobs, at_a_time, max_seconds).fit())
+        except RuntimeError as error:
+            if not is_low_memory(error):
+                raise
+            return self._unfinished(jobs, failure_reason(error))
+        finally:
+            shutil.rmtree(place, ignore_errors=True)  # the storage itself records what is finished
+        return self._crowded(results, jobs, may_wait=at_a_time > 1)
+
+    def _tuner(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float) -> tune.Tuner:
+        """One worker is a reused actor; several are a light driver that starts a TorchTrainer."""
+        trainable: Callable[[dict[str, Any]], None] = run_searched_trial if self.stop_early else run_single_trial
+        resources = self.resources
+        if self.workers != 1:
+            shared: dict[str, Any] = {"num_workers": self.workers, "resources": resources, "storage": self.folder}
+            trainable, resources = functools.partial(run_distributed_trial, **shared), self.driver_resources
+        return tune.Tuner(
+            tune.with_resources(_with_job_as_text(trainable), resources),
+            # as text: for each trial Tune copies the whole grid, value by value
+            param_space={
+                **worker_config(jobs[0], self.mirror),
+                "job": tune.grid_search([json.dumps(job.to_json()) for job in jobs]),
+            },
+            tune_config=tune.TuneConfig(
+                max_concurrent_trials=at_a_time,
+                reuse_actors=self.workers == 1,
+                trial_dirname_creator=lambda trial: Path(json.loads(trial.config["job"])["folder"]).name,
+                time_budget_s=max_seconds or None,
+                scheduler=early_stopping(jobs) if self.stop_early else None,
+            ),
+            run_config=tune.RunConfig(
+                name=self.name,
+                storage_path=str(self.folder),
+                verbose=0,
+                failure_config=tune.FailureConfig(max_failures=RETRIES),
+            ),
+        )
+
+    def _unfinished(self, jobs: Sequence[Job], reason: str) -> dict[str, str]:
+        """Trainings that neither finished nor failed, each with the reason. Ray 2.60's Tune gives up all of them where
+        Ray's memory monitor ends one in mid-training."""
+        folders = [Path(job.folder) for job in jobs]
+        if self.mirror is not None:
+            self.mirror.poll(folders)
+        return {
+            folder.name: reason
+            for folder in folders
+            if load_if_complete(folder) is None and not (folder / FAILURE).is_file()
+        }
+
+    def _crowded(self, results: Sequence[tune.Result], jobs: Sequence[Job], may_wait: bool) -> dict[str, str]:
+        """Trainings for which the machine had no memory, with the reason, if they may wait for it; the reason of any
+        other failure is written into its folder. Raises StorageError where the disk is full."""
+        crowded, failed = dict[str, str](), dict[str, str]()
+        for result in results:
+            reported = result.metrics or {}
+            # by its folder: a trial that failed before its first report has no config in its result
+            name = Path(result.path).name
+            if FULL_DISK in reported:
+                raise StorageError(reported[FULL_DISK])
+            if CROWDED not in reported and result.error is None:
+                continue
+            is_crowded = CROWDED in reported or is_low_memory(result.error)
+            reasons = crowded if is_crowded and may_wait else failed
+            reasons[name] = reported.get(CROWDED) or failure_reason(result.error)
+        self._fail(jobs, failed)
+        return crowded
+
+    def _fail(self, jobs: Sequence[Job], reasons: dict[str, str]) -> None:
+        for job in jobs:
+            if reason := reasons.get(Path(job.folder).name):
+                training_folder(worker_config(job, self.mirror)).write_failure(reason)
+
+
+def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
+    def trial(config: dict[str, Any]) -> None:
+        trainable({**config, "job": json.loads(config["job"])})
+
+    return trial
