@@ -61,8 +61,8 @@ def write_jobs(
     data_dir: Path | None,
     storage: Path | None,
     folder: Path,
-    console: Console,
     own: OwnMethods,
+    console: Console,
 ) -> None:
     """Write a job file for each class split, `folder`/STUDY[-FAMILY]-split-N/JOB.json, and print how to run them all;
     with a storage, prepared images beside each. Raises ProserError for what cannot be trained there, or a file that

@@ -67,7 +67,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     if request.jobs is not None:
         recipes = [recipe for study in studies for recipe in study.recipes]
         storage = Path(request.storage) if request.with_task else None
-        write_jobs(recipes, finetunes, request.data_dir, storage, request.jobs, console, own_methods(request))
+        write_jobs(recipes, finetunes, request.data_dir, storage, request.jobs, own_methods(request), console)
         return 0
     work = f"proser reproduce {' '.join(request.names)}"
     cluster, cluster_file = request.recipe.cluster, request.cluster_file

@@ -48,13 +48,19 @@ POINT_STYLES: tuple[Style, ...] = tuple(
     for color, marker in ((INDIGO, "o"), (TEAL, "s"), (OLIVE, "^"), (ROSE, "v"), (BLUE, "p"))
 )
 """Of what is no method: solid, thin and hollow."""
+MARKERS = "os^vpDh<>*d"
+"""Of more of them: with the colours they give 55 different ones."""
 
 
 def styles_of(names: Iterable[str]) -> dict[str, Style]:
-    """The style of each method; a name that is none, such as a point or a score of your own, has one of
-    `POINT_STYLES`."""
-    others = itertools.cycle(POINT_STYLES)
-    return {name: METHOD_STYLES.get(name) or next(others) for name in names}
+    """The style of each method; any other name, such as a point, a score of your own or a network of a method's own,
+    has one of `POINT_STYLES`, with a further marker where these do not suffice."""
+    others = itertools.count()
+    return {name: METHOD_STYLES.get(name) or _other(next(others)) for name in names}
+
+
+def _other(number: int) -> Style:
+    return {**POINT_STYLES[number % len(POINT_STYLES)], "marker": MARKERS[number % len(MARKERS)]}
 
 
 def entitle(figure: Figure, title: str) -> None:
