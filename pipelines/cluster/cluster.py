@@ -108,7 +108,7 @@ class Cluster:
         processes of such trainings still hold are released."""
         if not self._resources:
             return ""  # it is not joined yet
-        if workers > 1:
+        if max(workers, self.config.num_workers) > 1:
             release_lost_groups()
         nodes = _live_nodes()
         for kind, each in self._worker_resources().items():

@@ -17,14 +17,22 @@ from proser_core.jobs import spec
 from proser_core.store.store import Artefact, load_if_complete
 
 TRAIN = """
-import json, sys
+import json, sys, threading, time
 from pathlib import Path
 from pipelines.cluster.cluster import Cluster
 from proser_core.config import ClusterConfig
 from proser_core.jobs.spec import Job
 
 job, config = Job(**json.loads(sys.argv[1])), ClusterConfig(**json.loads(sys.argv[2]))
-Cluster(config, Path(sys.argv[3])).run_jobs([job], 2, "elastic", max_seconds=600)
+cluster = Cluster(config, Path(sys.argv[3]))
+
+def watch():  # as the watch of a sweep
+    while True:
+        time.sleep(1)
+        cluster.shortage(config.fewest_workers)
+
+threading.Thread(target=watch, daemon=True).start()
+cluster.run_jobs([job], 2, "elastic", max_seconds=600)
 """
 PROJECT = str(Path(__file__).parents[3])
 LONGEST = 240.0
