@@ -100,12 +100,12 @@ def serve(request: ServeRequest, console: Console) -> int:
     model = load(uri)  # its errors belong here, not in the log of a replica
     if model.version is not None and not request.reload_pause:
         uri = f"models:/{model.version.name}/{model.version.number}"  # whatever the alias means later
-    with _served(request, uri, Access((*request.allowed_hosts, request.host), token), console) as (ask, status):
+    access = Access((*request.allowed_hosts, request.host), token)
+    with _served(request, uri, access, console) as (ask, status), _stop_signals() as stopped:
         say(console, f"{model.title}: {len(model.classifier.class_names)} classes, and unknown")
         say(console, f"http://{request.host}:{request.port}/predict  (all routes: /docs; stop with Ctrl-C)")
-        with _stop_signals() as stopped:
-            several = request.least_and_most[1] > 1
-            return ReplicaMonitor(ask, ask(60)["model"], several, console, status).until(stopped)
+        several = request.least_and_most[1] > 1
+        return ReplicaMonitor(ask, ask(60)["model"], several, console, status).until(stopped)
 
 
 @contextmanager

@@ -177,6 +177,9 @@ def test_replicas_answer_and_are_counted_each(
         with urllib.request.urlopen(scrape, timeout=60) as answer:
             text = answer.read().decode()
         assert len(re.findall(r'proser_batch_images_sum\{replica="\w+"\} 16.0', text)) == 1
+        while "stop with Ctrl-C" not in log.read_text():  # a replica answers before the command has seen it
+            assert process.poll() is None
+            time.sleep(0.1)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
         assert "secret" not in log.read_text()
