@@ -168,7 +168,7 @@ def application(recogniser: Recogniser, everyone: Callable[[], Awaitable[ByRepli
 
     json = {"application/json": _refers_to(messages.InferenceRequest)}
     images = {
-        "image/*": {"schema": {"type": "string", "format": "binary"}},
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
         "multipart/form-data": _refers_to(messages.Form),
         "application/json": _refers_to(messages.Images),
     }

@@ -209,7 +209,7 @@ class TestSchema:
         schema = json.loads(get(f"{address}/openapi.json")[1])
         validate(schema)
         assert set(schema["paths"]["/predict"]["post"]["requestBody"]["content"]) == {
-            "image/*",
+            "application/octet-stream",
             "multipart/form-data",
             "application/json",
         }
