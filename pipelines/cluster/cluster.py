@@ -12,9 +12,10 @@ import ray
 import torch
 
 from pipelines.cluster.address import check_job, check_storage_visible
+from pipelines.cluster.attempts import CrowdedError
 from pipelines.cluster.ray_internals import release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
-from pipelines.cluster.train_worker import CrowdedError, Workers, train_distributed
+from pipelines.cluster.train_worker import Workers, train_distributed
 from pipelines.cluster.tune_jobs import TuneJobs, worker_config
 from pipelines.console import warn
 from pipelines.storage.mirror import Mirror

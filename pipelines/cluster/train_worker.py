@@ -6,7 +6,6 @@ may be no room to record it. Where its machine is announced to go away, a traini
 """
 
 import os
-import re
 import shutil
 import signal
 import threading
@@ -24,11 +23,19 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
 from ray.train.collective import broadcast_from_rank_zero
 
+from pipelines.cluster.attempts import (
+    MEMORY_PAUSE_S,
+    RETRIES,
+    CrowdedError,
+    LeavingError,
+    failure_reason,
+    is_low_memory,
+)
 from pipelines.cluster.early_stopping import EpochScorer
 from pipelines.cluster.ray_internals import machine_is_leaving
 from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
-from proser_core.errors import ProserError, StorageError, last_line
+from proser_core.errors import ProserError, StorageError
 from proser_core.jobs.any_job import run_any
 from proser_core.jobs.own_spec import job_of, weight_files
 from proser_core.jobs.probe import StepCost, measure_step
@@ -38,16 +45,9 @@ from proser_core.store.files import disk_full_errors
 from proser_core.store.lock import exclusive_training
 from proser_core.store.store import load_if_complete
 
-RETRIES = 3
-"""Workers or machines that one training may lose before it counts as failed."""
 FULL_DISK, CROWDED = "full_disk", "crowded"  # fields in which a trial reports why it ended: no room on disk, in memory
-MEMORY_PAUSE_S = 5.0  # before a training whose machine was low on memory begins again
-LOW_MEMORY = re.compile(r"low on memory.*?(?:actual memory used=(?P<held>[\d.]+)GB|\Z)", re.DOTALL)
-"""Ray's error of a process that its memory monitor ended, read in Ray 2.60."""
 Workers = int | tuple[int, int]
 """How many of one training, or the fewest and the most."""
-DIED = re.compile(r"\bpid: (\d+).*\bip: (\S+).*Worker exit type: SYSTEM_ERROR", re.DOTALL)
-"""Ray 2.60's error of a process that ended without a Python exception; another text is shown as it is."""
 
 
 def run_single_trial(config: dict[str, Any]) -> None:
@@ -84,15 +84,6 @@ def _train_here(config: dict[str, Any], *, is_searched: bool) -> None:
         tune.report({FULL_DISK: str(error)})
     except ProserError as error:
         folder.write_failure(str(error))
-
-
-class LeavingError(Exception):
-    """A training's machine will go away; another attempt finds room elsewhere, and no epoch is begun in vain."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"its machines were announced to go away {RETRIES + 1} times; the same command goes on from its last epoch"
-        )
 
 
 @contextmanager
@@ -161,10 +152,6 @@ def train_distributed(config: dict[str, Any], num_workers: Workers, resources: d
         shutil.rmtree(storage / name, ignore_errors=True)
     if full_disk:
         raise StorageError(full_disk)
-
-
-class CrowdedError(Exception):
-    """Ray ended processes of a training for lack of memory, as often as it is attempted; with the reason to record."""
 
 
 def _fit(trainer: Any) -> Any:
@@ -237,35 +224,3 @@ def _train_loop(config: dict[str, Any]) -> str:
 
 class _RankZeroEndedError(Exception):
     """Rank 0 has ended its training."""
-
-
-def failure_reason(error: BaseException) -> str:
-    """The worker's own message where Ray forwards one; where its process died without one, the place of its log."""
-    low = LOW_MEMORY.search(str(error))
-    if low:
-        held = f" ({low['held']} GB)" if low["held"] else ""
-        return (
-            f"Ray ended a process of it{held}, because the machine was low on memory, {RETRIES + 1} times; free some "
-            "memory, or train fewer at a time with --cluster.max-concurrent"
-        )
-    died = DIED.search(str(error))
-    return unreported_exit(pid=died[1], address=died[2]) if died else last_line(error)
-
-
-def is_low_memory(error: BaseException) -> bool:
-    """Whether Ray's memory monitor ended the process."""
-    return LOW_MEMORY.search(str(error)) is not None
-
-
-def unreported_exit(pid: str = "", address: str = "") -> str:
-    """The reason where a worker reported none: its log files on its machine, or all logs on all machines."""
-    reason = "the worker exited without reporting an error"
-    if not ray.is_initialized():
-        return reason
-    files = f"*{pid}.*" if pid else "*worker-*"
-    logs = [
-        f"{Path(node['RayletSocketName']).parents[1]}/logs/{files} on {node['NodeManagerAddress']}"
-        for node in ray.nodes()
-        if node["NodeManagerAddress"] == address or (node["Alive"] and not address)
-    ]
-    return f"{reason}; its log is in {', '.join(logs)}"

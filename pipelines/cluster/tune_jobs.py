@@ -11,15 +11,12 @@ from typing import Any
 
 from ray import tune
 
+from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, failure_reason, is_low_memory
 from pipelines.cluster.early_stopping import early_stopping
 from pipelines.cluster.train_worker import (
     CROWDED,
     FULL_DISK,
-    MEMORY_PAUSE_S,
-    RETRIES,
     Workers,
-    failure_reason,
-    is_low_memory,
     run_distributed_trial,
     run_searched_trial,
     run_single_trial,

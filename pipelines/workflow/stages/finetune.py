@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from pipelines.cluster.train_worker import unreported_exit
+from pipelines.cluster.attempts import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import poll_storage, sync
 from pipelines.workflow.session import TrainingSession

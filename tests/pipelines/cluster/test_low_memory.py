@@ -12,8 +12,9 @@ from pipeline_runs import tiny_recipe, training_job
 from ray import tune
 
 from pipelines.cluster import tune_jobs
+from pipelines.cluster.attempts import RETRIES, failure_reason
 from pipelines.cluster.cluster import Cluster
-from pipelines.cluster.train_worker import CROWDED, RETRIES, failure_reason
+from pipelines.cluster.train_worker import CROWDED
 from proser_core.config import ClusterConfig
 from proser_core.jobs.spec import FAILURE, Job
 from proser_core.store.store import Artefact, write_manifest
