@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -47,8 +47,9 @@ def hold_lease(objects: Objects, mirror: str, work: str, say: Callable[[str], No
     finally:
         ended.set()
         heartbeat.join()
-        if _read(objects).get("token") == mine["token"]:
-            objects.delete(LOCK)
+        with suppress(OSError):  # of a storage that is away: the lock expires, and what was raised above is what counts
+            if _read(objects).get("token") == mine["token"]:
+                objects.delete(LOCK)
 
 
 def _acquire(objects: Objects, mine: dict[str, str]) -> None:

@@ -82,6 +82,7 @@ def main() -> int:
         print(f"  {'BROKEN' if loss.broken else 'done'} after {time.monotonic() - started:.0f} s", flush=True)
         for broken in loss.broken:
             print(f"  {broken}", flush=True)
+        print(markdown([loss]).splitlines()[-1], flush=True)  # what is measured is not lost where a later one hangs
     print(f"\n{markdown(losses)}")
     if any(loss.broken for loss in losses):
         print(f"\nwhat the sweeps left and printed is in {root}")

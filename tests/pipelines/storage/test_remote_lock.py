@@ -11,7 +11,8 @@ import pipelines.storage.lease
 from pipelines.storage.lease import LOCK as REMOTE_LOCK
 from pipelines.storage.lease import hold_lease
 from pipelines.storage.mirror import open_storage
-from proser_core.errors import ConfigError
+from pipelines.storage.objects import Objects
+from proser_core.errors import ConfigError, StorageError
 
 
 class TestTheLock:
@@ -32,6 +33,16 @@ class TestTheLock:
         assert machines.objects.read(REMOTE_LOCK) is None
         with self.hold(machines, "second"):
             pass
+
+    def test_of_a_storage_that_went_away_hides_no_error_of_the_work(
+        self, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def away(objects: Objects, name: str) -> bytes:
+            raise OSError("AWS Error UNKNOWN (HTTP status 503)")
+
+        with pytest.raises(StorageError, match="does not answer"), self.hold(machines, "first"):
+            monkeypatch.setattr(Objects, "read", away)
+            raise StorageError("the storage does not answer")
 
     def test_of_a_run_that_was_killed_on_this_machine_is_taken_over_at_once(self, machines: Machines) -> None:
         machines.objects.write(REMOTE_LOCK, json.dumps({"token": "x", "mirror": "first", "holder": "dead"}).encode())
