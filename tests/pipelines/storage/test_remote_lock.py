@@ -40,9 +40,13 @@ class TestTheLock:
         def away(objects: Objects, name: str) -> bytes:
             raise OSError("AWS Error UNKNOWN (HTTP status 503)")
 
-        with pytest.raises(StorageError, match="does not answer"), self.hold(machines, "first"):
-            monkeypatch.setattr(Objects, "read", away)
-            raise StorageError("the storage does not answer")
+        def work() -> None:
+            with self.hold(machines, "first"):
+                monkeypatch.setattr(Objects, "read", away)
+                raise StorageError("the storage does not answer")
+
+        with pytest.raises(StorageError, match="does not answer"):
+            work()
 
     def test_of_a_run_that_was_killed_on_this_machine_is_taken_over_at_once(self, machines: Machines) -> None:
         machines.objects.write(REMOTE_LOCK, json.dumps({"token": "x", "mirror": "first", "holder": "dead"}).encode())
