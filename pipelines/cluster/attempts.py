@@ -17,7 +17,7 @@ DIED = re.compile(r"\bpid: (\d+).*\bip: (\S+).*Worker exit type: SYSTEM_ERROR", 
 
 
 class LeavingError(Exception):
-    """A training's machine will go away; another attempt finds room elsewhere, and no epoch is begun in vain."""
+    """A training's machine will go away; another attempt goes on elsewhere, before an epoch is begun and lost."""
 
     def __init__(self) -> None:
         super().__init__(

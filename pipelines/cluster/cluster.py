@@ -178,8 +178,7 @@ class Cluster:
 
     def _scaling(self, jobs: Sequence[Job], workers: int) -> Workers:
         """A fine-tune's workers, as many as there is room for if it may have fewer."""
-        fewest = self.config.min_workers
-        return (fewest, workers) if fewest and jobs[0].kind == "finetune" else workers
+        return (self.config.min_workers, workers) if self.config.is_elastic(jobs[0].kind) else workers
 
     def _worker_resources(self) -> dict[str, float]:
         gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}

@@ -1,18 +1,18 @@
 """System metrics of a cluster's other machines, as system/ADDRESS/..., beside those of the driver's own."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from pipelines.progress import poll_in_background
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import tracking_uri
 from pipelines.tracking.system_metrics import Monitor, is_monitored
 
-EVERY_S = 10.0  # in which machines that have joined are noticed
 PATIENCE_S = 10.0  # for the last values of a machine
 UNREACHABLE = (ray.exceptions.RayError, ConnectionError)
 
@@ -20,25 +20,15 @@ UNREACHABLE = (ray.exceptions.RayError, ConnectionError)
 @contextmanager
 def node_metrics(run: ParentRun) -> Iterator[None]:
     """Log them while the run is running, once a cluster is joined; only to a tracking server, which all machines
-    reach."""
+    reach. What fails stops nothing, and is not said: the training meets a cluster that is away itself."""
     if not (is_monitored(run) and tracking_uri().startswith("http")):
         yield
         return
     monitors: dict[str, Any] = {}
-    stop = threading.Event()
-
-    def watch() -> None:
-        while not stop.wait(EVERY_S):
-            with suppress(*UNREACHABLE):
-                _monitor_new(monitors, run.run_id)
-
-    thread = threading.Thread(target=watch, name="node metrics", daemon=True)
-    thread.start()
     try:
-        yield
+        with poll_in_background(partial(_monitor_new, monitors, run.run_id), lambda error: None):
+            yield
     finally:
-        stop.set()
-        thread.join()
         with suppress(*UNREACHABLE):
             last = [monitor.finish.remote() for monitor in monitors.values()]
             if last:

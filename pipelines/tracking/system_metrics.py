@@ -17,7 +17,7 @@ class Monitor:
     later."""
 
     def __init__(self, run_id: str, uri: str, machine: str | None = None) -> None:
-        logging.getLogger("mlflow.system_metrics").setLevel(logging.CRITICAL)  # of an outage the user is told anyway
+        logging.getLogger("mlflow.system_metrics").setLevel(logging.CRITICAL)  # the command reports an outage itself
         self._monitor = SystemMetricsMonitor(run_id, resume_logging=True, node_id=machine, tracking_uri=uri)
         self._monitor.start()
 

@@ -39,6 +39,10 @@ class ClusterConfig(Block):
         self.require("gpus_per_worker", is_number(self.gpus_per_worker, 0), "at least 0")
         self.require("max_concurrent", self.max_concurrent >= 0, "0 or more")
 
+    def is_elastic(self, kind: str) -> bool:
+        """Whether a training of this kind may have fewer workers than it asks for: a fine-tune, not a pretraining."""
+        return kind == "finetune" and self.min_workers > 0
+
     @property
     def fewest_workers(self) -> int:
         """Workers without which no fine-tune begins."""

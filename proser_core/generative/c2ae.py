@@ -1,7 +1,7 @@
-"""C2AE: a decoder that is told a class gives an image of it; an unknown image comes back badly under every class
-(Oza and Patel 2019).
+"""C2AE: a decoder that is conditioned on a class gives an image of it; an unknown image is reconstructed badly under
+every class (Oza and Patel 2019).
 
-The authors' code is not to be had. Widths are those of Neal et al. 2018; pairs and epochs are decided here
+The authors' code is not available. Widths are those of Neal et al. 2018; pairs and epochs are decided here
 (docs/method-notes.md).
 """
 

@@ -1,7 +1,7 @@
 """GFROSR: a classifier that sees an image beside its reconstruction, and learns to tell how images were turned
 (Perera et al. 2020).
 
-No code of the authors is to be had. Auto-encoder, weight of the turns and the schedules are decided here
+The authors' code is not available. Auto-encoder, weight of the turns and the schedules are decided here
 (docs/method-notes.md). Three controls leave out the reconstruction, the turns, or both.
 """
 

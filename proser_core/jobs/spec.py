@@ -62,7 +62,6 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
     `weights` is the content digest of the weights to begin from, or an empty string.
     """
     training, workers = recipe.training(kind)
-    is_elastic = kind == "finetune" and recipe.cluster.min_workers > 0
     return {
         "task": task.digest,
         "weights": weights,
@@ -72,7 +71,7 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
         "seed": recipe.seed,
         "bf16": bf16,
         "gpu": recipe.cluster.uses_gpu,
-        "workers": [recipe.cluster.min_workers, workers] if is_elastic else workers,
+        "workers": [recipe.cluster.min_workers, workers] if recipe.cluster.is_elastic(kind) else workers,
         "threads": recipe.cluster.cpus_per_worker,
         "code": code,
     }

@@ -78,7 +78,7 @@ def _train(
         (task.mean, task.std),
         recipe,
         bf16=job.bf16,
-        report=with_workers if recipe.cluster.min_workers else durable,
+        report=with_workers if recipe.cluster.is_elastic(job.kind) else durable,
         resume=durable.last_state(training_device(recipe)),
     )
     return trained, durable.seconds

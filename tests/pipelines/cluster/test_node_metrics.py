@@ -12,14 +12,13 @@ from tracking_servers import mlflow_server
 WATCH = """
 import sys, time
 from pathlib import Path
-from pipelines.cluster import node_metrics
 from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.node_metrics import node_metrics
 from pipelines.tracking.runs import ParentRun
 from proser_core.config import ClusterConfig
 
-node_metrics.EVERY_S = 1.0
 run = ParentRun.open("watched", "key", {})
-with node_metrics.node_metrics(run):
+with node_metrics(run):
     Cluster(ClusterConfig(address=sys.argv[1]), Path(sys.argv[2])).connect()
     end = time.monotonic() + 120
     found = {}
