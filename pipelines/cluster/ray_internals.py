@@ -14,6 +14,7 @@ import grpc
 from proser_core.errors import ClusterError
 
 if TYPE_CHECKING:
+    from ray.tune import Callback
     from ray.util.placement_group import PlacementGroup
 
 AUTH_MODE = "RAY_AUTH_MODE"
@@ -109,6 +110,21 @@ def machine_is_leaving() -> bool:
     except ABSENT:
         return False
     return ray.get_runtime_context().get_node_id() in leaving
+
+
+def silent_progress() -> "list[Callback]":
+    """For Tune, instead of its own printer: at any verbosity that one prints the end of a trial that reported no epoch.
+    Another Ray may print it."""
+    try:
+        from ray.tune.progress_reporter import TrialProgressCallback
+    except ABSENT:
+        return []
+
+    class SilentProgress(TrialProgressCallback):
+        def _print(self, msg: str) -> None:
+            pass
+
+    return [SilentProgress()]
 
 
 def serve_http_address() -> tuple[str, int] | None:

@@ -13,6 +13,7 @@ from ray import tune
 
 from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, failure_reason, is_low_memory
 from pipelines.cluster.early_stopping import early_stopping
+from pipelines.cluster.ray_internals import silent_progress
 from pipelines.cluster.train_worker import (
     CROWDED,
     FULL_DISK,
@@ -102,6 +103,7 @@ class TuneJobs:
                 name=self.name,
                 storage_path=str(self.folder),
                 verbose=0,
+                callbacks=silent_progress(),
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
             ),
         )

@@ -5,7 +5,7 @@ of Neal's code too: logits weakened by Weibull tails of distances in logit space
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,12 +15,10 @@ from torch import Tensor, nn
 from proser_core.errors import TrainingError
 from proser_core.generative import autoencoding_gan, one_vs_rest
 from proser_core.generative.autoencoding_gan import AutoencodingGan
-from proser_core.generative.convolutions import WIDTH
-from proser_core.generative.one_vs_rest import ClassifierSchedule
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import PixelBatches, picture
 from proser_core.generative.tail_scores import TailScores, euclidean
-from proser_core.generative.unknown_class import UnknownClassNet, train_with_unknown
+from proser_core.generative.unknown_class import FULL, QUICK, UnknownClassNet, UnknownClassSchedule, train_with_unknown
 from proser_core.learning import tails
 from proser_core.learning.tails import fit_tails
 from proser_core.networks.nets import ClassLogits
@@ -29,31 +27,14 @@ from proser_core.rng import keyed_generator
 NAME = "G-OpenMax, interpolated"
 UNSURE = 0.5  # an image is kept whose largest softmax probability is smaller; authors' code
 SURE = 0.9  # none is kept whose largest is greater
-ENOUGH = 0.1  # of the images that are wanted
 MOST_DRAWS = 20  # for each image that is wanted
 SHOWN = 12  # columns of the picture
-
-
-@dataclass(frozen=True, kw_only=True)
-class InterpolationSchedule(ClassifierSchedule):
-    """Of the K+1 classifier."""
-
-    interpolations: int
-    """Images that are kept. Source: that of the instance."""
-
-
-FULL = InterpolationSchedule(epochs=3, batch_size=64, width=WIDTH, lr=1e-5, interpolations=3200)
-"""As in the authors' script of 2019."""
-QUICK = InterpolationSchedule(
-    epochs=3, batch_size=64, width=WIDTH // 4, lr=1e-3, least_steps=50, most_steps=100, interpolations=512
-)
-"""For two cores."""
 
 
 class InterpolationNet(UnknownClassNet):
     """K known logits, and as the dummy `-log sum_k exp(l_k (1 - w_k))`."""
 
-    def __init__(self, shape: TaskShape, schedule: InterpolationSchedule) -> None:
+    def __init__(self, shape: TaskShape, schedule: UnknownClassSchedule) -> None:
         super().__init__(shape, schedule)
         self.tails = TailScores(shape.num_known, shape.num_known, euclidean)
 
@@ -63,7 +44,7 @@ class InterpolationNet(UnknownClassNet):
         return ClassLogits(known, score.to(known.dtype))
 
 
-def train(net: InterpolationNet, training: OwnTraining[InterpolationSchedule]) -> Trained:
+def train(net: InterpolationNet, training: OwnTraining[UnknownClassSchedule]) -> Trained:
     """Draw images between codes, train further from the one-vs-rest classifier, then fit the tails.
 
     Raises TrainingError where the classifier is sure of too many.
@@ -95,13 +76,13 @@ class Unsure(NamedTuple):
 
 
 @torch.no_grad()
-def unsure_images(gan: AutoencodingGan, classifier: nn.Module, training: OwnTraining[InterpolationSchedule]) -> Unsure:
+def unsure_images(gan: AutoencodingGan, classifier: nn.Module, training: OwnTraining[UnknownClassSchedule]) -> Unsure:
     """Decoded interpolations of which no class has a softmax probability of 0.5, in the order in which they are drawn.
 
     Where 20 draws for each that is wanted do not give them, those of all drawn that the classifier is least sure of, up
-    to a probability of 0.9. Raises TrainingError where these are less than a tenth of what is wanted.
+    to a probability of 0.9. Raises TrainingError where too few of them are left.
     """
-    wanted = training.schedule.interpolations
+    wanted = training.schedule.generated
     pixels, best, below, drawn = torch.zeros(0), torch.zeros(0), 0, 0
     for made in _interpolated(gan, training):
         of_made = classifier(made).softmax(dim=1).amax(dim=1)
@@ -112,7 +93,7 @@ def unsure_images(gan: AutoencodingGan, classifier: nn.Module, training: OwnTrai
         if below >= wanted or drawn >= MOST_DRAWS * wanted:
             break
     kept = best <= SURE
-    if int(kept.sum()) < ENOUGH * wanted:
+    if int(kept.sum()) < training.schedule.least_share * wanted:
         raise TrainingError(
             f"of {drawn} interpolated images the classifier gives all but {int(kept.sum())} a class of more than "
             f"{SURE:.0%}, and {wanted} are wanted; train the GAN for more epochs"
@@ -120,7 +101,7 @@ def unsure_images(gan: AutoencodingGan, classifier: nn.Module, training: OwnTrai
     return Unsure(pixels[kept], best[kept], below / drawn)
 
 
-def _interpolated(gan: AutoencodingGan, training: OwnTraining[InterpolationSchedule]) -> Iterator[Tensor]:
+def _interpolated(gan: AutoencodingGan, training: OwnTraining[UnknownClassSchedule]) -> Iterator[Tensor]:
     """Images between those of two random batches, without end."""
     firsts, seconds = (PixelBatches(training, f"{NAME} {which}") for which in ("first", "second"))
     epoch = 0
@@ -144,5 +125,5 @@ G_OPENMAX_INTERPOLATION = OwnNetwork(
     make=InterpolationNet,
     train=train,
     needs=(autoencoding_gan.NAME, one_vs_rest.NAME),
-    probe=lambda schedule: replace(schedule, interpolations=8),
+    probe=lambda schedule: replace(schedule, generated=8),
 )

@@ -14,37 +14,18 @@ from torch import Tensor, nn
 from proser_core.errors import TrainingError
 from proser_core.generative import autoencoding_gan, one_vs_rest
 from proser_core.generative.autoencoding_gan import AutoencodingGan
-from proser_core.generative.convolutions import WIDTH
 from proser_core.generative.counterfactuals import are_open, search
-from proser_core.generative.one_vs_rest import ClassifierSchedule
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, Trained
 from proser_core.generative.pixels import PixelBatches, picture
-from proser_core.generative.unknown_class import UnknownClassNet, train_with_unknown
+from proser_core.generative.unknown_class import FULL, QUICK, UnknownClassNet, UnknownClassSchedule, train_with_unknown
 
 NAME = "OSRCI"
 DISTANCE_WEIGHTS = (1.0, 0.1, 0.01)
 """Of the search, in the order in which they are tried; the paper has 1."""
 ENOUGH = 0.5  # of the probed searches must end open, or the next weight is tried
-TOO_FEW = 0.05  # with every weight: then there is nothing to train on
 PROBED = 256  # training images that choose the weight
 AT_ONCE = 64  # searches side by side; authors' code
 SHOWN = 8  # columns of the picture
-
-
-@dataclass(frozen=True, kw_only=True)
-class OsrciSchedule(ClassifierSchedule):
-    """Of the K+1 classifier."""
-
-    counterfactuals: int
-    """Images that are searched for, each from a training image. Source: that of the instance."""
-
-
-FULL = OsrciSchedule(epochs=3, batch_size=64, width=WIDTH, lr=1e-5, counterfactuals=3200)
-"""As in the authors' script of 2019."""
-QUICK = OsrciSchedule(
-    epochs=3, batch_size=64, width=WIDTH // 4, lr=1e-3, least_steps=50, most_steps=100, counterfactuals=512
-)
-"""For two cores."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +41,19 @@ class Searched:
         return float(self.open.float().mean())
 
 
-def train(net: UnknownClassNet, training: OwnTraining[OsrciSchedule]) -> Trained:
+def train(net: UnknownClassNet, training: OwnTraining[UnknownClassSchedule]) -> Trained:
     """Search, then train further from the one-vs-rest classifier.
 
     Raises TrainingError where hardly a search ends open.
     """
+    schedule = training.schedule
     gan, classifier = training.parts[autoencoding_gan.NAME], training.parts[one_vs_rest.NAME]
     assert isinstance(gan, AutoencodingGan)
-    starts = PixelBatches(training, f"{NAME} starts").first(training.schedule.counterfactuals).pixels
-    weight, rates = choose_weight(lambda weight: search_from(starts[:PROBED], gan, classifier, weight).rate)
+    starts = PixelBatches(training, f"{NAME} starts").first(schedule.generated).pixels
+    probed = starts[:PROBED]
+    weight, rates = choose_weight(
+        lambda weight: search_from(probed, gan, classifier, weight).rate, least=schedule.least_share
+    )
     found = search_from(starts, gan, classifier, weight)
     net.pixels.fill(training.task)
     net.classifier.load_state_dict(classifier.state_dict())
@@ -77,10 +62,10 @@ def train(net: UnknownClassNet, training: OwnTraining[OsrciSchedule]) -> Trained
     return Trained(facts, {"training images, reconstructions, counterfactuals": _pictured(starts, gan, found)})
 
 
-def choose_weight(crossing_rate: Callable[[float], float]) -> tuple[float, dict[str, float]]:
+def choose_weight(crossing_rate: Callable[[float], float], least: float) -> tuple[float, dict[str, float]]:
     """The first distance weight with which half of the searches end open, else the one with most; and all rates.
 
-    Raises TrainingError where none lets 5 % end open.
+    Raises TrainingError where none lets a share of `least` end open: then there is nothing to train on.
     """
     rates: dict[float, float] = {}
     for weight in DISTANCE_WEIGHTS:
@@ -88,10 +73,10 @@ def choose_weight(crossing_rate: Callable[[float], float]) -> tuple[float, dict[
         if rates[weight] >= ENOUGH:
             break
     best = max(rates, key=lambda weight: rates[weight])
-    if rates[best] < TOO_FEW:
+    if rates[best] < least:
         raise TrainingError(
             f"{rates[best]:.1%} of the searches for counterfactual images end where no class is likeliest, and at "
-            f"least {TOO_FEW:.0%} must; train the GAN or the one-vs-rest classifier for more epochs"
+            f"least {least:.0%} must; train the GAN or the one-vs-rest classifier for more epochs"
         )
     return best, {f"{weight:g}": rate for weight, rate in rates.items()}
 
@@ -122,5 +107,5 @@ OSRCI = OwnNetwork(
     make=UnknownClassNet,
     train=train,
     needs=(autoencoding_gan.NAME, one_vs_rest.NAME),
-    probe=lambda schedule: replace(schedule, counterfactuals=8),
+    probe=lambda schedule: replace(schedule, generated=8, least_share=0.0),
 )

@@ -1,21 +1,38 @@
 """A classifier whose further class, of logit 0, holds generated images (Neal et al. 2018, the K+1 classifier)."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from proser_core.generative.convolutions import Classifier32
+from proser_core.generative.convolutions import WIDTH, Classifier32
 from proser_core.generative.counterfactuals import are_open, unknown_losses, with_zero
 from proser_core.generative.loop import run_epochs
 from proser_core.generative.one_vs_rest import ClassifierSchedule
 from proser_core.generative.own_network import OwnTraining, TaskShape
-from proser_core.generative.pixels import P, PixelBatches, Pixels
+from proser_core.generative.pixels import PixelBatches, Pixels
 from proser_core.networks.nets import ClassLogits
 from proser_core.rng import keyed_generator
 
 BETAS = (0.5, 0.999)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownClassSchedule(ClassifierSchedule):
+    """Of the K+1 classifier, and of the images of its further class."""
+
+    generated: int
+    """Images of the further class. Source: that of the instance."""
+    least_share: float
+    """Share of them that must be of no known class, or the training fails. Decided here."""
+
+
+FULL = UnknownClassSchedule(epochs=3, batch_size=64, width=WIDTH, lr=1e-5, generated=3200, least_share=0.05)
+"""As in the authors' script of 2019."""
+QUICK = replace(FULL, width=WIDTH // 4, lr=1e-3, least_steps=50, most_steps=100, generated=512)
+"""For two cores."""
 
 
 class UnknownClassNet(nn.Module):
@@ -36,7 +53,7 @@ def unknown_class_loss(real: Tensor, targets: Tensor, made: Tensor) -> Tensor:
     return F.cross_entropy(with_zero(real), targets) + unknown_losses(made).mean()
 
 
-def train_with_unknown(net: nn.Module, made: Tensor, training: OwnTraining[P], purpose: str) -> None:
+def train_with_unknown(net: nn.Module, made: Tensor, training: OwnTraining[UnknownClassSchedule], purpose: str) -> None:
     """Train a classifier of pixels on the training images, and on as many of `made` [N, 3, side, side] in each batch.
 
     Both go through it together, as one batch, so that BatchNorm's running statistics are of what it sees.

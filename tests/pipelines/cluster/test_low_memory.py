@@ -40,6 +40,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
     tmp_path: Path,
     own_ray: None,
     monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     busy, message = tmp_path / "busy", MESSAGE
 
@@ -68,6 +69,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
         Path(job.folder).mkdir()
     Cluster(ClusterConfig(), tmp_path / "storage").run_jobs(jobs, workers, "crowded")
     assert [sorted(path.name for path in Path(job.folder).iterdir()) for job in jobs] == [["trained"]] * 2
+    assert "Last result" not in capfd.readouterr().out  # of Tune, which has no epoch to print
 
 
 def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the_end(

@@ -40,8 +40,8 @@ SMALL = {
     "autoencoder_width": 8,
     "least_steps": 2,
     "most_steps": 2,
-    "counterfactuals": 8,
-    "interpolations": 8,
+    "generated": 8,
+    "least_share": 0.0,  # after so few steps no search ends open
 }
 """Of a schedule, the fields that make it small, where it has them."""
 
@@ -58,7 +58,6 @@ def small_networks() -> Iterator[None]:
             small = replace(network, schedules={name: shrunk(each) for name, each in network.schedules.items()})
             patch.setitem(OWN_NETWORKS, network.name, small)
         patch.setattr(osrci, "DISTANCE_WEIGHTS", (1.0,))
-        patch.setattr(osrci, "TOO_FEW", 0.0)  # after so few steps no search ends open
         yield
 
 

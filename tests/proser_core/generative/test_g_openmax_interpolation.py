@@ -25,7 +25,7 @@ from proser_core.generative.own_network import TaskShape
 from proser_core.learning import tails
 from proser_core.recognition.logits import compute_logits
 
-SMALL = {"width": 8, "epochs": 2, "least_steps": 5, "interpolations": 32}
+SMALL = {"width": 8, "epochs": 2, "least_steps": 5, "generated": 32}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_codes_between_two_are_not_put_back_on_the_sphere(parts):
 
 def test_no_class_has_half_of_the_probability_of_an_image_that_is_kept(parts):
     gan, classifier = parts.values()
-    training = plain_training(replace(QUICK, interpolations=20), digits(5))
+    training = plain_training(replace(QUICK, generated=20), digits(5))
     made = unsure_images(gan, classifier, training)
     assert made.pixels.shape == (20, 3, 8, 8)
     assert float(classifier(made.pixels).softmax(dim=1).max()) < 0.5
@@ -66,7 +66,7 @@ def test_no_class_has_half_of_the_probability_of_an_image_that_is_kept(parts):
 
 def test_where_too_few_are_unsure_the_least_sure_of_all_drawn_are_taken(parts):
     gan, classifier = parts[AUTOENCODING_GAN.name], Between()
-    training = plain_training(replace(QUICK, interpolations=4), digits(5))
+    training = plain_training(replace(QUICK, generated=4), digits(5))
     made = unsure_images(gan, classifier, training)
     drawn = torch.cat([pixels for pixels, _ in zip(_interpolated(gan, training), range(2), strict=False)])
     assert made.rate == 0
@@ -90,7 +90,7 @@ class Sure(nn.Module):
 
 
 def test_a_classifier_that_is_always_sure_is_an_error_that_says_so(parts):
-    training = plain_training(replace(QUICK, interpolations=3))
+    training = plain_training(replace(QUICK, generated=3))
     with pytest.raises(TrainingError, match="of 64 interpolated images the classifier gives all but 0"):
         unsure_images(parts[AUTOENCODING_GAN.name], Sure(), training)
 

@@ -42,13 +42,13 @@ def auroc(net, task, score):
 
 
 def test_most_searches_of_osrci_end_open_and_unknown_digits_are_found(task, parts):
-    done = train_on_digits(OSRCI, parts, task=task, counterfactuals=256)
+    done = train_on_digits(OSRCI, parts, task=task, generated=256)
     assert done.trained.facts["crossing_rate"] > 0.5
     assert auroc(done.net, task, ZeroLogitGap()) > 0.95
 
 
 def test_interpolations_are_unsure_and_unknown_digits_are_found(task, parts):
-    done = train_on_digits(G_OPENMAX_INTERPOLATION, parts, task=task, interpolations=128)
+    done = train_on_digits(G_OPENMAX_INTERPOLATION, parts, task=task, generated=128)
     assert done.trained.facts["largest_probability_kept"] <= 0.9
     assert auroc(done.net, task, FinishedScore()) > 0.86
 
