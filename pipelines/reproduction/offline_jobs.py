@@ -75,8 +75,8 @@ def write_jobs(
         except OSError as error:
             raise ConfigError(f"--jobs got {folder}, which cannot be written ({error}); give another folder") from error
         save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, "--jobs", own)
-        methods = f", networks of {', '.join(own.names)}" if own.names else ""
-        say(console, f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes{methods}")
+        networks = f"; {'; '.join(network.name for network in own.networks)}" if own.names else ""
+        say(console, f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes{networks}")
     there = folder.resolve().name
     instructions = f"""Copy {folder} and the folder proser_core to one place; then, there:
 for job in {there}/*/{JOB_FILE}; do python -m proser_core.job "$job" "$(dirname "$job")/{OUT}"; done

@@ -76,10 +76,10 @@ def objective_of(name: str, *, frozen_norms: bool) -> CrossEntropyObjective | Pr
 
 
 def step_gradients(name: str, batch: BatchSlice, *, distributed: bool) -> dict[str, Tensor]:
-    """Gradients of one step, by parameter."""
-    objective = objective_of(name, frozen_norms=True)
+    """Gradients of one step, by parameter; in float64, where no rounding error moves a ReLU to its other side."""
+    objective = objective_of(name, frozen_norms=True).double()
     module = DistributedDataParallel(objective) if distributed else objective
-    terms = module(batch.images, batch.targets, batch.global_targets, first_draw(objective, batch))
+    terms = module(batch.images.double(), batch.targets, batch.global_targets, first_draw(objective, batch))
     terms.total.backward()
     return {key: value.grad.clone() for key, value in objective.named_parameters() if value.grad is not None}
 

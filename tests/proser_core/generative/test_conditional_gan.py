@@ -17,7 +17,7 @@ LABELS = torch.arange(64) % 2
 
 @pytest.fixture(scope="module")
 def trained():
-    return train_on_digits(CONDITIONAL_GAN, width=16, epochs=2, least_steps=100, lr=5e-4)
+    return train_on_digits(CONDITIONAL_GAN, width=16, epochs=5, least_steps=100, lr=1e-3)
 
 
 def test_images_are_named_as_the_class_that_they_were_drawn_of(trained):

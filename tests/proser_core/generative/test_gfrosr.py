@@ -156,7 +156,7 @@ def trained():
     reconstructing = train_on_digits(AUTOENCODER, task=task, epochs=14, width=16, batch_size=16, lr=1e-2)
     parts = {AUTOENCODER.name: reconstructing.net}
     wide = {"width": 32, "autoencoder_width": 16}
-    return task, reconstructing, train_on_digits(GFROSR, parts, task=task, epochs=5, batch_size=16, **wide)
+    return task, reconstructing, train_on_digits(GFROSR, parts, task=task, epochs=10, batch_size=16, **wide)
 
 
 def test_two_digits_are_learnt_and_so_are_their_turns(trained):

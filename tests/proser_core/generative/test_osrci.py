@@ -110,5 +110,5 @@ def test_state_alone_restores_the_network(trained):
     again = OSRCI.fresh(TaskShape(2, 8), replace(OSRCI.schedules["quick"], **SMALL), seed=1)
     again.load_state_dict(trained.net.state_dict())
     images = torch.randn(3, 3, 8, 8)
-    with torch.no_grad():
-        assert torch.equal(again.eval()(images).known, trained.net(images).known)
+    again.eval()
+    torch.testing.assert_close(again(images).known, trained.net(images).known)  # another memory format
