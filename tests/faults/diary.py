@@ -100,11 +100,19 @@ class Diary:
                     rows = []
                     with suppress(FileNotFoundError):
                         rows = read_epochs(folder)
-                    if rows and not (self.uploaded and rows == self._rows.get(training)):
-                        self.epochs.append(Epoch(time.monotonic(), training, int(rows[-1]["epoch"])))
+                    now = time.monotonic()
+                    self.epochs += [Epoch(now, training, int(row["epoch"])) for row in self._written(training, rows)]
                     self._rows[training] = rows
                 if self._changed(folder / MANIFEST):
                     self.finished[training] += 1
+
+    def _written(self, training: str, rows: list[dict[str, float]]) -> list[dict[str, float]]:
+        """The rows since the last look: on a busy machine an epoch may come and another follow between two looks."""
+        before = self._rows.get(training, [])
+        if self.uploaded and rows == before:
+            return []
+        same = next((n for n, pair in enumerate(zip(rows, before, strict=False)) if pair[0] != pair[1]), len(before))
+        return rows[max(0, min(same, len(rows) - 1)) :]
 
     def _changed(self, path: Path) -> bool:
         """Whether a file is there, and another one than at the last look."""
