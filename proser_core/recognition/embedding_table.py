@@ -3,9 +3,10 @@
 Computed from finished weights, in one pass over the images: no training holds this code in its key.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -34,9 +35,17 @@ class EmbeddingTable(LogitTable):
     weights: np.ndarray
     biases: np.ndarray
 
-    def select(self, rows: np.ndarray) -> "EmbeddingTable":
-        """The images at `rows`."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
+
+def select(table: LogitTable, rows: np.ndarray) -> LogitTable:
+    """The images at `rows` of logits, with their embeddings where there are any."""
+    return replace(table, **{name: getattr(table, name)[rows] for name in ARRAYS if hasattr(table, name)})
+
+
+def joined(tables: Sequence[LogitTable]) -> LogitTable:
+    """Images of one network, in order; at least one table."""
+    columns = [name for name in ARRAYS if hasattr(tables[0], name)]
+    arrays = {name: np.concatenate([getattr(table, name) for table in tables]) for name in columns}
+    return replace(tables[0], **arrays)
 
 
 def check_embeds(net: nn.Module) -> None:
@@ -137,11 +146,32 @@ def task_embeddings(
     return tables
 
 
-def save_embeddings(tables: Mapping[str, EmbeddingTable], path: Path) -> None:
-    """Write the tables of all parts, of one network, into one .npz file."""
+@dataclass(frozen=True)
+class FittingData:
+    """What scores of a network are fitted to: tables of training and validation images, and the targets int64[N] of
+    the first."""
+
+    PARTS: ClassVar[tuple[str, ...]] = (TRAIN, "val")
+
+    tables: Mapping[str, EmbeddingTable]
+    targets: np.ndarray
+
+    def save(self, path: Path) -> None:
+        """Write it as .npz."""
+        save_embeddings(self.tables, path, targets=self.targets)
+
+    @classmethod
+    def load(cls, path: Path) -> "FittingData":
+        """Inverse of `save`."""
+        with np.load(path) as arrays:
+            return cls(load_embeddings(path), arrays["targets"])
+
+
+def save_embeddings(tables: Mapping[str, EmbeddingTable], path: Path, **more: np.ndarray) -> None:
+    """Write the tables of all parts, of one network, and `more` arrays into one .npz file."""
     arrays = {f"{part}_{name}": getattr(table, name) for part, table in tables.items() for name in ARRAYS}
     head = next(iter(tables.values()))
-    np.savez(path, allow_pickle=False, weights=head.weights, biases=head.biases, **arrays)
+    np.savez(path, allow_pickle=False, weights=head.weights, biases=head.biases, **arrays, **more)
 
 
 def load_embeddings(path: Path) -> dict[str, EmbeddingTable]:

@@ -26,6 +26,8 @@ class Cosine(EmbeddingScore):
     name = titles.COSINE
     source = "Techapanurak et al. 2020"
     formula = "- largest cosine to a known class"
+    reads_training = False
+    reads_validation = True  # no image of it: the classifier, which every table has
 
     @classmethod
     def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
