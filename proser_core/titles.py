@@ -5,6 +5,12 @@ from collections.abc import Sequence
 
 MSP, MAX_LOGIT, OPENMAX, GAP, P_UNKNOWN = "MSP", "MaxLogit", "OpenMax", "gap", "p(unknown)"
 """Scores; without the name of a network they are those of the pretrained one."""
+ENERGY, GEN, COSINE, MAX_LOGIT_COSINE = "energy", "GEN", "cosine", "MaxLogit+cosine"
+KNN, KNN_EUCLIDEAN, MAHALANOBIS, RELATIVE_MAHALANOBIS = "KNN", "KNN-Euclidean", "Mahalanobis", "relative-Mahalanobis"
+VIM, FDBD = "ViM", "fDBD"
+"""Further scores of any network, among which one may be chosen."""
+CHOSEN = "chosen score"
+"""The score of a network that development data chose."""
 PROSER = "PROSER"
 """A network with placeholders and its own score."""
 CROSR, C2AE = "CROSR", "C2AE"

@@ -17,10 +17,12 @@ from pipelines.console import console, say, shown
 from pipelines.output_files import check_output, write_output
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
-from proser_core.titles import METRICS, percent
+from proser_core.titles import METRICS, best_of, percent
 
 if TYPE_CHECKING:
     from pipelines.inference.folder_metrics import FolderMetrics
+    from pipelines.inference.score_comparison import ScoreComparison
+    from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class EvaluateRequest:
     """Folder with one folder of images per class."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Output file of the metrics (.json)."""
+    scores: bool = False
+    """Compare all scores of the model, each calibrated on the known ones of these images. Those that read training
+    images need a model of a recipe with calibration.score or calibration.mirror, which keeps embeddings of them."""
     device: Device = "cpu"
 
 
@@ -43,9 +48,10 @@ def main(arguments: list[str]) -> int:
 
 def evaluate(request: EvaluateRequest, console: Console) -> int:
     """Print the metrics and write them as JSON; exit code 1 where images were skipped. Raises DataError for a folder
-    without folders of classes, or without a class of the model."""
+    without folders of classes, or without a class of the model, and for a comparison of scores without others."""
     from pipelines.inference.folder_metrics import folder_metrics  # these load torch and mlflow: not for --help
     from pipelines.inference.labelled_folder import class_folders, folder_logits
+    from pipelines.inference.score_comparison import compare_scores
     from pipelines.tracking.models import load
 
     check_device(request.device)
@@ -57,14 +63,24 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
         has = f"the folders {', '.join(folders)}" if folders else "no folder of a class"
         names = ", ".join(model.classifier.class_names)
         raise DataError(f"{request.data} has {has}; need one of a class that {model.title} knows: {names}")
-    scored = folder_logits(model.classifier, request.data, request.device).in_folders()
-    found = folder_metrics(model.classifier, scored)
-    for table in (_metrics_table(model.title, found), _class_table(found, known)):
-        console.print(table)
     unknown = [name for name in folders if name not in known]
+    if request.scores and not unknown:
+        raise DataError(
+            f"--scores compares how unknown images are found, and {request.data} has folders of known classes alone; "
+            "add one with images of other classes"
+        )
+    embeddings = request.scores and model.classifier.own is None
+    scored = folder_logits(model.classifier, request.data, request.device, embeddings=embeddings).in_folders()
+    found = folder_metrics(model.classifier, scored)
+    compared = compare_scores(model.classifier, scored) if request.scores else None
+    tables = [_metrics_table(model.title, found), _class_table(found, known)]
+    for table in (*tables, *([_score_table(compared, model.classifier)] if compared else [])):
+        console.print(table)
     lines = [f"counted as unknown: {', '.join(unknown)}" if unknown else "no folder of an unknown class"]
+    lines += _missing_scores(compared, model.classifier) if compared else []
     if request.output is not None:
         about = {"model": model.title, "data": str(request.data), **asdict(found)}
+        about |= {"scores": asdict(compared)} if compared else {}
         write_output(request.output, json.dumps(about, indent=1).encode())
         lines.append(f"written: {request.output}")
     for line in (*lines, *skipped_lines(scored.failures)):
@@ -78,6 +94,35 @@ def _metrics_table(title: str, found: "FolderMetrics") -> Table:
     for name, value in found.metrics.items():
         table.add_row(METRICS[name], "-" if value is None else percent(value))
     return table
+
+
+def _score_table(compared: "ScoreComparison", classifier: "OpenSetClassifier") -> Table:
+    rate = f"{100 * classifier.calibration.target_rate:g}"
+    head = f"all scores, each calibrated to accept {rate} % of these known images, %"
+    table = Table("score", title=head, title_justify="left", box=box.SIMPLE_HEAD)
+    rows, names = list(compared.metrics.values()), list(compared.metrics)
+    columns = []
+    for metric in rows[0]:
+        table.add_column(METRICS[metric], justify="right")
+        values = [row[metric] for row in rows]
+        found = zip(values, best_of(metric, values), strict=True)
+        columns.append([f"[bold]{percent(value)}[/]" if best else percent(value) for value, best in found])
+    names = [f"{name} (the model's)" if name == compared.own else name for name in names]
+    for row in zip(map(escape, names), *columns, strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _missing_scores(compared: "ScoreComparison", classifier: "OpenSetClassifier") -> list[str]:
+    lines = [f"{name} is missing: {reason}" for name, reason in compared.missing.items()]
+    if classifier.own is not None:
+        lines.append("scores of embeddings are missing: the network is one of a method's own")
+    elif classifier.fitting is None:
+        lines.append(
+            "scores that read training images are missing: the model keeps none of their embeddings. A run with "
+            "--calibration.score auto makes one that does, from the trainings that are finished"
+        )
+    return lines
 
 
 def _class_table(found: "FolderMetrics", known: list[str]) -> Table:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import tyro
 from rich.console import Console
@@ -21,13 +21,17 @@ from proser_core.data.splits.families import FAMILIES, Family
 from proser_core.naming import look_up
 from tune_spaces import describe, space_names
 
+if TYPE_CHECKING:
+    from proser_core.recognition.scores import ScoreFunction
+
 
 @dataclass(frozen=True)
 class ListRequest:
     """List what there is to choose from by name: every name, or one kind with what each name means."""
 
     kind: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[KIND]")] = ""
-    """recipes, pretraining, spaces, protocols, methods, splits, data or outliers; without it, all names of each."""
+    """recipes, pretraining, spaces, protocols, methods, scores, splits, data or outliers; without it, all names of
+    each."""
     data_dir: Path | None = None
     """Directory in which to look for data sets."""
 
@@ -62,8 +66,10 @@ def print_listing(kind: str, data_dir: Path | None, console: Console) -> int:
 
 
 def _kinds(data_dir: Path | None) -> dict[str, Kind]:
-    from proser_core.baselines import METHODS  # it loads scipy: not for --help
+    from proser_core.baselines import METHODS  # these load scipy: not for --help
+    from proser_core.recognition.scores import FURTHER_SCORES, SCORES
 
+    scores = {**SCORES, **FURTHER_SCORES}
     where = f"in {data_dir}" if data_dir else "no --data-dir given"
     return {
         "recipes": Kind("Recipes", RECIPES, lambda name: headline(RECIPES[name])),
@@ -75,6 +81,11 @@ def _kinds(data_dir: Path | None) -> dict[str, Kind]:
             "Protocols of the paper (proser reproduce NAME)", headlines(), lambda name: headlines()[name]
         ),
         "methods": Kind("Methods (proser reproduce --methods NAME ...)", METHODS, lambda name: METHODS[name].source),
+        "scores": Kind(
+            "Scores (--calibration.score NAME, or auto)",
+            scores,
+            lambda name: f"{scores[name].source}{_reads(scores[name])}",
+        ),
         "splits": Kind(
             "Published class splits (--data.split-family NAME or --split-family NAME)",
             FAMILIES,
@@ -85,6 +96,17 @@ def _kinds(data_dir: Path | None) -> dict[str, Kind]:
             f"Outlier sets (--data.outliers NAME ...; {where})", OUTLIERS, lambda name: _outliers(name, data_dir)
         ),
     }
+
+
+def _reads(score: "type[ScoreFunction]") -> str:
+    """What a score reads beside the known logits."""
+    found = {
+        "dummies": score.needs_dummies,
+        "embeddings": score.needs_embeddings,
+        "training images": score.reads_training,
+    }
+    names = " and ".join(name for name, is_read in found.items() if is_read)
+    return f"; reads {names}" if names else ""
 
 
 def _print_table(kind: Kind, console: Console) -> None:

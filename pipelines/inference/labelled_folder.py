@@ -8,6 +8,7 @@ import numpy as np
 
 from proser_core.data.readers.image_files import Failure, check_paths, decoded, pieces
 from proser_core.errors import DataError
+from proser_core.recognition.embedding_table import joined, select
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -23,7 +24,7 @@ class FolderLogits:
     def in_folders(self) -> "FolderLogits":
         """Without the images outside the folders of classes; one failure counts them."""
         rows = np.flatnonzero([bool(name) for name in self.folders])
-        logits = LogitTable(self.logits.known[rows], self.logits.dummies[rows])
+        logits = select(self.logits, rows)
         stray = [Failure("", f"{len(self.folders) - len(rows)} images that lie in no folder of a class")]
         failures = self.failures + (stray if len(rows) < len(self.folders) else [])
         return FolderLogits(logits, [self.folders[row] for row in rows], failures)
@@ -41,22 +42,24 @@ def class_folders(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def folder_logits(classifier: OpenSetClassifier, folder: Path, device: str) -> FolderLogits:
-    """Logits of all images below a folder. Its first level names their classes; "" for images directly in it. Memory
-    holds the logits, not the images. Raises DataError where no image can be decoded."""
+def folder_logits(
+    classifier: OpenSetClassifier, folder: Path, device: str, *, embeddings: bool = False
+) -> FolderLogits:
+    """Logits of all images below a folder, and embeddings where they are asked for. Its first level names their
+    classes; "" for images directly in it. Memory holds the logits, not the images. Raises DataError where no image can
+    be decoded."""
     check_paths([str(folder)])
-    known, dummies, folders, failures = [], [], [], []
+    compute = classifier.embeddings if embeddings else classifier.logits
+    tables, folders, failures = list[LogitTable](), list[str](), list[Failure]()
     with ThreadPoolExecutor() as pool:
         for piece in pieces([str(folder)]):
             for part in decoded(piece, classifier.image_size, pool):
                 failures += part.failures
                 if part.names:
-                    logits = classifier.logits(part.images, device)
-                    known.append(logits.known)
-                    dummies.append(logits.dummies)
+                    tables.append(compute(part.images, device))
                     inside = [Path(name).relative_to(folder).parts for name in part.names]
                     folders += [parts[0] if len(parts) > 1 else "" for parts in inside]
-    if not known:
+    if not tables:
         reason = failures[0].reason if failures else "its Parquet files have no row"
         raise DataError(f"none of the {len(failures)} images below {folder} can be decoded; {reason}")
-    return FolderLogits(LogitTable(np.concatenate(known), np.concatenate(dummies)), folders, failures)
+    return FolderLogits(joined(tables), folders, failures)

@@ -1,22 +1,18 @@
 """Networks that a reproduction trained, as classifiers."""
 
 from dataclasses import replace
-from pathlib import Path
-
-from torch import nn
 
 from pipelines.reproduction.comparing import ScoredNetwork
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import Method
 from proser_core.baselines.tables import fit_score
-from proser_core.config import Recipe, to_json
+from proser_core.config import to_json
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.tasks import OpenSetTask
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import TaskShape
+from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.spec import LOGITS, WEIGHTS
-from proser_core.networks.nets import add_placeholders, make_closed_set_net
-from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -39,14 +35,6 @@ def classifier_of(
         own = OwnArchitecture(kind.name, to_json(kind.schedules[schedule]))
         net = kind.restored(TaskShape(task.num_known, task.image_size), kind.schedules[schedule], weights)
     else:
-        net = _network(method, recipe, task, weights)
+        finetune = None if method.finetune is None else recipe.finetune
+        net = trained_network(recipe, finetune, task.num_known, weights)
     return OpenSetClassifier.of(net, score, logits, report, task, recipe, own=own)
-
-
-def _network(method: Method, recipe: Recipe, task: OpenSetTask, weights: Path) -> nn.Module:
-    """A pretrained network or a fine-tune, from its weights."""
-    closed_set = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed)
-    has_dummies = method.finetune is not None and recipe.finetune.objective == "proser"
-    net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed) if has_dummies else closed_set
-    load_weights(net, weights)
-    return net

@@ -12,7 +12,7 @@ from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run, trial_run
-from pipelines.workflow.stages.evaluate import save_classifier
+from pipelines.workflow.stages.evaluate import Networks
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
@@ -20,11 +20,8 @@ from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs import spec
 from proser_core.jobs.selection import select
 from proser_core.recognition.classifier_files import CARD
-from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scores import own_score
 from proser_core.store.files import read_json
-from proser_core.store.store import MANIFEST, Artefact, load_if_complete
+from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
 
 
 def register_best(sweep: str, storage: Path, split_index: int | None, model: str) -> Registered:
@@ -38,6 +35,11 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
         table, recipe = read_table(report), from_json(Recipe, read_json(report / RECIPE))
         row = best_row(table, recipe.finetune, split_index)
         recipe = replace(recipe, data=replace(recipe.data, split_index=row["split_index"]))
+        if recipe.calibration.development:
+            raise ConfigError(
+                "the sweep's recipe has calibration.development, whose images only `proser run` reads; run the recipe "
+                "with the fields of the best point, or without calibration.development"
+            )
         trial = _trial(storage, row)
         task = _task_of(trial, trial.path.parents[1])
         folder = _classifier(table, recipe, row, trial, task, Path(place))
@@ -69,11 +71,11 @@ def _trial(storage: Path, row: dict[str, Any]) -> Artefact:
 def _classifier(
     table: SweepTable, recipe: Recipe, row: dict[str, Any], trial: Artefact, task: Artefact, place: Path
 ) -> Path:
-    images, rate = OpenSetTask.load(task.path), recipe.calibration.target_rate
-    report = evaluate(load_logits(trial.path / spec.LOGITS), own_score(recipe), images, rate)
+    store = Store(trial.path.parents[1]) if recipe.calibration.reads_embeddings else None
+    networks = Networks(recipe, task, OpenSetTask.load(task.path), trial.path.parent, store)
     baselines = [each for each in table.controls if each["split_index"] == row["split_index"]]
     others = {each["name"]: each["metrics"] for each in baselines}
-    return save_classifier(recipe, images, trial.path, row, report, others, place)
+    return networks.save_classifier(row, networks.scored(row), others, place)
 
 
 def _task_of(trial: Artefact, storage: Path) -> Artefact:

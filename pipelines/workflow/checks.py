@@ -5,6 +5,7 @@ from pathlib import Path
 from pipelines.tracking.server import tracking_folder
 from proser_core.config import Recipe
 from proser_core.errors import ConfigError
+from proser_core.jobs.further_development import check_further
 from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.trials import check_recipe
 
@@ -16,6 +17,7 @@ def check_request(recipe: Recipe, data_dir: Path | None, storage: Path | str, pr
         check_recipe(recipe)
         check_start(recipe, pretrained_file)
         check_split(recipe, data_dir)
+        check_further(recipe, data_dir)
         prepare_inputs(recipe, data_dir)  # finds the images
 
 

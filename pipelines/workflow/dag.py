@@ -22,6 +22,7 @@ from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.repeats import REPEATS
 from proser_core.data.tasks import TaskSummary
 from proser_core.digests import sha256_of
+from proser_core.jobs.further_development import further_images
 from proser_core.jobs.preparing import check_batches, prepare_task
 from proser_core.jobs.selection import ranked
 from proser_core.jobs.spec import TRIALS
@@ -83,13 +84,24 @@ def trials(swept: Artefact, session: TrainingSession) -> list[dict[str, Any]]:
     return rows
 
 
+def further(splits: list[TrainedSplit], data_dir: Path | None, store: Store) -> Artefact | None:
+    """Further development unknowns, by which a score is chosen; None where the recipe names none."""
+    (split,) = splits
+    return further_images(split.recipe, split.task, data_dir, store)
+
+
 @stage("evaluate")
 def evaluated(
-    splits: list[TrainedSplit], trials: list[dict[str, Any]], proxy: Proxy | None, store: Store, folder: Path
+    splits: list[TrainedSplit],
+    trials: list[dict[str, Any]],
+    proxy: Proxy | None,
+    further: Artefact | None,
+    store: Store,
+    folder: Path,
 ) -> None:
     """The selected trial as a classifier, beside its baselines."""
     (split,) = splits
-    evaluate_run(split.recipe, split.task, split.pretrained, trials, store.root / TRIALS, proxy, folder)
+    evaluate_run(split.recipe, split.task, split.pretrained, trials, store.root / TRIALS, proxy, folder, store, further)
 
 
 @stage("report")

@@ -13,7 +13,8 @@ from pipelines.workflow.session import Session, mark_run_failed, say_failures
 from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
-from proser_core.config import FinetuneConfig, Recipe
+from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe
+from proser_core.config.calibration import AUTO
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
@@ -47,7 +48,7 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
             size = int(np.isin(task.train.targets, split.known).sum())
             proxy_recipe, refit = (with_batches(each, size) for each in (proxy_recipe, refit))
             proxied = _choose(proxy_recipe, task.class_names, data_dir, session)
-            refit = replace(refit, finetune=proxied.finetune)
+            refit = replace(refit, finetune=proxied.finetune, calibration=proxied.calibration)
             session.say(f"all {num_classes} classes, with what the proxy chose: {proxied.name}")
     proxy = None if proxied is None else proxied.proxy
     inputs = replace(inputs, recipes=[refit], finetunes=finetunes_of(refit, []), proxy=proxy)
@@ -89,7 +90,8 @@ def refit_of(recipe: Recipe, num_classes: int) -> Recipe:
             f"{recipe.data.name} has {num_classes} class(es); need 2 or more to tell apart. Add a folder of images for "
             "each further class"
         )
-    return replace(recipe, data=replace(recipe.data, num_known=num_classes), space="")
+    data = replace(recipe.data, num_known=num_classes)
+    return replace(recipe, data=data, space="", calibration=_without_choice(recipe.calibration))
 
 
 def with_batches(recipe: Recipe, size: int) -> Recipe:
@@ -116,6 +118,7 @@ class _Chosen:
 
     proxy: Proxy
     finetune: FinetuneConfig
+    calibration: CalibrationConfig
     name: str
     has_failures: bool
 
@@ -142,7 +145,15 @@ def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None,
     measured = evaluation["methods"][PROSER]["flat"]
     proxy = Proxy(classifier.validation_scores, classifier.calibration.bias, measured, chose, reported)
     selected = evaluation["selected"]
-    return _Chosen(proxy, finetune_of(selected), selected["name"], bool(failures or session.tracking.lost))
+    has_failures = bool(failures or session.tracking.lost)
+    chosen = replace(_without_choice(recipe.calibration), score=evaluation["score"]["name"])
+    calibration = chosen if recipe.calibration.score else recipe.calibration
+    return _Chosen(proxy, finetune_of(selected), calibration, selected["name"], has_failures)
+
+
+def _without_choice(calibration: CalibrationConfig) -> CalibrationConfig:
+    """Where every class is known nothing can choose: the proxy does, or the score is the recipe's own."""
+    return replace(calibration, score="", development=()) if calibration.score == AUTO else calibration
 
 
 def _say_classes(session: Session, task: OpenSetTask) -> None:

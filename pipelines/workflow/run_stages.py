@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pipelines.reports.scores_page import score_facts
 from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import run_tables
 from pipelines.tracking.registry import Registered
@@ -18,6 +19,7 @@ from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
+from proser_core.jobs.further_development import check_further
 from proser_core.jobs.trials import check_recipe
 
 REPORTED, REGISTERED = "logged", "registered"
@@ -30,6 +32,7 @@ def check_run(
     """Everything that can be checked before any work. Raises ProserError."""
     check_recipe(recipe)
     check_start(recipe, pretrained_file)
+    check_further(recipe, data_dir)
     points = points_of(recipe, recipe.space)
     if pretrained_file is not None:
         check_weights(recipe, pretrained_file)
@@ -56,6 +59,8 @@ def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> d
         session.console.print(table)
     if recipe.data.has_development:
         session.say(f"Selected on development data: {read_evaluation(results['evaluated'])['selected']['name']}")
+    for fact in score_facts(read_evaluation(results["evaluated"])["choices"]):
+        session.say(fact)
     return results
 
 

@@ -10,6 +10,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from proser_core.config import Recipe, decisive_fields
+from proser_core.jobs.further_development import FURTHER
+from proser_core.jobs.network_tables import COMPUTING, EMBED
 from proser_core.jobs.preparing import ENCODED
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import WORKER
@@ -22,6 +24,8 @@ STAGES = {
     PRETRAIN: WORKER,
     TRIALS: WORKER,
     "sweep": "pipelines.workflow.stages.trial_rows",
+    EMBED: COMPUTING,
+    FURTHER: "proser_core.jobs.further_development",
     "evaluate": "pipelines.workflow.stages.evaluate",
     "report": "pipelines.workflow.stages.report",
     "sweep_report": "pipelines.workflow.stages.report",

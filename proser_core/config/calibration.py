@@ -6,6 +6,9 @@ from typing import ClassVar
 
 from proser_core.config.checks import Block
 
+AUTO = "auto"
+"""The score that development data chooses."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationConfig(Block):
@@ -19,7 +22,26 @@ class CalibrationConfig(Block):
     """Weight w of the dummies in PROSER's score `w * max dummy logit - max known logit`: 1 is the
     paper's gap, 0 the maximum logit of the network trained with placeholders. Source: method notes."""
 
+    score: str = ""
+    """Score that decides: a name of `proser list scores`, or auto for the one with the best macro-F1 on development
+    data, of the selected point and of each control. Empty is PROSER's own, by `dummy_weight`, which selects the point
+    in any case. Source: method notes."""
+    development: tuple[str, ...] = ()
+    """Further development unknowns that auto chooses by, beside data.development: data sets or outlier sets that are
+    not tested on, such as noise. The mean over all of them counts, and the best score of each is reported."""
+    mirror: bool = False
+    """Average logits and embeddings with those of the mirrored image, for all methods alike. Every prediction then
+    takes twice as long. Source: method notes."""
+
+    @property
+    def reads_embeddings(self) -> bool:
+        """Whether an evaluation needs more than the logits that a training left."""
+        return bool(self.score or self.mirror)
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        names = self.development
+        self.require("development", len({*names}) == len(names) and "" not in names, "different names")
+        self.require("development", not names or self.score == AUTO, f"empty unless calibration.score is {AUTO}")
         self.require("dummy_weight", math.isfinite(self.dummy_weight), "finite")
         self.require("target_rate", 0 < self.target_rate <= 1, "above 0 and at most 1")

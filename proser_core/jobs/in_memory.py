@@ -12,13 +12,16 @@ from proser_core.errors import ConfigError
 from proser_core.jobs.own_in_memory import train_own_method
 from proser_core.jobs.preparing import check_machine
 from proser_core.jobs.progress import EpochProgress
+from proser_core.jobs.trials import check_score
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import train_network, training_device
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.processor import resolve_precision
+from proser_core.recognition.embedding_table import task_embeddings
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import task_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.scores import own_score
 
 
@@ -40,19 +43,30 @@ def train(
     """
     check_machine(recipe)
     _check_task(task, recipe)
+    check_score(recipe)
     if method is not None and method.network:
         return train_own_method(task, recipe, method, own_networks, progress or EpochProgress(io.StringIO()))
     if method is not None and method.finetune is not None:
         recipe = replace(recipe, finetune=method.finetune(recipe.finetune))
     kinds = _kinds(recipe, method)
     net = _trained(task, recipe, kinds, progress or EpochProgress(io.StringIO()))
-    logits = task_logits(net, task, training_device(recipe), with_training=kinds == ("pretrain",))
+    device, calibration = training_device(recipe), recipe.calibration
+    if method is None and calibration.reads_embeddings:
+        tables = task_embeddings(net, task, device, seed=recipe.seed, mirror=calibration.mirror)
+        return score_network(recipe, own_score(recipe), tables, task).classifier(net, task, recipe)
+    recipe = replace(recipe, calibration=replace(calibration, mirror=False))  # a method is scored as its row is
+    logits = task_logits(net, task, device, with_training=kinds == ("pretrain",))
     score = own_score(recipe) if method is None else fit_score(method, logits, task.train.targets)
-    report = evaluate(logits, score, task, recipe.calibration.target_rate)
+    report = evaluate(logits, score, task, calibration.target_rate)
     return OpenSetClassifier.of(net, score, logits, report, task, recipe)
 
 
 def _check_task(task: OpenSetTask, recipe: Recipe) -> None:
+    if recipe.calibration.development:
+        raise ConfigError(
+            "calibration.development names data sets, and only `proser run` reads them; give an empty one, and all "
+            "development unknowns in the task"
+        )
     for name, have in (("num_known", task.num_known), ("image_size", task.image_size)):
         got = getattr(recipe.data, name)
         if got != have:

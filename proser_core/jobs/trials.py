@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.config.calibration import AUTO
 from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS, control
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
+from proser_core.naming import look_up
 from proser_core.networks.nets import make_closed_set_net
-from proser_core.recognition.scores import ScoreFunction, own_score
+from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction, own_score
 from proser_core.store.store import Artefact, Store
 from proser_core.titles import CONTROL
 
@@ -68,7 +70,20 @@ def check_recipe(recipe: Recipe) -> None:
             f"{recipe.name} has data.num_known 0, all classes, which takes one training after another; `proser run` "
             "makes both. Here, give data.num_known, data.unknown_settings and data.development"
         )
+    check_score(recipe)
     make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
+
+
+def check_score(recipe: Recipe) -> None:
+    """Raises ConfigError for a score that there is not, and for a choice that nothing could make."""
+    calibration = recipe.calibration
+    if calibration.score not in ("", AUTO):
+        look_up("score", calibration.score, {**SCORES, **FURTHER_SCORES})
+    if calibration.score == AUTO and not (recipe.data.has_development or calibration.development):
+        raise ConfigError(
+            f"calibration.score is {AUTO}, and there are no development unknowns to choose by; give data.development "
+            "or calibration.development, or name a score (`proser list scores`)"
+        )
 
 
 def plan_trials(

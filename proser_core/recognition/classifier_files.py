@@ -19,16 +19,27 @@ from proser_core.generative.own_network import TaskShape
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.embedding_table import FittingData
 from proser_core.recognition.model_card import model_card
-from proser_core.recognition.scores import OF_OWN_NETWORKS, SCORES, PlaceholderGap, ScoreFunction, placeholder_score
+from proser_core.recognition.scores import (
+    FURTHER_SCORES,
+    OF_OWN_NETWORKS,
+    SCORES,
+    PlaceholderGap,
+    ScoreFunction,
+    placeholder_score,
+)
 from proser_core.recognition.trained_classifier import OwnArchitecture, TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
-FORMAT, FORMAT_OF_MARGINS, FORMAT_OF_OWN = 4, 3, 5
-"""The format that is written; the one before, which is read: its scores have the other sign; and that of classifiers
-with a network of a method's own, which older versions do not know."""
+FORMAT, FORMAT_OF_MARGINS, FORMAT_OF_OWN, FORMAT_OF_EMBEDDINGS = 4, 3, 5, 6
+"""The format that is written; the one before, which is read: its scores have the other sign; that of classifiers with a
+network of a method's own; and that of those with a further score, mirrored images or embeddings. Versions that do not
+know one of them refuse it."""
+FORMATS = (FORMAT_OF_MARGINS, FORMAT, FORMAT_OF_OWN, FORMAT_OF_EMBEDDINGS)
 CARD, MODEL_CARD = "classifier.json", "MODEL_CARD.md"
 WEIGHTS, SCORE, VALIDATION, PROXY = "weights.safetensors", "score.npz", "validation_scores.npz", "proxy.npz"
+FITTING = "embeddings.npz"
 MARGINS = "holdout.npz"
 PROXY_VALUES = ("bias", "results", "chose", "reported")  # of a proxy, but its scores
 NEEDED = {
@@ -63,8 +74,11 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
     if proxy is not None:
         proxy.validation_scores.save(folder / PROXY)
         files.append(PROXY)
+    if classifier.fitting is not None:
+        classifier.fitting.save(folder / FITTING)
+        files.append(FITTING)
     card = {
-        "format": FORMAT if classifier.own is None else FORMAT_OF_OWN,
+        "format": _format(classifier),
         "sha256": {name: _sha256(folder / name) for name in files},
         "network": to_json(replace(classifier.network, weights_file="")),  # its weights are in the folder
         "split_point": net.backbone.split_point if isinstance(net, ClosedSetNet | PlaceholderNet) else "",
@@ -81,10 +95,18 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
         "controls": classifier.controls,
         "notes": classifier.notes,
         "proxy": None if proxy is None else {name: getattr(proxy, name) for name in PROXY_VALUES},
+        "mirror": classifier.mirror,
     }
     card["card_sha256"] = _digest(card)
     (folder / CARD).write_text(json.dumps(card, indent=1))
     (folder / MODEL_CARD).write_text(model_card(classifier))
+
+
+def _format(classifier: TrainedClassifier) -> int:
+    if classifier.own is not None:
+        return FORMAT_OF_OWN
+    further = classifier.mirror or classifier.fitting is not None or classifier.score_function.name in FURTHER_SCORES
+    return FORMAT_OF_EMBEDDINGS if further else FORMAT
 
 
 def read_classifier(folder: Path) -> dict[str, Any]:
@@ -136,6 +158,8 @@ def _parts(folder: Path, card: Mapping[str, Any]) -> dict[str, Any]:
         "controls": card.get("controls", {}),
         "notes": card.get("notes", {}),
         "own": own,
+        "mirror": bool(card.get("mirror", False)),
+        "fitting": FittingData.load(folder / FITTING) if FITTING in card["sha256"] else None,
     }
 
 
@@ -156,7 +180,7 @@ def _read_score(folder: Path, card: Mapping[str, Any]) -> ScoreFunction:
         return placeholder_score(from_json(PlaceholderGap, card["margin"]).dummy_weight)
     values = dict(card["score"])
     name = values.pop("name", None)
-    scores = {**SCORES, **OF_OWN_NETWORKS}
+    scores = {**SCORES, **FURTHER_SCORES, **OF_OWN_NETWORKS}
     if name not in (*scores,):
         raise CheckpointError(
             f"{folder / CARD} is scored by {name!r}, and there is {', '.join(scores)}; import the module that adds it "
@@ -185,10 +209,10 @@ def _read_card(folder: Path) -> dict[str, Any]:
     except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
         raise CheckpointError(f"{folder / CARD} is not JSON ({error}); fetch the model again") from error
     found = card.get("format") if isinstance(card, dict) else None
-    if found not in (FORMAT, FORMAT_OF_MARGINS, FORMAT_OF_OWN):
+    if found not in FORMATS:
         older = isinstance(found, int) and found < FORMAT
         raise CheckpointError(
-            f"{folder / CARD} has format {found!r}; this version reads formats {FORMAT_OF_MARGINS} to {FORMAT_OF_OWN}. "
+            f"{folder / CARD} has format {found!r}; this version reads formats {min(FORMATS)} to {max(FORMATS)}. "
             + ("The same `proser run` again, with its storage, writes it in this format" if older else "Update proser")
         )
     missing = sorted({*NEEDED, "margin" if found == FORMAT_OF_MARGINS else "score"} - set(card))

@@ -11,7 +11,7 @@ from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.logits import PARTS, LogitTable
 from proser_core.recognition.metrics import TestMetrics, auroc, evaluate_settings, open_set_macro_f1
 from proser_core.recognition.scores import ScoreFunction
-from proser_core.recognition.scoring import score
+from proser_core.recognition.scoring import OpenSetScores, score
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,21 @@ def evaluate(
     """
     calibration = calibrate(score_function(logits["val"]), target_rate)
     val, development, test = (score(logits[part], score_function, calibration) for part in PARTS)
-    predictions = np.concatenate([val.predictions, development.predictions])
-    targets = np.concatenate([task.val.targets, task.development.targets])
-    has_unknown, test_targets = len(task.development) > 0, np.asarray(task.test.targets)
+    test_targets = np.asarray(task.test.targets)
     return EvaluationReport(
         calibration=calibration,
-        development=DevelopmentMetrics(
-            auroc=auroc(val.scores, development.scores) if has_unknown else None,
-            macro_f1=open_set_macro_f1(predictions, targets, task.num_known) if has_unknown else None,
-            closed_set_accuracy=float((val.known_predictions == task.val.targets).mean()),
-        ),
+        development=development_metrics(val, np.asarray(task.val.targets), development),
         test=evaluate_settings(test, test_targets, task.test_classes, task.split) if len(test_targets) else None,
+    )
+
+
+def development_metrics(val: OpenSetScores, targets: np.ndarray, unknown: OpenSetScores) -> DevelopmentMetrics:
+    """Of N validation images with their targets int64[N], and of any number of unknown ones."""
+    predictions = np.concatenate([val.predictions, unknown.predictions])
+    every = np.concatenate([targets, np.full(len(unknown.scores), val.num_known)])
+    has_unknown = len(unknown.scores) > 0
+    return DevelopmentMetrics(
+        auroc=auroc(val.scores, unknown.scores) if has_unknown else None,
+        macro_f1=open_set_macro_f1(predictions, every, val.num_known) if has_unknown else None,
+        closed_set_accuracy=float((val.known_predictions == targets).mean()),
     )

@@ -43,7 +43,7 @@ def compute_logits(
     # outside of inference mode: nothing could be loaded into what moved in it
     net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     known, dummies = [], []
-    with torch.inference_mode(), _ieee_convolutions(device):
+    with torch.inference_mode(), ieee_convolutions(device):
         for batch in evaluation_batches(images, normalisation, device):
             logits = net(batch)
             if not isinstance(logits, ClassLogits):
@@ -71,7 +71,7 @@ def task_logits(
     return tables
 
 
-def _ieee_convolutions(device: torch.device) -> AbstractContextManager[None]:
+def ieee_convolutions(device: torch.device) -> AbstractContextManager[None]:
     """cuDNN would compute fp32 convolutions in TF32, and a bias fitted there would not fit on a CPU."""
     if device.type != "cuda":
         return nullcontext()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from proser_core.data.splits.class_split import in_words, setting_at, where
 from proser_core.recognition.comparison import intervals
+from proser_core.recognition.scores import FURTHER_SCORES
 from proser_core.recognition.trained_classifier import TrainedClassifier
 from proser_core.titles import METRICS, best_of, percent
 
@@ -51,11 +52,18 @@ def _decides(classifier: TrainedClassifier) -> list[str]:
     return [
         "## Calibration",
         "",
-        f"An image is unknown where its score, {classifier.score_function.formula}, is above {-calibration.bias:.4f}. "
+        f"An image is unknown where its score, {_score_in_words(classifier)}, is above {-calibration.bias:.4f}. "
         f"This keeps {percent(calibration.known_rate)} % of {calibration.num_images} images of known classes known "
         f"(target {100 * calibration.target_rate:g} %); of new images of the same kind {percent(low)} to "
         f"{percent(high)} % stay known, with 95 % confidence. `proser calibrate` fits it to images of your own.",
     ]
+
+
+def _score_in_words(classifier: TrainedClassifier) -> str:
+    score = classifier.score_function
+    named = f"{score.name} ({score.source}): {score.formula}"
+    mirrored = ", averaged with the mirrored image" if classifier.mirror else ""
+    return (named if score.name in FURTHER_SCORES else score.formula) + mirrored
 
 
 def _recalibrated(classifier: TrainedClassifier) -> list[str]:

@@ -16,6 +16,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
 from proser_core.recognition.classifier_files import read_classifier, write_classifier
+from proser_core.recognition.embedding_table import EmbeddingTable, compute_embedding_table
 from proser_core.recognition.evaluation import EvaluationReport
 from proser_core.recognition.logits import LogitTable, compute_logits
 from proser_core.recognition.scores import ScoreFunction
@@ -91,6 +92,7 @@ class OpenSetClassifier(TrainedClassifier):
             controls={name: dict(metrics) for name, metrics in (controls or {}).items()},
             notes=task.notes,
             own=own,
+            mirror=recipe.calibration.mirror and own is None,
         )
 
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:
@@ -110,7 +112,14 @@ class OpenSetClassifier(TrainedClassifier):
 
     def logits(self, images: np.ndarray, device: str = "cpu") -> LogitTable:
         """What `predict` decides by, of the same images."""
-        return compute_logits(self.net, self._fit_size(images), self.normalisation, torch.device(device))
+        given = self.net, self._fit_size(images), self.normalisation, torch.device(device)
+        return compute_embedding_table(*given, mirror=self.mirror) if self.reads_embeddings else compute_logits(*given)
+
+    def embeddings(self, images: np.ndarray, device: str = "cpu") -> EmbeddingTable:
+        """Logits and embeddings of the same images, whatever the score reads. Raises ConfigError for a network of a
+        method's own."""
+        given = self.net, self._fit_size(images), self.normalisation, torch.device(device)
+        return compute_embedding_table(*given, mirror=self.mirror)
 
     def no_predictions(self) -> Predictions:
         """What `predict` would give for no image."""

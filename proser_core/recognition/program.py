@@ -18,7 +18,9 @@ from torch.export import Dim
 from proser_core.errors import ConfigError
 from proser_core.naming import UNKNOWN
 from proser_core.networks.nets import ClassLogits
+from proser_core.recognition.embedding_table import outputs
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scores import EmbeddingScore
 
 PROGRAM, CLASSES = "program.pt2", "classes.json"
 
@@ -33,6 +35,7 @@ class Decision(nn.Module):
         super().__init__()
         self.net = copy.deepcopy(classifier.net).requires_grad_(False)  # callers need no torch.no_grad
         self.score_function, self.bias = classifier.score_function, classifier.calibration.bias
+        self.reads_embeddings, self.mirror = classifier.reads_embeddings, classifier.mirror
         mean, std = (torch.tensor(values).reshape(1, 3, 1, 1) for values in classifier.normalisation)
         self.register_buffer("mean", mean)
         self.register_buffer("std", std)
@@ -42,13 +45,22 @@ class Decision(nn.Module):
         for unknown), probabilities float64[N, K+1].
         """
         pixels = images.permute(0, 3, 1, 2).float() / 255
-        logits = self.net((pixels - self.mean) / self.std)
-        known, dummies = logits if isinstance(logits, ClassLogits) else (logits, logits[:, :0])
-        scores = self.score_function.in_torch(known, dummies)
+        known, scores = self._scores((pixels - self.mean) / self.std)
         unknown = known.amax(1).double() + (scores.double() + self.bias)
         probabilities = torch.cat([known.double(), unknown[:, None]], 1).softmax(1)
         indices = torch.where(scores <= -self.bias, known.argmax(1), known.shape[1])
         return indices, scores + self.bias, probabilities
+
+    def _scores(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of the known classes [N, K], and scores [N]."""
+        if self.reads_embeddings:
+            known, dummies, embeddings = outputs(self.net, images, mirror=self.mirror)
+        else:
+            logits = self.net(images)
+            known, dummies = logits if isinstance(logits, ClassLogits) else (logits, logits[:, :0])
+        if isinstance(self.score_function, EmbeddingScore):
+            return known, self.score_function.of_embeddings(known, embeddings)
+        return known, self.score_function.in_torch(known, dummies)
 
 
 def export_program(classifier: OpenSetClassifier, path: Path) -> None:

@@ -4,6 +4,7 @@ One rule then serves all: `unknown_score = score + bias`, and at most 0 means kn
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -35,6 +36,17 @@ class OpenSetScores:
     def predictions(self) -> np.ndarray:
         """int64[N]: 0..K-1, or K for unknown."""
         return np.where(self.accepted, self.known_predictions, self.num_known)
+
+    def save(self, path: Path) -> None:
+        """Write it as .npz."""
+        np.savez(path, allow_pickle=False, **vars(self))
+
+    @classmethod
+    def load(cls, path: Path) -> "OpenSetScores":
+        """Inverse of `save`."""
+        with np.load(path) as arrays:
+            numbers = int(arrays["num_known"]), float(arrays["bias"])
+            return cls(arrays["known_predictions"], arrays["scores"], *numbers)
 
 
 def score(logits: LogitTable, score_function: ScoreFunction, calibration: Calibration) -> OpenSetScores:

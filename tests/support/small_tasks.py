@@ -11,9 +11,10 @@ from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.networks.backbone import Backbone
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import calibrate
-from proser_core.recognition.logits import compute_logits
+from proser_core.recognition.embedding_table import compute_embedding_table
+from proser_core.recognition.logits import LogitTable, compute_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scores import SCORES
+from proser_core.recognition.scores import FURTHER_SCORES, SCORES
 
 CPU = torch.device("cpu")
 NORMALISATION = ((0.5, 0.4, 0.3), (0.25, 0.2, 0.3))
@@ -84,12 +85,15 @@ def small_task() -> OpenSetTask:
     )
 
 
-def make_classifier(score: str = "gap") -> OpenSetClassifier:
+def make_classifier(score: str = "gap", *, mirror: bool = False) -> OpenSetClassifier:
     """A classifier32 with fresh weights and any score, which is fitted and calibrated on random images."""
-    network, images, kind = NetworkConfig(), random_images(40, seed=9), SCORES[score]
+    network, images, kind = NetworkConfig(), random_images(40, seed=9), {**SCORES, **FURTHER_SCORES}[score]
     closed_set = make_closed_set_net(network, 3, SIZE, seed=1)
     net = add_placeholders(closed_set, num_dummies=2, seed=1) if kind.needs_dummies else closed_set
-    logits = compute_logits(net, images, NORMALISATION, CPU)
+    if kind.needs_embeddings or mirror:
+        logits: LogitTable = compute_embedding_table(net, images, NORMALISATION, CPU, mirror=mirror)
+    else:
+        logits = compute_logits(net, images, NORMALISATION, CPU)
     score_function = kind.fit(logits, np.arange(40) % 3)
     return OpenSetClassifier(
         net=net,
@@ -101,6 +105,7 @@ def make_classifier(score: str = "gap") -> OpenSetClassifier:
         score_function=score_function,
         calibration=calibrate(score_function(logits), 0.8),
         recipe=to_json(Recipe(name="test")),
+        mirror=mirror,
     )
 
 

@@ -1,27 +1,30 @@
-"""Stage evaluate: choose the point on development data, and set PROSER beside its baselines."""
+"""Stage evaluate: choose the point and, where a recipe asks for it, the score, on development data; set PROSER beside
+its baselines."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from proser_core import titles
 from proser_core.baselines.tables import controls, placeholder_scores
-from proser_core.config import Recipe
+from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
+from proser_core.jobs.network_tables import network_tables, trained_network
 from proser_core.jobs.selection import Row, finetune_of, has_point, select
-from proser_core.networks.nets import add_placeholders, make_closed_set_net
-from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import LogitTable, load_logits
-from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scores import own_score
+from proser_core.recognition.score_choice import ScoreChoice
+from proser_core.recognition.scored_network import ScoredNetwork, score_network
+from proser_core.recognition.scores import MaxLogit, own_score
+from proser_core.recognition.scoring import score
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.files import read_json, write_json
-from proser_core.store.store import Artefact
-from proser_core.titles import OWN_POINT, PROSER
+from proser_core.store.store import Artefact, Store
+from proser_core.titles import CHOSEN, CONTROL, OWN_POINT, PRETRAINED, PROSER
 
-EVALUATION, CLASSIFIER = "evaluation.json", "classifier"
+EVALUATION, CLASSIFIER, TEST_SCORES = "evaluation.json", "classifier", "test_scores.npz"
 
 
 def evaluate_run(
@@ -32,63 +35,101 @@ def evaluate_run(
     trial_folders: Path,
     proxy: Proxy | None,
     folder: Path,
+    store: Store | None = None,
+    further: Artefact | None = None,
 ) -> None:
-    """Write the evaluation of every method, and the selected trial as an `OpenSetClassifier`."""
+    """Write the evaluation of every method, and the selected trial as an `OpenSetClassifier`.
+
+    `store` keeps the embeddings of a recipe that reads them; `further` are its further development unknowns.
+    """
     images = OpenSetTask.load(task.path)
     selected = select(trials, recipe.finetune)
     assert selected is not None  # a sweep without any outcome has failed before
-    reports = _reports(recipe, images, pretrained.path, trials, selected, trial_folders)
-    evaluation = {
-        "selected": {"key": selected["key"], "name": selected["name"], "params": selected["params"]},
-        "methods": {name: {"report": report.to_json(), "flat": report.flat()} for name, report in reports.items()},
-        "proxy": None if proxy is None else proxy.results,
-    }
-    write_json(folder / EVALUATION, evaluation)
+    networks = Networks(recipe, task, images, trial_folders, store, further)
+    chosen = networks.scored(selected)
+    reports, choices = _reports(networks, pretrained.path, trials, selected, chosen)
+    write_json(
+        folder / EVALUATION,
+        {
+            "selected": {"key": selected["key"], "name": selected["name"], "params": selected["params"]},
+            "methods": {name: {"report": report.to_json(), "flat": report.flat()} for name, report in reports.items()},
+            "proxy": None if proxy is None else proxy.results,
+            "score": {"name": chosen.score.name, "formula": chosen.score.formula},
+            "choices": {name: choice.to_json() for name, choice in choices.items()},
+        },
+    )
+    score(chosen.tables["test"], chosen.score, chosen.report.calibration).save(folder / TEST_SCORES)
     others = {name: report.flat() for name, report in reports.items() if name != PROSER}
-    trial = trial_folders / selected["key"]
-    save_classifier(recipe, images, trial, selected, reports[PROSER], others, folder, proxy)
+    networks.save_classifier(selected, chosen, others, folder, proxy)
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The networks of one class split, evaluated alike."""
+
+    recipe: Recipe
+    task: Artefact
+    images: OpenSetTask
+    trial_folders: Path
+    store: Store | None = None
+    further: Artefact | None = None
+
+    def tables(self, folder: Path, finetune: FinetuneConfig | None = None) -> Mapping[str, LogitTable]:
+        """The logits that a training left or, where the recipe needs them, logits and embeddings."""
+        if not self.recipe.calibration.reads_embeddings:
+            return load_logits(folder / spec.LOGITS)
+        assert self.store is not None
+        return network_tables(self.recipe, self.task, folder, finetune, self.store, self.further)
+
+    def trial_tables(self, row: Row) -> Mapping[str, LogitTable]:
+        """Those of a trial."""
+        return self.tables(self.trial_folders / row["key"], finetune_of(row))
+
+    def scored(self, row: Row) -> ScoredNetwork:
+        """A trial with placeholders by the score that decides."""
+        return score_network(self.recipe, own_score(self.recipe), self.trial_tables(row), self.images)
+
+    def save_classifier(
+        self,
+        row: Row,
+        scored: ScoredNetwork,
+        others: Mapping[str, Mapping[str, float]],
+        folder: Path,
+        proxy: Proxy | None = None,
+    ) -> Path:
+        """Save a trial with its model card below `folder`; `others` are its baselines' metrics."""
+        own = replace(self.recipe, finetune=finetune_of(row))
+        weights = self.trial_folders / row["key"] / spec.WEIGHTS
+        net = trained_network(own, own.finetune, self.images.num_known, weights)
+        scored.classifier(net, self.images, own, controls=others, proxy=proxy).save(folder / CLASSIFIER)
+        return folder / CLASSIFIER
 
 
 def _reports(
-    recipe: Recipe, task: OpenSetTask, pretrained: Path, rows: list[Row], selected: Row, trial_folders: Path
-) -> dict[str, EvaluationReport]:
-    """Each method of the table: the selected trial and its other scores, the recipe's own point, the baselines."""
-
-    def logits_of(row: Row) -> dict[str, LogitTable]:
-        return load_logits(trial_folders / row["key"] / spec.LOGITS)
-
-    chosen, rate = logits_of(selected), recipe.calibration.target_rate
-    score = own_score(recipe)
-    reports = {PROSER: evaluate(chosen, score, task, rate)}
+    networks: Networks, pretrained: Path, rows: list[Row], selected: Row, chosen: ScoredNetwork
+) -> tuple[dict[str, EvaluationReport], dict[str, ScoreChoice]]:
+    """Each method of the table: the selected trial and its other scores, the recipe's own point, the baselines; and the
+    scores of each network, where the recipe asks for a choice."""
+    recipe, task, rate = networks.recipe, networks.images, networks.recipe.calibration.target_rate
+    reports = {PROSER: chosen.report}
     finished = [row for row in rows if row["status"] == "finished"]
     own = next((row for row in finished if has_point(row, recipe.finetune)), selected)
     if own is not selected:
-        reports[OWN_POINT] = evaluate(logits_of(own), score, task, rate)
-    others = placeholder_scores(score).items()
-    reports |= {name: evaluate(chosen, each, task, rate) for name, each in others if name != PROSER}
-    control = next((logits_of(row) for row in finished if row["objective"] == "cross_entropy"), None)
-    return reports | controls(load_logits(pretrained / spec.LOGITS), control, task, rate)
-
-
-def save_classifier(
-    recipe: Recipe,
-    task: OpenSetTask,
-    trial: Path,
-    row: Row,
-    report: EvaluationReport,
-    others: Mapping[str, Mapping[str, float]],
-    folder: Path,
-    proxy: Proxy | None = None,
-) -> Path:
-    """Save a trial with its model card below `folder`; `report` is its evaluation, `others` its baselines' metrics."""
-    own = replace(recipe, finetune=finetune_of(row))
-    closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
-    net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
-    load_weights(net, trial / spec.WEIGHTS)
-    score, logits = own_score(recipe), load_logits(trial / spec.LOGITS)
-    classifier = OpenSetClassifier.of(net, score, logits, report, task, own, controls=others, proxy=proxy)
-    classifier.save(folder / CLASSIFIER)
-    return folder / CLASSIFIER
+        reports[OWN_POINT] = networks.scored(own).report
+    others = placeholder_scores(chosen.score).items()
+    reports |= {name: evaluate(chosen.tables, each, task, rate) for name, each in others if name != PROSER}
+    control = next((row for row in finished if row["objective"] == "cross_entropy"), None)
+    of_control = None if control is None else networks.trial_tables(control)
+    of_pretrained = networks.tables(pretrained)
+    reports |= controls(of_pretrained, of_control, task, rate, chosen.targets)
+    if chosen.choice is None:
+        return reports, {}
+    plain = {PRETRAINED: of_pretrained} | ({CONTROL: of_control} if of_control is not None else {})
+    if chosen.choice.chosen.score.needs_dummies and not chosen.choice.by_development:
+        plain = {}  # the recipe names a score that they do not have
+    scored = {name: score_network(recipe, MaxLogit(), tables, task) for name, tables in plain.items()}
+    reports |= {titles.scored(name, CHOSEN): each.report for name, each in scored.items()}
+    return reports, {name: each.choice for name, each in {PROSER: chosen, **scored}.items() if each.choice}
 
 
 def read_evaluation(evaluated: Artefact) -> dict[str, Any]:

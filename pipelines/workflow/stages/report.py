@@ -8,9 +8,10 @@ from pipelines.output_files import FIGURES, TABLES
 from pipelines.reports.figures.scores import over_known_rate, score_histogram
 from pipelines.reports.figures.style import save
 from pipelines.reports.report_files import write_report
+from pipelines.reports.scores_page import SCORES_PAGE, score_facts, scores_page
 from pipelines.reports.spaces import OWN_SPACE
 from pipelines.reports.sweep_table import SweepTable, images_title
-from pipelines.workflow.stages.evaluate import EVALUATION, read_evaluation
+from pipelines.workflow.stages.evaluate import EVALUATION, TEST_SCORES, read_evaluation
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines.tables import controls
 from proser_core.config import Recipe, from_json
@@ -20,8 +21,7 @@ from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import CLASS_SPLIT, LOGITS
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scores import own_score
-from proser_core.recognition.scoring import score
+from proser_core.recognition.scoring import OpenSetScores
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact
 from proser_core.titles import METRICS, OWN_POINT, PROSER, percent
@@ -41,12 +41,12 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     evaluation = read_evaluation(evaluated)
     table = tabulate_run(recipe, images.split, trials, evaluation)
     calibration = from_json(Calibration, evaluation["methods"][PROSER]["report"]["calibration"])
-    facts = [*_selection(evaluation, table), _calibration(calibration)]
+    facts = [*_selection(evaluation, table), *score_facts(evaluation["choices"]), _calibration(calibration)]
     write_report(table, recipe, folder, facts, images.notes)
-    logits = load_logits(trial_folders / evaluation["selected"]["key"] / LOGITS)
-    score_function = own_score(recipe)
-    scores = score(logits["test"], score_function, calibration)
-    save(score_histogram(scores, score_function.formula, images, table.images), folder / FIGURES / "scores")
+    if evaluation["choices"]:
+        (folder / TABLES / SCORES_PAGE).write_text(scores_page(evaluation["choices"], images.split))
+    scores = OpenSetScores.load(evaluated.path / TEST_SCORES)
+    save(score_histogram(scores, evaluation["score"]["formula"], images, table.images), folder / FIGURES / "scores")
     if images.split.settings:
         save(over_known_rate(scores, images, table.images), folder / FIGURES / "macro_f1_over_known_rate")
     write_json(folder / TABLES / CLASS_SPLIT, read_json(task.path / CLASS_SPLIT))

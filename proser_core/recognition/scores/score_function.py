@@ -20,13 +20,16 @@ class ScoreFunction:
     overrides `__call__` where there is no such form. The score of an image must not depend on the other images.
 
     name: in tables and in files. source: its paper. reads_training: whether `fit` reads the logits of training images.
-    needs_dummies: whether the network must have dummy classifiers.
+    reads_validation: whether it reads those of validation images in their place. needs_dummies: whether the network
+    must have dummy classifiers. needs_embeddings: whether it is an `EmbeddingScore`, which reads them beside logits.
     """
 
     name: ClassVar[str]
     source: ClassVar[str]
     reads_training: ClassVar[bool] = False
+    reads_validation: ClassVar[bool] = False
     needs_dummies: ClassVar[bool] = False
+    needs_embeddings: ClassVar[bool] = False
 
     @classmethod
     def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:

@@ -4,17 +4,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pipeline_runs import ignore
 
+from pipelines.reports.scores_page import SCORES_PAGE
 from pipelines.workflow.stage import STAGES, decisive
 from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
 from pipelines.workflow.stages.report import report
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
 from pipelines.workflow.training import TrainedSplit, finetunes_of
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError
 from proser_core.jobs import spec
+from proser_core.jobs.further_development import check_further, further_images
+from proser_core.jobs.network_tables import EMBED
 from proser_core.jobs.selection import select
+from proser_core.jobs.trials import check_score
 from proser_core.jobs.worker import run_job
+from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.code_version import imported_modules, source_digests
 from proser_core.store.store import Artefact, Store
@@ -72,6 +80,65 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
     names = {path.name for path in (folder / "tables").iterdir()}
     assert {"evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
     assert "CE control" in (folder / "results.md").read_text()
+
+
+@pytest.mark.usefixtures("empty_figures")
+def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mirrored_images(
+    trained: Trained, tmp_path: Path
+) -> None:
+    calibration = replace(trained.split.recipe.calibration, score="auto", development=("noise",), mirror=True)
+    recipe, store = replace(trained.split.recipe, calibration=calibration), Store(tmp_path / "store")
+    split, evaluated, folder = replace(trained.split, recipe=recipe), tmp_path / "evaluated", tmp_path / "report"
+    for each in (evaluated, folder):
+        each.mkdir()
+    further = further_images(recipe, split.task, None, store)
+    given = (recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated, store, further)
+    evaluate_run(*given)
+    computed = sorted((store.root / EMBED).glob("*"))
+    assert len(computed) == 3  # selected trial, control, pretrained net
+    found = read_evaluation(Artefact(evaluated, ""))
+    assert list(found["choices"]) == ["PROSER", "pretrained net", "CE control"]
+    for network, choice in found["choices"].items():
+        row = "PROSER" if network == "PROSER" else f"{network}, chosen score"
+        assert found["methods"][row]["flat"] == choice["scores"][choice["chosen"]]["flat"]
+        assert list(choice["best"]) == ["held-out-2", "noise"]
+    classifier = OpenSetClassifier.load(evaluated / CLASSIFIER)
+    assert (classifier.score_function.name, classifier.mirror) == (found["choices"]["PROSER"]["chosen"], True)
+    assert classifier.results == found["methods"]["PROSER"]["flat"]
+    assert "Score: " in (evaluated / CLASSIFIER / MODEL_CARD).read_text()
+    val = OpenSetTask.load(split.task.path).val
+    scores = classifier.score_function(classifier.logits(np.asarray(val.images)))
+    np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(val)], rtol=1e-4, atol=1e-4)
+
+    evaluate_run(*given)
+    assert sorted((store.root / EMBED).glob("*")) == computed
+    report(split, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
+    page = (folder / "tables" / SCORES_PAGE).read_text()
+    assert page.count("(chosen)") == 3
+    assert "development, noise" in page
+    assert "Scores, chosen by the mean macro-F1 on development data" in (folder / "results.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("calibration", "message"),
+    [
+        ({"score": "KNNN"}, "no score is called 'KNNN'; did you mean 'KNN'"),
+        ({"score": "auto", "development": ("digits",)}, "calibration.development has digits, whose classes are known"),
+        ({"score": "auto", "development": ("nois",)}, "did you mean 'noise'"),
+    ],
+)
+def test_a_score_or_development_set_that_cannot_be_used_is_refused(
+    trained: Trained, calibration: dict[str, Any], message: str
+) -> None:
+    recipe = trained.split.recipe
+    recipe = replace(recipe, calibration=replace(recipe.calibration, **calibration))
+
+    def check() -> None:
+        check_score(recipe)
+        check_further(recipe, None)
+
+    with pytest.raises(ConfigError, match=message):
+        check()
 
 
 def test_the_key_of_an_evaluation_holds_the_core_and_its_own_file_alone() -> None:

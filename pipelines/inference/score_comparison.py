@@ -1,0 +1,48 @@
+"""All scores of a model on a user's labelled images."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pipelines.inference.folder_metrics import folder_metrics
+from pipelines.inference.labelled_folder import FolderLogits
+from proser_core.errors import CalibrationError
+from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.embedding_table import select
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.score_choice import candidates, fitted
+
+COMPARED = ("auroc", "macro_f1", "oscr", "fpr95")
+
+
+@dataclass(frozen=True)
+class ScoreComparison:
+    """COMPARED of each score by name, fractions, the model's own first; and why others are missing."""
+
+    own: str
+    metrics: dict[str, dict[str, float]]
+    missing: dict[str, str]
+
+
+def compare_scores(classifier: OpenSetClassifier, scored: FolderLogits) -> ScoreComparison:
+    """Every score that the model has, each calibrated to accept the model's share of these known images.
+
+    A score is fitted to what the model keeps of its training; one that reads training images is missing where it keeps
+    nothing, and one that reads validation images then takes these known images. There are images of unknown classes.
+    """
+    targets = scored.targets(classifier.class_names)
+    known = np.flatnonzero(targets < len(classifier.class_names))
+    fitting, own = classifier.fitting, classifier.score_function
+    tables = dict(fitting.tables) if fitting else {"val": select(scored.logits, known)}
+    functions, missing = {own.name: own}, dict[str, str]()
+    for kind in candidates(tables):
+        try:
+            functions.setdefault(kind.name, fitted(kind, tables, fitting.targets if fitting else targets[:0]))
+        except CalibrationError as error:
+            missing[kind.name] = str(error)
+    metrics = {}
+    for name, function in functions.items():
+        calibration = calibrate(function(select(scored.logits, known)), classifier.calibration.target_rate)
+        found = folder_metrics(replace(classifier, score_function=function, calibration=calibration), scored).metrics
+        metrics[name] = {each: value for each in COMPARED if (value := found[each]) is not None}
+    return ScoreComparison(own.name, metrics, missing)

@@ -1,0 +1,54 @@
+"""tables/scores.md: all scores of each network side by side, and which of them development data chose."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipelines.reports.page import markdown_table
+from proser_core.data.splits.class_split import ClassSplit, in_words, where
+from proser_core.titles import METRICS, best_of, percent
+
+SCORES_PAGE = "scores.md"
+PAIR = ("auroc", "macro_f1")
+
+
+def score_facts(choices: Mapping[str, Any]) -> list[str]:
+    """Which score decides for each network, in one sentence; nothing without choices."""
+    if not choices:
+        return []
+    found = "; ".join(f"{network}: {choice['chosen']}{_best(choice)}" for network, choice in choices.items())
+    return [f"Scores, chosen by the mean macro-F1 on development data (`tables/{SCORES_PAGE}` has all): {found}."]
+
+
+def scores_page(choices: Mapping[str, Any], split: ClassSplit) -> str:
+    """Markdown with one table per network: a row per score; development data first, the chosen score marked."""
+    parts = ["# Scores\n"]
+    for network, choice in choices.items():
+        rows = choice["scores"]
+        sets = list(next(iter(rows.values()))["development"])
+        columns = [_pairs([each["development"][name] for each in rows.values()], "") for name in sets]
+        columns += [_pairs([each["flat"] for each in rows.values()], f"{where(each)}/") for each in split.settings]
+        names = [f"{name} (chosen)" if name == choice["chosen"] else name for name in rows]
+        head = ["score", *(f"development, {name}" for name in sets), *(in_words(each) for each in split.settings)]
+        parts += [f"## {network}\n", markdown_table(head, list(zip(names, *columns, strict=True))), ""]
+        parts += [f"{name}: {reason}\n" for name, reason in choice["failures"].items()]
+    pair = " / ".join(METRICS[name] for name in PAIR)
+    parts.append(
+        f"{pair} in percent, each score calibrated by the same rule, the best bold. The choice is by the mean macro-F1 "
+        "over development unknowns; test images chose nothing.\n"
+    )
+    return "\n".join(parts)
+
+
+def _best(choice: Mapping[str, Any]) -> str:
+    best = ", ".join(f"{name} on {unknown}" for unknown, name in choice["best"].items())
+    return f" (best: {best})" if best else ""
+
+
+def _pairs(metrics: Sequence[Mapping[str, float]], prefix: str) -> list[str]:
+    """AUROC / macro-F1 of each score, the best of either bold."""
+    cells = []
+    for name in PAIR:
+        values = [each[prefix + name] for each in metrics]
+        found = zip(values, best_of(name, values), strict=True)
+        cells.append([f"**{percent(value)}**" if best else percent(value) for value, best in found])
+    return [" / ".join(pair) for pair in zip(*cells, strict=True)]

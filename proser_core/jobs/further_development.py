@@ -1,0 +1,81 @@
+"""Further development unknowns that a score is chosen by: images of other data sets, or of outlier sets."""
+
+from pathlib import Path
+
+import numpy as np
+
+from proser_core.config import Recipe
+from proser_core.data.catalogue import SOURCES
+from proser_core.data.data_sets import DataSet, open_data_set
+from proser_core.data.outliers.outlier_sets import OUTLIERS, OutlierSet, open_outlier_set
+from proser_core.data.tasks import TaskSummary
+from proser_core.errors import ConfigError, DataError
+from proser_core.naming import look_up
+from proser_core.rng import keyed_generator
+from proser_core.store.code_version import code_version
+from proser_core.store.store import Artefact, Store
+
+FURTHER = "further"
+PREPARING = "proser_core.jobs.further_development"
+
+
+def check_further(recipe: Recipe, data_dir: Path | None) -> None:
+    """Raises ConfigError for a set that there is not, or that is known or tested on, DataError for one not found."""
+    data, tested = recipe.data, {recipe.data.name, recipe.data.unknown, *recipe.data.outliers}
+    for name in recipe.calibration.development:
+        look_up("set of development unknowns", name, {**SOURCES, **OUTLIERS})
+        classes_of = OUTLIERS[name].classes_of if name in OUTLIERS else name
+        if classes_of in tested or name in (*tested, data.development):
+            raise ConfigError(
+                f"calibration.development has {name}, whose classes are known, tested on, or already those of "
+                "data.development; give another set"
+            )
+        missing = _opened(name, data_dir, data.download).missing
+        if missing:
+            raise DataError(missing)
+
+
+def further_images(recipe: Recipe, task: Artefact, data_dir: Path | None, store: Store) -> Artefact | None:
+    """As many images of each set as there are validation images, or all: NAME.npy, uint8[N, H, W, 3]. None where the
+    recipe names no set."""
+    names = recipe.calibration.development
+    if not names:
+        return None
+    sets = {name: _opened(name, data_dir, recipe.data.download) for name in names}
+    count, size = TaskSummary.read(task.path).counts["val"], recipe.data.image_size
+    inputs = {
+        "files": {name: list(each.fingerprints()) for name, each in sets.items()},
+        "count": count,
+        "size": size,
+        "seed": recipe.seed,
+        "code": code_version(PREPARING),
+    }
+
+    def build(folder: Path) -> None:
+        for name in names:
+            np.save(folder / f"{name}.npy", _read(sets[name], size, count, recipe.seed))
+
+    return store.run(FURTHER, inputs, build)
+
+
+def load_further(further: Artefact | None) -> dict[str, np.ndarray]:
+    """The images of `further_images` by set."""
+    folder = further.path if further else None
+    return {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))} if folder else {}
+
+
+def _opened(name: str, data_dir: Path | None, download: bool) -> DataSet | OutlierSet:
+    if name in OUTLIERS:
+        return open_outlier_set(name, data_dir)
+    return open_data_set(name, data_dir, download=download)
+
+
+def _read(images: DataSet | OutlierSet, size: int, count: int, seed: int) -> np.ndarray:
+    """Drawn by `seed` of a data set's training images; of an outlier set, the same each time."""
+    if isinstance(images, OutlierSet):
+        there = images.place.count if images.place else None
+        return images.load(size=size, count=count if there is None else min(count, there))
+    pool = images.load("train", size=size).images
+    assert isinstance(pool, np.ndarray)
+    rows = keyed_generator(seed, f"development {images.name}").permutation(len(pool))[:count]
+    return pool[np.sort(rows)]

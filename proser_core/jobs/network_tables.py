@@ -1,0 +1,72 @@
+"""Logits and embeddings of a finished training, computed once from its weights and kept in the storage."""
+
+from pathlib import Path
+
+import torch
+
+from proser_core.config import FinetuneConfig, Recipe, decisive_network
+from proser_core.data.tasks import OpenSetTask
+from proser_core.digests import sha256_of
+from proser_core.jobs.further_development import load_further
+from proser_core.jobs.spec import WEIGHTS
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
+from proser_core.networks.weights import load_weights
+from proser_core.recognition import embedding_table
+from proser_core.recognition.embedding_table import (
+    EmbeddingTable,
+    compute_embedding_table,
+    load_embeddings,
+    save_embeddings,
+    task_embeddings,
+)
+from proser_core.store.code_version import code_version
+from proser_core.store.store import Artefact, Store
+
+EMBED, EMBEDDINGS = "embed", "embeddings.npz"
+COMPUTING = embedding_table.__name__
+
+
+def trained_network(
+    recipe: Recipe, finetune: FinetuneConfig | None, num_known: int, weights: Path
+) -> ClosedSetNet | PlaceholderNet:
+    """A network from its weights: that of a fine-tune, or the pretrained one."""
+    closed_set = make_closed_set_net(recipe.network, num_known, recipe.data.image_size, recipe.seed)
+    net: ClosedSetNet | PlaceholderNet = closed_set
+    if finetune is not None and finetune.objective == "proser":
+        net = add_placeholders(closed_set, finetune.num_dummies, recipe.seed)
+    load_weights(net, weights)
+    return net
+
+
+def network_tables(
+    recipe: Recipe,
+    task: Artefact,
+    folder: Path,
+    finetune: FinetuneConfig | None,
+    store: Store,
+    further: Artefact | None = None,
+) -> dict[str, EmbeddingTable]:
+    """Tables of a training in `folder`, by part as of `task_embeddings`, and of each further set of development
+    unknowns by its name: found in the storage, or computed now."""
+    inputs = {
+        "task": task.digest,
+        "weights": sha256_of(folder / WEIGHTS),
+        "network": decisive_network(recipe.network),
+        "dummies": finetune.num_dummies if finetune is not None and finetune.objective == "proser" else 0,
+        "mirror": recipe.calibration.mirror,
+        "seed": recipe.seed,
+        "further": further.digest if further else "",
+        "code": code_version(COMPUTING),
+    }
+
+    def build(made: Path) -> None:
+        images = OpenSetTask.load(task.path)
+        net = trained_network(recipe, finetune, images.num_known, folder / WEIGHTS)
+        device = torch.device("cuda" if recipe.cluster.uses_gpu and torch.cuda.is_available() else "cpu")
+        mirror, normalisation = recipe.calibration.mirror, (images.mean, images.std)
+        tables = task_embeddings(net, images, device, seed=recipe.seed, mirror=mirror)
+        for name, pixels in load_further(further).items():
+            tables[name] = compute_embedding_table(net, pixels, normalisation, device, mirror=mirror)
+        save_embeddings(tables, made / EMBEDDINGS)
+
+    return load_embeddings(store.run(EMBED, inputs, build).path / EMBEDDINGS)

@@ -1,0 +1,182 @@
+"""Logits with the embeddings that they are made of, for scores that look at more than logits.
+
+Computed from finished weights, in one pass over the images: no training holds this code in its key.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from proser_core.data.augmentation.batches import Normalisation, evaluation_batches
+from proser_core.data.image_sets import ImageSource
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError, TrainingError
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
+from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, ieee_convolutions
+from proser_core.rng import keyed_generator
+
+INDEX_SIZE = 10_000
+"""Training images, at most, that scores are fitted to. A classifier keeps the embeddings of all of them where its score
+is a distance to them: 5 MB of 128 numbers each."""
+ARRAYS = ("known", "dummies", "embeddings")
+
+
+@dataclass(frozen=True)
+class EmbeddingTable(LogitTable):
+    """Logits of N images, their embeddings phi(x) float32[N, d], and the known classes' classifier: weights
+    float32[K, d] and biases float32[K]."""
+
+    embeddings: np.ndarray
+    weights: np.ndarray
+    biases: np.ndarray
+
+
+def select(table: LogitTable, rows: np.ndarray) -> LogitTable:
+    """The images at `rows` of logits, with their embeddings where there are any."""
+    return replace(table, **{name: getattr(table, name)[rows] for name in ARRAYS if hasattr(table, name)})
+
+
+def joined(tables: Sequence[LogitTable]) -> LogitTable:
+    """Images of one network, in order; at least one table."""
+    columns = [name for name in ARRAYS if hasattr(tables[0], name)]
+    arrays = {name: np.concatenate([getattr(table, name) for table in tables]) for name in columns}
+    return replace(tables[0], **arrays)
+
+
+def check_embeds(net: nn.Module) -> None:
+    """Raises ConfigError for a network that is not a linear classifier on an embedding."""
+    if not isinstance(net, ClosedSetNet | PlaceholderNet):
+        raise ConfigError(
+            "the network is one of a method's own, without one linear classifier on an embedding; scores of embeddings "
+            "and the average with the mirrored image need a ClosedSetNet or a PlaceholderNet"
+        )
+
+
+def outputs(net: nn.Module, images: Tensor, *, mirror: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits of the known classes [B, K] and of the dummies [B, C], and embeddings [B, d], of images [B, 3, H, W].
+
+    With `mirror` each is the mean over the image and its mirror image, for twice the time.
+    """
+    assert isinstance(net, ClosedSetNet | PlaceholderNet)
+    embeddings = net.backbone(images)
+    if mirror:
+        embeddings = (embeddings + net.backbone(images.flip(3))) / 2  # and so are the logits, which are linear
+    known = net.classifier(embeddings)
+    dummies = net.dummies(embeddings) if isinstance(net, PlaceholderNet) else known[:, :0]
+    return known, dummies, embeddings
+
+
+def compute_embedding_table(
+    net: nn.Module,
+    images: np.ndarray | ImageSource,
+    normalisation: Normalisation,
+    device: torch.device,
+    *,
+    mirror: bool = False,
+) -> EmbeddingTable:
+    """Of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode.
+
+    Raises ConfigError for a network of a method's own.
+    """
+    check_embeds(net)
+    assert isinstance(net, ClosedSetNet | PlaceholderNet)
+    # outside of inference mode: nothing could be loaded into what moved in it
+    net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    with torch.inference_mode(), ieee_convolutions(device):
+        parts = [
+            [each.float().cpu() for each in outputs(net, batch, mirror=mirror)]
+            for batch in evaluation_batches(images, normalisation, device)
+        ]
+    known, dummies, embeddings = (torch.cat(column).numpy() for column in zip(*parts, strict=True))
+    weights, biases = (each.detach().float().cpu().numpy() for each in (net.classifier.weight, net.classifier.bias))
+    return EmbeddingTable(known, dummies, embeddings, weights, biases)
+
+
+def index_rows(task: OpenSetTask, seed: int) -> np.ndarray:
+    """Rows of the training images that scores are fitted to, in order: all, or INDEX_SIZE of them drawn by `seed`."""
+    count = len(task.train)
+    if count <= INDEX_SIZE:
+        return np.arange(count)
+    return np.sort(keyed_generator(seed, "index").permutation(count)[:INDEX_SIZE])
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Those images of a source that are at `rows` int64[n], as a source."""
+
+    source: ImageSource
+    rows: np.ndarray
+
+    @property
+    def size(self) -> int:
+        return self.source.size
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
+        return self.source.batches(self.rows[rows], batch_size)
+
+
+def _at(images: np.ndarray | ImageSource, rows: np.ndarray) -> np.ndarray | ImageSource:
+    return images[rows] if isinstance(images, np.ndarray) else _Rows(images, rows)
+
+
+def task_embeddings(
+    net: nn.Module, task: OpenSetTask, device: torch.device, *, seed: int = 0, mirror: bool = False
+) -> dict[str, EmbeddingTable]:
+    """Of a task's images by part: PARTS, and as TRAIN those of `index_rows`. Raises TrainingError where one is not
+    finite, ConfigError for a network of a method's own."""
+    images = {part: getattr(task, part).images for part in PARTS}
+    images[TRAIN] = _at(task.train.images, index_rows(task, seed))
+    normalisation = (task.mean, task.std)
+    tables = {
+        part: compute_embedding_table(net, each, normalisation, device, mirror=mirror) for part, each in images.items()
+    }
+    if not all(np.isfinite(getattr(table, name)).all() for table in tables.values() for name in ARRAYS):
+        raise TrainingError(
+            "the network gives embeddings or logits that are not finite, and they must stay finite; lower the learning "
+            "rate, or check the weights that it began from"
+        )
+    return tables
+
+
+@dataclass(frozen=True)
+class FittingData:
+    """What scores of a network are fitted to: tables of training and validation images, and the targets int64[N] of
+    the first."""
+
+    PARTS: ClassVar[tuple[str, ...]] = (TRAIN, "val")
+
+    tables: Mapping[str, EmbeddingTable]
+    targets: np.ndarray
+
+    def save(self, path: Path) -> None:
+        """Write it as .npz."""
+        save_embeddings(self.tables, path, targets=self.targets)
+
+    @classmethod
+    def load(cls, path: Path) -> "FittingData":
+        """Inverse of `save`."""
+        with np.load(path) as arrays:
+            return cls(load_embeddings(path), arrays["targets"])
+
+
+def save_embeddings(tables: Mapping[str, EmbeddingTable], path: Path, **more: np.ndarray) -> None:
+    """Write the tables of all parts, of one network, and `more` arrays into one .npz file."""
+    arrays = {f"{part}_{name}": getattr(table, name) for part, table in tables.items() for name in ARRAYS}
+    head = next(iter(tables.values()))
+    np.savez(path, allow_pickle=False, weights=head.weights, biases=head.biases, **arrays, **more)
+
+
+def load_embeddings(path: Path) -> dict[str, EmbeddingTable]:
+    """Inverse of `save_embeddings`."""
+    with np.load(path) as arrays:
+        parts = [name.removesuffix("_known") for name in arrays if name.endswith("_known")]
+        head = {name: arrays[name] for name in ("weights", "biases")}
+        return {part: EmbeddingTable(**{name: arrays[f"{part}_{name}"] for name in ARRAYS}, **head) for part in parts}

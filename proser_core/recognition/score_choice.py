@@ -1,0 +1,147 @@
+"""All scores of one network side by side, and the one that development data chooses."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from proser_core.config.calibration import AUTO
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import CalibrationError
+from proser_core.naming import look_up
+from proser_core.recognition.embedding_table import EmbeddingTable
+from proser_core.recognition.evaluation import DevelopmentMetrics, EvaluationReport, development_metrics, evaluate
+from proser_core.recognition.logits import TRAIN, LogitTable
+from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction
+from proser_core.recognition.scoring import score
+from proser_core.titles import percent
+
+Tables = Mapping[str, LogitTable]
+"""Logits of one network by part."""
+
+
+@dataclass(frozen=True)
+class ScoreReport:
+    """One score of a network: its evaluation, and its metrics on each set of development unknowns by name."""
+
+    score: ScoreFunction
+    evaluation: EvaluationReport
+    development: dict[str, DevelopmentMetrics]
+
+    @property
+    def mean_macro_f1(self) -> float:
+        """Over the sets of development unknowns: what chooses. 0 without any."""
+        found = [each.macro_f1 for each in self.development.values() if each.macro_f1 is not None]
+        return fmean(found) if found else 0.0
+
+
+@dataclass(frozen=True)
+class ScoreChoice:
+    """The scores of one network, its own first, and the one among them that decides: by development data, or by name.
+    `failures` are reasons by the name of a score that could not be fitted."""
+
+    reports: tuple[ScoreReport, ...]
+    chosen: ScoreReport
+    by_development: bool
+    failures: dict[str, str]
+
+    @property
+    def best(self) -> dict[str, str]:
+        """The score with the best macro-F1 on each set of development unknowns."""
+        sets = self.chosen.development
+        return {each: max(self.reports, key=lambda report: _macro_f1(report, each)).score.name for each in sets}
+
+    @property
+    def in_words(self) -> str:
+        """Which score was chosen and which is the best on each set."""
+        why = "chosen by the mean macro-F1 on development data" if self.by_development else "named by the recipe"
+        found = [f"{self.chosen.score.name}, {why}"]
+        for each, name in self.best.items():
+            own, best = (percent(_macro_f1(report, each)) for report in (self.chosen, self.report_of(name)))
+            found.append(f"{own} on {each}" + ("" if own == best else f" (best: {name}, {best})"))
+        return "; ".join(found)
+
+    def report_of(self, name: str) -> ScoreReport:
+        """That of the score with this name."""
+        return next(each for each in self.reports if each.score.name == name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: the chosen score, the best of each set, and development metrics and all others by score."""
+        scores = {
+            each.score.name: {
+                "development": {name: asdict(metrics) for name, metrics in each.development.items()},
+                "flat": each.evaluation.flat(),
+            }
+            for each in self.reports
+        }
+        return {"chosen": self.chosen.score.name, "best": self.best, "scores": scores, "failures": self.failures}
+
+
+def fitted(kind: type[ScoreFunction], tables: Tables, targets: np.ndarray) -> ScoreFunction:
+    """A score of a network, from its tables and the targets int64[N] of the training images among them. Raises
+    CalibrationError for images that it cannot be fitted to."""
+    none = LogitTable(np.zeros((0, 0), np.float32), np.zeros((0, 0), np.float32))
+    return kind.fit(tables["val"] if kind.reads_validation else tables.get(TRAIN, none), targets)
+
+
+def candidates(tables: Tables) -> list[type[ScoreFunction]]:
+    """Every score that the network has."""
+    has_dummies, has_training = tables["val"].dummies.shape[1] > 0, TRAIN in tables
+    has_embeddings = isinstance(tables["val"], EmbeddingTable)
+    return [
+        kind
+        for kind in {**SCORES, **FURTHER_SCORES}.values()
+        if has_dummies >= kind.needs_dummies
+        and has_training >= kind.reads_training
+        and has_embeddings >= kind.needs_embeddings
+    ]
+
+
+def choose_score(
+    name: str,
+    own: ScoreFunction,
+    tables: Tables,
+    targets: np.ndarray,
+    task: OpenSetTask,
+    target_rate: float,
+    unknown: Tables,
+) -> ScoreChoice:
+    """Evaluate every score of a network, each calibrated by the same rule, and take the one called `name`.
+
+    auto takes the one with the best mean macro-F1 over the sets of development unknowns in `unknown`, by name; a tie
+    goes to `own`, then to the first. `targets` are of the training images in `tables`. Raises CalibrationError where
+    the wanted score cannot be fitted, ConfigError for one that the network does not have.
+    """
+    functions, failures = {own.name: own}, dict[str, str]()
+    for kind in candidates(tables):
+        try:
+            functions.setdefault(kind.name, fitted(kind, tables, targets))
+        except CalibrationError as error:  # such as a class without a training image
+            failures[kind.name] = str(error)
+    reports = [_report(each, tables, unknown, task, target_rate) for each in functions.values()]
+    by_name = {each.score.name: each for each in reports}
+    if name in failures:
+        raise CalibrationError(failures[name])
+    if name == AUTO:
+        chosen = max(reports, key=lambda report: report.mean_macro_f1)
+    else:
+        chosen = look_up("score of this network", name, by_name)
+    return ScoreChoice(tuple(reports), chosen, name == AUTO, failures)
+
+
+def _report(
+    function: ScoreFunction, tables: Tables, unknown: Tables, task: OpenSetTask, target_rate: float
+) -> ScoreReport:
+    evaluation = evaluate(tables, function, task, target_rate)
+    val, targets = score(tables["val"], function, evaluation.calibration), np.asarray(task.val.targets)
+    development = {
+        name: development_metrics(val, targets, score(table, function, evaluation.calibration))
+        for name, table in unknown.items()
+    }
+    return ScoreReport(function, evaluation, development)
+
+
+def _macro_f1(report: ScoreReport, development: str) -> float:
+    return report.development[development].macro_f1 or 0.0

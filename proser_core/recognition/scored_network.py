@@ -1,0 +1,64 @@
+"""`ScoredNetwork`: a trained network by the score that decides, evaluated, and as a classifier."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from proser_core.config import Recipe
+from proser_core.data.tasks import OpenSetTask
+from proser_core.recognition.embedding_table import EmbeddingTable, FittingData, index_rows
+from proser_core.recognition.evaluation import EvaluationReport, evaluate
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.score_choice import ScoreChoice, Tables, choose_score
+from proser_core.recognition.scores import ScoreFunction
+
+
+@dataclass(frozen=True)
+class ScoredNetwork:
+    """A network's tables by part, the score that decides, fitted to them, and its evaluation. `choice` compares all
+    scores, where the recipe asks for one; `targets` are of the training images in the tables."""
+
+    tables: Tables
+    targets: np.ndarray
+    score: ScoreFunction
+    report: EvaluationReport
+    choice: ScoreChoice | None = None
+
+    def classifier(self, net: nn.Module, task: OpenSetTask, recipe: Recipe, **more: Any) -> OpenSetClassifier:
+        """The network as a classifier, which says how its score was chosen and keeps what others can be fitted to;
+        `more` as `OpenSetClassifier.of` takes it."""
+        made = OpenSetClassifier.of(net, self.score, self.tables, self.report, task, recipe, **more)
+        notes = {**made.notes, "Score": self.choice.in_words} if self.choice else made.notes
+        return replace(made, notes=notes, fitting=self._fitting())
+
+    def _fitting(self) -> FittingData | None:
+        parts = {part: table for part, table in self.tables.items() if isinstance(table, EmbeddingTable)}
+        return FittingData({part: parts[part] for part in FittingData.PARTS}, self.targets) if parts else None
+
+
+def score_network(recipe: Recipe, own: ScoreFunction, tables: Tables, task: OpenSetTask) -> ScoredNetwork:
+    """A network by the score that the recipe names, or that development data chooses; by `own` without either.
+
+    `tables` are logits of a training or, where the recipe needs embeddings, those of `task_embeddings` with a table of
+    each set of further development unknowns. Raises as `choose_score`.
+    """
+    calibration, targets = recipe.calibration, np.asarray(task.train.targets)
+    if calibration.reads_embeddings:
+        targets = targets[index_rows(task, recipe.seed)]
+    if not calibration.score:
+        return ScoredNetwork(tables, targets, own, evaluate(tables, own, task, calibration.target_rate))
+    unknown: Mapping[str, str] = {recipe.data.development: "development"} if len(tables["development"]) else {}
+    unknown = {**unknown, **{name: name for name in calibration.development}}
+    choice = choose_score(
+        calibration.score,
+        own,
+        tables,
+        targets,
+        task,
+        calibration.target_rate,
+        {name: tables[part] for name, part in unknown.items()},
+    )
+    return ScoredNetwork(tables, targets, choice.chosen.score, choice.chosen.evaluation, choice)

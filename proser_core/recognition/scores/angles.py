@@ -1,0 +1,78 @@
+"""Scores of the angle between an embedding and the weights of the classes."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from proser_core import titles
+from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of, unit
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from proser_core.recognition.logits import LogitTable
+
+
+@dataclass(frozen=True, eq=False)
+class Cosine(EmbeddingScore):
+    """`-max_k cos(w_k, phi(x))`, float64[N] in -1..1, with the directions w float64[K, d] of the classes.
+
+    The paper trains a network for it; here any linear classifier is read so.
+    """
+
+    directions: np.ndarray
+
+    name = titles.COSINE
+    source = "Techapanurak et al. 2020"
+    formula = "- largest cosine to a known class"
+    reads_training = False
+    reads_validation = True  # no image of it: the classifier, which every table has
+
+    @classmethod
+    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
+        return cls(unit(embeddings_of(training, cls.name).weights))
+
+    def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
+        return -_largest_cosine(embeddings, self.directions)
+
+
+@dataclass(frozen=True, eq=False)
+class MaxLogitAndCosine(EmbeddingScore):
+    """`MaxLogit / s_1 + cosine / s_2`, float64[N]: both in units of their standard deviation on validation images.
+
+    A logit is norm times cosine plus bias, so that the sum gives the angle more weight.
+    """
+
+    directions: np.ndarray
+    logit_scale: float
+    cosine_scale: float
+
+    name = titles.MAX_LOGIT_COSINE
+    source = "docs/method-notes.md"
+    formula = "- best known logit - largest cosine to a known class, standardised"
+    reads_training = False
+    reads_validation = True
+
+    @classmethod
+    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
+        import torch
+
+        table = embeddings_of(training, cls.name)
+        directions = unit(table.weights)
+        cosines = _largest_cosine(torch.tensor(table.embeddings), directions).numpy()
+        scales = (float(each.std(dtype=np.float64)) for each in (table.known.max(axis=1), cosines))
+        return cls(directions, *(scale if scale > TINY else 1.0 for scale in scales))  # of one image there is none
+
+    def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
+        cosines = _largest_cosine(embeddings, self.directions)
+        return -known.double().amax(1) / self.logit_scale - cosines / self.cosine_scale
+
+
+def _largest_cosine(embeddings: "Tensor", directions: np.ndarray) -> "Tensor":
+    """float64[N] of embeddings [N, d] and unit vectors [K, d]."""
+    import torch
+
+    embeddings = embeddings.double()
+    lengths = embeddings.norm(dim=1).clamp_min(TINY)
+    return (embeddings @ torch.as_tensor(directions, device=embeddings.device).T).amax(1) / lengths

@@ -1,0 +1,45 @@
+"""fDBD (Liu and Qin 2024): how near an embedding lies to the boundaries between its class and the others."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from proser_core import titles
+from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from proser_core.recognition.logits import LogitTable
+
+
+@dataclass(frozen=True, eq=False)
+class BoundaryDistance(EmbeddingScore):
+    """`-mean_c |l_p - l_c| / (|w_p - w_c| |phi(x) - mu|)`, float64[N], over all classes c but the predicted one, p.
+
+    The distances of an embedding to the decision boundaries, in units of that to the mean mu float64[d] of training
+    embeddings; `gaps` float64[K, K] are `|w_p - w_c|`.
+    """
+
+    mean: np.ndarray
+    gaps: np.ndarray
+
+    name = titles.FDBD
+    source = "Liu and Qin 2024"
+    formula = "- mean distance to decision boundaries, by that to the mean embedding"
+
+    @classmethod
+    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
+        table = embeddings_of(training, cls.name)
+        weights = table.weights.astype(np.float64)
+        gaps = np.linalg.norm(weights[:, None] - weights, axis=2)
+        return cls(table.embeddings.mean(axis=0, dtype=np.float64), np.maximum(gaps, TINY))
+
+    def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
+        import torch
+
+        mean, gaps = (torch.as_tensor(each, device=known.device) for each in (self.mean, self.gaps))
+        best = known.double().max(1)
+        to_boundaries = ((best.values[:, None] - known.double()) / gaps[best.indices]).sum(1) / (known.shape[1] - 1)
+        return -to_boundaries / (embeddings.double() - mean).norm(dim=1).clamp_min(TINY)

@@ -1,0 +1,63 @@
+"""`EmbeddingScore`: what scores of embeddings have in common."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from proser_core.errors import ConfigError
+from proser_core.recognition.scores.score_function import ScoreFunction
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from proser_core.recognition.embedding_table import EmbeddingTable
+    from proser_core.recognition.logits import LogitTable
+
+AT_ONCE = 512  # images: their distances to an index of 10,000 take 40 MB
+TINY = 1e-12  # norm of an embedding that has no direction
+
+
+class EmbeddingScore(ScoreFunction):
+    """A score of embeddings, and of logits beside them, in float64 throughout.
+
+    The sums of one image are rounded alike in every batch but for the last digits that a matrix product rounds.
+    """
+
+    reads_training = True
+    needs_embeddings = True
+
+    def __call__(self, logits: "LogitTable") -> np.ndarray:
+        """float64[N], larger for unknown. Raises ConfigError for logits without embeddings."""
+        import torch
+
+        table = embeddings_of(logits, self.name)
+        known, embeddings = torch.tensor(table.known), torch.tensor(table.embeddings)
+        with torch.inference_mode():
+            parts = map(self.of_embeddings, known.split(AT_ONCE), embeddings.split(AT_ONCE))
+            return torch.cat(list(parts)).numpy()
+
+    def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
+        """float64[N] of known [N, K] and embeddings [N, d], which an exported program needs too."""
+        raise NotImplementedError
+
+    @property
+    def is_exportable(self) -> bool:
+        """All of them are."""
+        return True
+
+
+def embeddings_of(logits: "LogitTable", score: str) -> "EmbeddingTable":
+    """The logits as an `EmbeddingTable`. Raises ConfigError for those that have no embeddings."""
+    from proser_core.recognition.embedding_table import EmbeddingTable
+
+    if not isinstance(logits, EmbeddingTable):
+        raise ConfigError(
+            f"the score {score} reads embeddings, and these are logits alone; compute both by compute_embedding_table"
+        )
+    return logits
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Rows float64[N, d] of length 1; those without a direction stay 0."""
+    vectors = vectors.astype(np.float64)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), TINY)

@@ -1,0 +1,82 @@
+"""All scores of a model on a user's labelled images."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from pipeline_runs import printed
+from sklearn.metrics import roc_auc_score
+
+from pipelines.commands.evaluate import EvaluateRequest, evaluate
+from proser_core.data.readers import digits
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import DataError
+from proser_core.recognition.embedding_table import FittingData, compute_embedding_table, index_rows, task_embeddings
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scores import FURTHER_SCORES, SCORES
+from proser_core.store.store import Artefact
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A third of the digits of the test part, in folders by class."""
+    folder, images = tmp_path_factory.mktemp("labelled"), digits.read("test", 8)
+    for number, (pixels, label) in enumerate(zip(images.images, images.labels, strict=True)):
+        if number % 3 == 0:
+            (folder / images.class_names[label]).mkdir(exist_ok=True)
+            Image.fromarray(pixels).save(folder / images.class_names[label] / f"{number:04}.png")
+    return folder
+
+
+def test_every_score_of_a_model_that_keeps_embeddings_is_compared(
+    classifier: OpenSetClassifier, task: Artefact, labelled: Path, tmp_path: Path
+) -> None:
+    import torch
+
+    images = OpenSetTask.load(task.path)
+    tables = task_embeddings(classifier.net, images, torch.device("cpu"))
+    data = FittingData({part: tables[part] for part in FittingData.PARTS}, images.train.targets[index_rows(images, 0)])
+    replace(classifier, fitting=data).save(tmp_path / "model")
+    request = EvaluateRequest(str(tmp_path / "model"), labelled, tmp_path / "out.json", scores=True)
+    code, text = printed(evaluate, request)
+    assert code == 0
+    found = json.loads((tmp_path / "out.json").read_text())["scores"]
+    assert found["own"] == classifier.score_function.name
+    assert sorted(found["metrics"]) == sorted({*SCORES, *FURTHER_SCORES})
+    assert f"{found['own']} (the model's)" in text
+    assert "missing" not in text
+
+    test = digits.read("test", 8)
+    pixels, names = test.images[::3], [test.class_names[label] for label in test.labels[::3]]
+    is_unknown = np.array([name not in classifier.class_names for name in names])
+    table = compute_embedding_table(classifier.net, pixels, classifier.normalisation, torch.device("cpu"))
+    for name in ("KNN", "cosine", "ViM"):
+        score = FURTHER_SCORES[name].fit(tables["train"], data.targets)
+        assert found["metrics"][name]["auroc"] == pytest.approx(roc_auc_score(is_unknown, score(table)), abs=1e-6)
+
+
+def test_a_model_that_keeps_none_says_which_scores_are_missing(
+    classifier: OpenSetClassifier, labelled: Path, tmp_path: Path
+) -> None:
+    classifier.save(tmp_path / "model")
+    request = EvaluateRequest(str(tmp_path / "model"), labelled, tmp_path / "out.json", scores=True)
+    code, text = printed(evaluate, request)
+    assert code == 0
+    found = set(json.loads((tmp_path / "out.json").read_text())["scores"]["metrics"])
+    assert found == {name for name, kind in {**SCORES, **FURTHER_SCORES}.items() if not kind.reads_training}
+    assert {"cosine", "MaxLogit+cosine", "GEN"} <= found
+    assert "scores that read training images are missing" in text
+    printed(evaluate, replace(request, scores=False))
+    assert "scores" not in json.loads((tmp_path / "out.json").read_text())
+
+
+def test_known_images_alone_are_refused(classifier: OpenSetClassifier, labelled: Path, tmp_path: Path) -> None:
+    classifier.save(tmp_path / "model")
+    name = classifier.class_names[0]
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / name).symlink_to(labelled / name)
+    with pytest.raises(DataError, match="has folders of known classes alone; add one"):
+        printed(evaluate, EvaluateRequest(str(tmp_path / "model"), tmp_path / "data", scores=True))

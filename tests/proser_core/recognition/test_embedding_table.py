@@ -1,0 +1,107 @@
+"""Logits and embeddings in one pass, of an image alone or averaged with its mirror image."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from small_tasks import CPU, NORMALISATION, random_images, small_task, tiny_closed_set_net, tiny_net
+from torch import nn
+
+from proser_core.data.tasks import Labelled
+from proser_core.errors import ConfigError, TrainingError
+from proser_core.recognition import embedding_table
+from proser_core.recognition.embedding_table import (
+    EmbeddingTable,
+    compute_embedding_table,
+    index_rows,
+    load_embeddings,
+    save_embeddings,
+    task_embeddings,
+)
+from proser_core.recognition.embeddings import compute_embeddings
+from proser_core.recognition.logits import PARTS, TRAIN, compute_logits
+
+IMAGES = random_images(40, seed=5)
+
+
+@pytest.mark.parametrize("net", [tiny_net(3, 2), tiny_closed_set_net(3)], ids=["placeholders", "closed set"])
+def test_one_pass_gives_the_logits_the_embeddings_and_the_classifier(net):
+    found, logits = (each(net, IMAGES, NORMALISATION, CPU) for each in (compute_embedding_table, compute_logits))
+    np.testing.assert_array_equal(found.known, logits.known)
+    np.testing.assert_array_equal(found.dummies, logits.dummies)
+    np.testing.assert_array_equal(found.embeddings, compute_embeddings(net, IMAGES, NORMALISATION))
+    np.testing.assert_allclose(found.embeddings @ found.weights.T + found.biases, found.known, atol=1e-5)
+
+
+def test_a_mirrored_evaluation_is_the_mean_over_the_image_and_its_mirror_image():
+    net = tiny_net(3, 2)
+    mirrored = compute_embedding_table(net, IMAGES, NORMALISATION, CPU, mirror=True)
+    plain, flipped = (
+        compute_embedding_table(net, images, NORMALISATION, CPU) for images in (IMAGES, IMAGES[:, :, ::-1])
+    )
+    for name in ("known", "dummies", "embeddings"):
+        each = (getattr(plain, name) + getattr(flipped, name)) / 2
+        np.testing.assert_allclose(getattr(mirrored, name), each, atol=1e-5)
+    again = compute_embedding_table(net, IMAGES[:, :, ::-1], NORMALISATION, CPU, mirror=True)
+    np.testing.assert_allclose(again.known, mirrored.known, atol=1e-6)
+    assert np.abs(mirrored.known - plain.known).max() > 1e-3
+
+
+def test_the_tables_of_a_task_are_saved_and_read_again(tmp_path):
+    task = small_task()
+    tables = task_embeddings(tiny_net(2, 2), task, CPU)
+    assert {part: len(table) for part, table in tables.items()} == {
+        **{part: len(getattr(task, part)) for part in PARTS},
+        TRAIN: len(task.train),
+    }
+    save_embeddings(tables, tmp_path / "embeddings.npz")
+    loaded = load_embeddings(tmp_path / "embeddings.npz")
+    assert list(loaded) == list(tables)
+    for part, table in tables.items():
+        for name, array in vars(table).items():
+            np.testing.assert_array_equal(getattr(loaded[part], name), array, strict=True)
+
+
+def test_a_large_set_is_fitted_to_a_draw_of_its_training_images(monkeypatch):
+    monkeypatch.setattr(embedding_table, "INDEX_SIZE", 5)
+    task, net = small_task(), tiny_net(2, 2)
+    rows = index_rows(task, seed=3)
+    assert len(set(rows)) == 5
+    assert (np.diff(rows) > 0).all()
+    assert list(rows) != list(index_rows(task, seed=4))
+    expected = compute_embedding_table(net, task.train.images[rows], (task.mean, task.std), CPU)
+    found = task_embeddings(net, task, CPU, seed=3)[TRAIN]
+    np.testing.assert_array_equal(found.embeddings, expected.embeddings)
+
+    class Source:
+        """The same images, read in batches."""
+
+        size = task.image_size
+
+        def __len__(self):
+            return len(task.train)
+
+        def batches(self, rows, batch_size):
+            yield from (task.train.images[rows[at : at + batch_size]] for at in range(0, len(rows), batch_size))
+
+    streamed = replace(task, train=Labelled(Source(), task.train.targets))
+    np.testing.assert_array_equal(task_embeddings(net, streamed, CPU, seed=3)[TRAIN].known, expected.known)
+
+
+def test_a_task_without_development_unknowns_has_an_empty_table_of_them():
+    task = small_task()
+    task = replace(task, development=Labelled(task.development.images[:0], np.zeros(0, np.int64)))
+    table = task_embeddings(tiny_net(2, 2), task, CPU)["development"]
+    assert isinstance(table, EmbeddingTable)
+    assert (table.known.shape, table.embeddings.shape) == ((0, 2), (0, 10))
+
+
+def test_a_network_that_has_diverged_or_has_no_embedding_is_refused():
+    net = tiny_net(2, 2)
+    with torch.no_grad():
+        net.classifier.bias[0] = torch.nan
+    with pytest.raises(TrainingError, match="not finite"):
+        task_embeddings(net, small_task(), CPU)
+    with pytest.raises(ConfigError, match="one of a method's own"):
+        compute_embedding_table(nn.Flatten(), IMAGES, NORMALISATION, CPU)

@@ -1,0 +1,98 @@
+"""The score of a network that development data chooses, and what is reported of the others."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_tasks import CPU, labelled, small_task, tiny_closed_set_net, tiny_net
+
+from proser_core.config import CalibrationConfig, Recipe
+from proser_core.errors import CalibrationError, ConfigError
+from proser_core.recognition.embedding_table import select, task_embeddings
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logits import PARTS, TRAIN
+from proser_core.recognition.score_choice import candidates, choose_score
+from proser_core.recognition.scored_network import score_network
+from proser_core.recognition.scores import FURTHER_SCORES, SCORES, MaxLogit, PlaceholderGap
+
+TASK = replace(small_task(), train=labelled(40, 2, seed=1))
+TABLES = task_embeddings(tiny_net(2, 2), TASK, CPU)
+OWN = PlaceholderGap(0.5)
+UNKNOWN = {"cifar10": TABLES["development"], "noise": select(TABLES["test"], np.arange(4))}
+
+
+def choice(name, unknown=None, tables=TABLES, own=OWN):
+    unknown = UNKNOWN if unknown is None else unknown
+    return choose_score(name, own, tables, TASK.train.targets, TASK, 0.8, unknown)
+
+
+def test_the_chosen_score_has_the_best_mean_macro_f1_over_all_development_unknowns():
+    found = choice("auto")
+    names = [each.score.name for each in found.reports]
+    assert (names[0], sorted(names)) == ("gap", sorted({*SCORES, *FURTHER_SCORES}))
+    means = {each.score.name: np.mean([each.development[name].macro_f1 for name in UNKNOWN]) for each in found.reports}
+    assert means[found.chosen.score.name] == max(means.values())
+    for name, best in found.best.items():
+        every = {each.score.name: each.development[name].macro_f1 for each in found.reports}
+        assert every[best] == max(every.values())
+
+
+def test_metrics_on_the_tasks_own_development_unknowns_are_those_of_its_evaluation():
+    for each in choice("auto").reports:
+        assert each.evaluation == evaluate(TABLES, each.score, TASK, 0.8)
+        assert each.development["cifar10"] == each.evaluation.development
+
+
+def test_a_tie_goes_to_the_own_score_and_test_images_choose_nothing():
+    tied = choice("auto", unknown={})
+    assert tied.chosen.score is OWN
+    assert tied.best == {}
+    tested = replace(TASK, test=replace(TASK.test, targets=np.roll(TASK.test.targets, 1)))
+    other = choose_score("auto", OWN, TABLES, TASK.train.targets, tested, 0.8, UNKNOWN)
+    assert other.chosen.score.name == choice("auto").chosen.score.name
+
+
+def test_a_score_is_named_instead_of_chosen():
+    found = choice("KNN")
+    assert found.chosen.score.name == "KNN"
+    assert found.in_words.startswith("KNN, named by the recipe; ")
+    assert choice("gap").chosen.score is OWN  # with the recipe's weight
+    assert choice("auto").in_words.count(" on ") == 3  # the sentence and two sets
+
+
+def test_a_network_has_the_scores_that_it_can_have():
+    closed_set = task_embeddings(tiny_closed_set_net(2), TASK, CPU)
+    names = {kind.name for kind in candidates(closed_set)}
+    assert names == {*SCORES, *FURTHER_SCORES} - {"gap", "p(unknown)"}
+    assert "OpenMax" not in {kind.name for kind in candidates({part: closed_set[part] for part in PARTS})}
+    with pytest.raises(ConfigError, match="no score of this network is called 'gap'"):
+        choice("gap", tables=closed_set, own=MaxLogit())
+
+
+def test_a_score_that_cannot_be_fitted_is_left_out_with_its_reason_unless_it_is_named():
+    lacking = {**TABLES, TRAIN: select(TABLES[TRAIN], np.arange(0, 40, 2))}  # one class alone
+    targets = TASK.train.targets[::2]
+    found = choose_score("auto", OWN, lacking, targets, TASK, 0.8, UNKNOWN)
+    assert list(found.failures) == ["OpenMax"]
+    assert "OpenMax" not in found.to_json()["scores"]
+    with pytest.raises(CalibrationError, match="OpenMax"):
+        choose_score("OpenMax", OWN, lacking, targets, TASK, 0.8, UNKNOWN)
+
+
+def test_a_recipe_decides_whether_a_score_is_chosen_and_which_unknowns_count():
+    plain = score_network(Recipe(), OWN, TABLES, TASK)
+    assert (plain.score, plain.choice) == (OWN, None)
+    calibration = CalibrationConfig(score="auto", development=("noise",), target_rate=0.8)
+    tables = {**TABLES, "noise": UNKNOWN["noise"]}
+    found = score_network(Recipe(calibration=calibration), OWN, tables, TASK)
+    assert found.choice.to_json() == choice("auto").to_json()
+    classifier = found.classifier(tiny_net(2, 2), TASK, Recipe(calibration=calibration))
+    assert classifier.notes["Score"] == found.choice.in_words
+    assert classifier.fitting.targets.tolist() == TASK.train.targets.tolist()
+
+
+def test_further_development_unknowns_belong_to_a_choice():
+    with pytest.raises(ConfigError, match="development"):
+        CalibrationConfig(development=("noise",))
+    with pytest.raises(ConfigError, match="development"):
+        CalibrationConfig(score="auto", development=("noise", "noise"))
