@@ -1,11 +1,14 @@
 """Images and classes."""
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from proser_core.config.checks import Block
 
 HELD_OUT = "held-out-"
+TABLES = (".csv", ".parquet")
+"""Endings of a `group_by` that is a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,14 @@ class DataConfig(Block):
     val_fraction: float = 0.1
     """Share of each known class's training images that is held out for calibration and selection, at least one
     image per class. Source: method notes."""
+    group_by: str = ""
+    """What of own images belongs together, and is never divided between training, validation and test: a number of
+    folder levels below the class (1: CLASS/GROUP/*), a regular expression whose groups, or else whole match, in the
+    file name is the group, or a CSV or Parquet table with columns path (below the data directory) and group. The
+    same name is one group in every class."""
+    group_near_duplicates: bool = True
+    """Own images that look alike (perceptual hash and correlation) belong together too. Turn it off where different
+    objects look alike, as in line drawings. Source: proser_core/data/near_duplicates.py."""
     flip: bool = True
     """Augment with horizontal flips (not for digits). Source: habit of the field."""
     padding: int = 4
@@ -59,6 +70,9 @@ class DataConfig(Block):
         self.require("val_fraction", 0 < self.val_fraction < 1, "between 0 and 1")
         self.require("padding", 0 <= self.padding < self.image_size, "0 or more, below the image size")
         self.require("unknown", self.unknown != self.name, "another data set, or empty for the same")
+        self.require("group_by", not self.group_by or self.is_own, "empty for a data set with published parts")
+        self.require("group_by", self.group_by != "0", "1 or more for a folder level; empty for no rule")
+        self._check_expression()
         if self.outliers:
             self._check_outliers()
         if self.knows_all:
@@ -66,6 +80,12 @@ class DataConfig(Block):
         self._check_development()
         if self.streaming:
             self._require_empty("data.streaming is on: only images of one data set are streamed", "unknown", "outliers")
+
+    def _check_expression(self) -> None:
+        try:
+            re.compile("" if self.group_by.lower().endswith(TABLES) else self.group_by)
+        except re.error as error:
+            self.require("group_by", False, f"a folder level, a table or a valid regular expression ({error})")
 
     def _check_outliers(self) -> None:
         """An outlier set is all that is unknown in its setting."""
@@ -96,6 +116,11 @@ class DataConfig(Block):
     def settings(self) -> tuple[int | str, ...]:
         """The test settings: numbers of unknown classes, or names of outlier sets."""
         return self.outliers or self.unknown_settings
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the images are a user's own, in folders."""
+        return self.name == "folder"
 
     @property
     def knows_all(self) -> bool:

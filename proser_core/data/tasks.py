@@ -35,7 +35,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """A saved task without its arrays; `counts` are its images by part."""
+    """A saved task without its arrays; `counts` are its images by part, `groups` those of known classes by part."""
 
     split: ClassSplit
     class_names: tuple[str, ...]
@@ -44,6 +44,7 @@ class TaskSummary:
     counts: dict[str, int]
     image_size: int
     notes: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> "TaskSummary":
@@ -57,7 +58,8 @@ class OpenSetTask:
 
     `test_classes` int64[N] holds the class id of every test image in its data set; the settings
     choose their unknown images by it. `mean` and `std` are per channel, of the training images
-    in 0..1. `notes` are what a reader of results must know of the images, by outlier set or other name.
+    in 0..1. `notes` are what a reader of results must know of the images, by outlier set or other name. `groups` are
+    the numbers of groups of own images of known classes, by part.
     """
 
     split: ClassSplit
@@ -70,6 +72,7 @@ class OpenSetTask:
     mean: Channels
     std: Channels
     notes: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict)
 
     @property
     def num_known(self) -> int:
@@ -93,7 +96,9 @@ class OpenSetTask:
             np.save(folder / f"{name}_targets.npy", part.targets)
         np.save(folder / "test_classes.npy", self.test_classes)
         counts = {name: len(getattr(self, name)) for name in PARTS}
-        summary = TaskSummary(self.split, self.class_names, self.mean, self.std, counts, self.image_size, self.notes)
+        summary = TaskSummary(
+            self.split, self.class_names, self.mean, self.std, counts, self.image_size, self.notes, self.groups
+        )
         write_json(folder / SUMMARY, to_json(summary))
 
     @classmethod
@@ -121,4 +126,5 @@ class OpenSetTask:
             mean=summary.mean,
             std=summary.std,
             notes=summary.notes,
+            groups=summary.groups,
         )
