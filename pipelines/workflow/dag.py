@@ -20,6 +20,7 @@ from pipelines.workflow.stages.trial_rows import read_rows
 from pipelines.workflow.training import Search, TrainedSplit
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.group_notes import GROUPS
+from proser_core.data.mirroring import FLIPS
 from proser_core.data.repeats import REPEATS
 from proser_core.data.tasks import TaskSummary
 from proser_core.digests import sha256_of
@@ -31,7 +32,7 @@ from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.store import Artefact, BuildResult, Store
 from tune_spaces import SpaceInfo, space_info
 
-SAID = (GROUPS, REPEATS)
+SAID = (GROUPS, FLIPS, REPEATS)
 """Notes of a task that a run prints."""
 
 

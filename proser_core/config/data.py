@@ -1,11 +1,12 @@
 """Images and classes."""
 
 import re
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 from proser_core.config.checks import Block
 
+Flip = Literal["auto", True, False]
 HELD_OUT = "held-out-"
 TABLES = (".csv", ".parquet")
 """Endings of a `group_by` that is a file."""
@@ -50,8 +51,9 @@ class DataConfig(Block):
     group_near_duplicates: bool = True
     """Own images that look alike (perceptual hash and correlation) belong together too. Turn it off where different
     objects look alike, as in line drawings. Source: proser_core/data/near_duplicates.py."""
-    flip: bool = True
-    """Augment with horizontal flips (not for digits). Source: habit of the field."""
+    flip: Flip = True
+    """Augment with horizontal flips: on or off, or for own images auto, which is off where mirrored classes look like
+    other classes than theirs (not for digits). Source: habit of the field; proser_core/data/mirroring.py."""
     padding: int = 4
     """Zero padding in pixels for random crops. Source: habit of the field."""
     streaming: bool = False
@@ -70,6 +72,7 @@ class DataConfig(Block):
         self.require("val_fraction", 0 < self.val_fraction < 1, "between 0 and 1")
         self.require("padding", 0 <= self.padding < self.image_size, "0 or more, below the image size")
         self.require("unknown", self.unknown != self.name, "another data set, or empty for the same")
+        self.require("flip", self.flip != "auto" or self.is_own, "true or false for a data set with published parts")
         self.require("group_by", not self.group_by or self.is_own, "empty for a data set with published parts")
         self.require("group_by", self.group_by != "0", "1 or more for a folder level; empty for no rule")
         self._check_expression()
@@ -116,6 +119,16 @@ class DataConfig(Block):
     def settings(self) -> tuple[int | str, ...]:
         """The test settings: numbers of unknown classes, or names of outlier sets."""
         return self.outliers or self.unknown_settings
+
+    @property
+    def flips(self) -> bool:
+        """Whether images are mirrored, once that is `decided`."""
+        assert self.flip != "auto", "a training is told what its images decide"
+        return self.flip
+
+    def decided(self, *, flip: bool) -> "DataConfig":
+        """With this decision in the place of `auto`."""
+        return replace(self, flip=flip) if self.flip == "auto" else self
 
     @property
     def is_own(self) -> bool:

@@ -1,7 +1,7 @@
 """Images on disk to an `OpenSetTask`: class split, validation draw, development unknowns."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from proser_core.data.data_sets import DataSet, open_data_set
 from proser_core.data.group_notes import KnownGroups
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet, ImageSource, chunks
+from proser_core.data.mirroring import Mirroring, judge_mirroring
 from proser_core.data.outliers.outlier_sets import check_outliers, open_outlier_set, outlier_notes
 from proser_core.data.readers.layout import Part
 from proser_core.data.repeats import Repeats
@@ -50,6 +51,10 @@ def make_task(
         else known.images[np.zeros(0, np.int64)]
     )
     grouped = KnownGroups.of({"train": train, "val": val, "test": tested}, dict(zip(split.known, names, strict=True)))
+    mirroring = Mirroring(True, "")
+    if config.is_own:
+        labels = _targets(train.labels, split)
+        mirroring = judge_mirroring(replace(train, labels=labels, class_names=names), names, seed)
     return assemble(
         split,
         names,
@@ -58,8 +63,9 @@ def make_task(
         development=development,
         test=Labelled(tested.images, _targets(tested.labels, split)),
         test_classes=tested.labels,
-        notes=outlier_notes(config.outliers, data_dir) | grouped.notes(),
+        notes=outlier_notes(config.outliers, data_dir) | grouped.notes() | mirroring.notes(),
         groups=grouped.counts(),
+        flip=mirroring.harmless,
     )
 
 
@@ -74,6 +80,7 @@ def assemble(
     test_classes: np.ndarray,
     notes: Mapping[str, str] | None = None,
     groups: Mapping[str, int] | None = None,
+    flip: bool = True,
 ) -> OpenSetTask:
     """The task of these parts, with its channel statistics, and a note where an image is in two of them.
 
@@ -97,6 +104,7 @@ def assemble(
         std=std,
         notes={**(notes or {}), **repeats.notes()},
         groups=dict(groups or {}),
+        flip=flip,
     )
 
 

@@ -82,9 +82,9 @@ class TrainingBatches:
             first = keyed_generator(seed, f"{purpose} mirrored first")
             self._mirrored_first = first.integers(0, 2, size=len(labelled))
         self._crops = (
-            _CropTable(labelled.images, config.padding, config.flip, device)
+            _CropTable(labelled.images, config.padding, config.flips, device)
             if isinstance(labelled.images, np.ndarray)
-            else _StreamedCrops(labelled.images, len(self._positions), config.padding, config.flip, device)
+            else _StreamedCrops(labelled.images, len(self._positions), config.padding, config.flips, device)
         )
         self._targets = torch.from_numpy(np.array(labelled.targets)).to(device)
         self._normalise = Normaliser(normalisation, device)
@@ -116,9 +116,9 @@ class TrainingBatches:
     def _draw(self, rows: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, ...]:
         draw = keyed_generator(self._seed, f"{self._purpose} augmentation", epoch, step)
         offsets = draw.integers(0, 2 * self._config.padding + 1, size=(2, len(rows)))
-        flips = draw.integers(0, 2, size=len(rows)) * int(self._config.flip)
+        flips = draw.integers(0, 2, size=len(rows)) * int(self._config.flips)
         if self._mirrored_first is not None:
-            flips = (self._mirrored_first[rows] + epoch) % 2 * int(self._config.flip)
+            flips = (self._mirrored_first[rows] + epoch) % 2 * int(self._config.flips)
         mine = self._positions
         starts = self._crops.starts(rows[mine], offsets[:, mine], flips[mine])
         return rows, starts, self._draw_operations(len(rows), epoch, step)[:, mine]
