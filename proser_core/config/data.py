@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from proser_core.config.checks import Block
 
+Augmentation = Literal["none", "light", "strong"]
 Flip = Literal["auto", True, False]
 HELD_OUT = "held-out-"
 TABLES = (".csv", ".parquet")
@@ -56,6 +57,10 @@ class DataConfig(Block):
     other classes than theirs (not for digits). Source: habit of the field; proser_core/data/mirroring.py."""
     padding: int = 4
     """Zero padding in pixels for random crops. Source: habit of the field."""
+    augmentation: Augmentation = "light"
+    """none shows training images as they are. light crops (`padding`) and flips (`flip`). strong adds one RandAugment
+    operation per image (magnitude 9, or that of the training), and above 64 pixels random resized crops take the place
+    of the padded ones. Source: method notes."""
     streaming: bool = False
     """Decode images during training instead of before, for sets larger than memory. Reads Parquet files and
     image folders, with the same result. All machines must see an image folder at the same path."""
@@ -124,7 +129,17 @@ class DataConfig(Block):
     def flips(self) -> bool:
         """Whether images are mirrored, once that is `decided`."""
         assert self.flip != "auto", "a training is told what its images decide"
-        return self.flip
+        return self.flip and self.augmentation != "none"
+
+    @property
+    def resizes_crops(self) -> bool:
+        """Whether a part of each image is enlarged."""
+        return self.augmentation == "strong" and self.image_size > 64
+
+    @property
+    def border(self) -> int:
+        """Zero padding of the images that are cropped."""
+        return 0 if self.augmentation == "none" or self.resizes_crops else self.padding
 
     def decided(self, *, flip: bool) -> "DataConfig":
         """With this decision in the place of `auto`."""

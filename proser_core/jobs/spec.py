@@ -83,7 +83,7 @@ def augmentation(recipe: Recipe, task: Artefact) -> list[Any]:
     data = recipe.data
     if data.flip == "auto":
         data = data.decided(flip=TaskSummary.read(task.path).flip)
-    return [data.flip, data.padding]
+    return [data.flip, data.padding, *([] if data.augmentation == "light" else [data.augmentation])]
 
 
 def read_epochs(folder: Path) -> list[dict[str, float]]:
