@@ -131,7 +131,7 @@ class OurStep:
         """Inputs of the next steps, which go to the device at once, as those of an epoch do."""
         mix = self.objective.draws(self._steps // DRAWN_AT_ONCE, DRAWN_AT_ONCE, batch_size, self._device)
         nothing = torch.zeros(DRAWN_AT_ONCE, 0, device=self._device)
-        return StepInputs(BatchDraw(nothing, nothing, nothing), mix, self._lr.expand(DRAWN_AT_ONCE))
+        return StepInputs(BatchDraw(nothing, nothing, nothing, nothing), mix, self._lr.expand(DRAWN_AT_ONCE))
 
 
 def our_step(settings: Settings, bf16: bool, wrap: Callable[[nn.Module], nn.Module] = unwrapped, **net: int) -> OurStep:

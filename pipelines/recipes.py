@@ -130,7 +130,7 @@ def folder() -> Recipe:
     return Recipe(
         name="folder",
         space="own_images",
-        data=DataConfig(name="folder", num_known=0, unknown_settings=(), development="none"),
+        data=DataConfig(name="folder", num_known=0, unknown_settings=(), development="none", flip="auto"),
         pretrain=replace(fast(), epochs=30, batch_size=32),
         finetune=replace(OPEN_SET, batch_size=32),
         calibration=CalibrationConfig(dummy_weight=0.0),

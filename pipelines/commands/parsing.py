@@ -1,6 +1,6 @@
 """How commands read their arguments: a recipe and a pretraining schedule by name, then the fields of a request."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from shutil import get_terminal_size
 from textwrap import fill
@@ -25,6 +25,8 @@ FIRST = {
 """By command, the ten options that people set first: `--help` explains these, `--help-all` all of them."""
 ALL = "--help-all"
 HELP = ("-h", "--help", ALL)
+FLIP, NO_FLIP = "--data.flip", "--data.no-flip"
+FLIPS = {"auto": "auto", "on": "True", "off": "False", "True": "True", "False": "False"}
 BLOCKS = {kind: name for name, kind in get_type_hints(Recipe).items() if is_dataclass(kind)}
 
 
@@ -45,7 +47,7 @@ def _cli(form: Any, command: str, arguments: list[str], about: str | None, **opt
     """tyro.cli, whose help has whole paragraphs, and without --help-all the first options alone."""
     asked = [word for word in arguments if word in HELP]
     if not asked:
-        return tyro.cli(form, prog=f"proser {command}", args=arguments, **options)
+        return tyro.cli(form, prog=f"proser {command}", args=list(_with_flips(arguments)), **options)
     first: Collection[str] = () if ALL in asked else FIRST.get(command.split()[0], ())
     text = _paragraphs(about or "") + (
         f" Here are the options that are set first; {ALL} has all of them." if first else ""
@@ -56,6 +58,20 @@ def _cli(form: Any, command: str, arguments: list[str], about: str | None, **opt
     registry.struct_rule(lambda info: _explained(info, first))
     with registry:
         return tyro.cli(form, prog=f"proser {command}", args=["--help"], description="\n\n".join(lines), **options)
+
+
+def _with_flips(arguments: Sequence[str]) -> Iterator[str]:
+    """`--data.flip on`, `off` or `auto` as tyro takes it; without a word, and as --data.no-flip, it is a switch."""
+    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith(f"{FLIP}=") else [word])]
+    for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
+        if word == NO_FLIP:
+            yield from (FLIP, "False")
+        elif before == FLIP and word in FLIPS:
+            yield FLIPS[word]
+        else:
+            yield word
+            if word == FLIP and after not in FLIPS:
+                yield "True"
 
 
 def _explained(info: StructTypeInfo, first: Collection[str]) -> StructConstructorSpec | None:

@@ -42,6 +42,7 @@ def _data_set(
     images = TensorSpec(np.dtype("uint8"), (-1, size, size, 3), "images")
     targets = TensorSpec(np.dtype("int64"), (-1,), f"targets: 0 to {known - 1} known, {known} unknown")
     schema = TensorDatasetSchema(Schema([images]), Schema([targets]))
+    groups = {"num_groups": summary.groups[part]} if part in summary.groups else {}
     own = {file: digest for file, digest in files.items() if file.startswith(f"{part}_")}
     return Dataset(
         name=name,
@@ -49,7 +50,7 @@ def _data_set(
         source_type="local",
         source=json.dumps({"uri": str(folder)}),
         schema=json.dumps(schema.to_dict()),
-        profile=json.dumps({"num_rows": summary.counts[part], "split_index": split_index}),
+        profile=json.dumps({"num_rows": summary.counts[part], "split_index": split_index, **groups}),
     )
 
 

@@ -38,7 +38,7 @@ def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> 
             f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "
             "machines share no folder; give a folder that all of them see, or set data.streaming to false"
         )
-    if recipe.data.name != "folder" or data_dir is None:
+    if not recipe.data.is_own or data_dir is None:
         return
     written = {"--storage": storage, "the tracking database": tracking_folder()}
     for name, place in written.items():

@@ -19,6 +19,8 @@ from pipelines.workflow.stages.report import report, report_sweep
 from pipelines.workflow.stages.trial_rows import read_rows
 from pipelines.workflow.training import Search, TrainedSplit
 from proser_core.config import FinetuneConfig, Recipe
+from proser_core.data.group_notes import GROUPS
+from proser_core.data.mirroring import FLIPS
 from proser_core.data.repeats import REPEATS
 from proser_core.data.tasks import TaskSummary
 from proser_core.digests import sha256_of
@@ -30,6 +32,9 @@ from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.store import Artefact, BuildResult, Store
 from tune_spaces import SpaceInfo, space_info
+
+SAID = (GROUPS, FLIPS, REPEATS)
+"""Notes of a task that a run prints."""
 
 
 def prepared(
@@ -44,8 +49,9 @@ def prepared(
     for recipe, inputs in zip(recipes, data_inputs, strict=True):
         tasks.append(prepare_task(recipe, inputs, data_dir, session.store))
         check_batches(recipe, finetunes, tasks[-1].path)
-        if note := TaskSummary.read(tasks[-1].path).notes.get(REPEATS):
-            session.say(f"{REPEATS}, class split {recipe.data.split_index}: {note}")
+        notes = TaskSummary.read(tasks[-1].path).notes
+        for name in filter(notes.__contains__, SAID):
+            session.say(f"{name}, class split {recipe.data.split_index}: {notes[name]}")
     found = [each for recipe, task in zip(recipes, tasks, strict=True) for each in data_sets(recipe, task)]
     session.tracking.track(lambda: session.run.log_data_sets(found))
     return tasks

@@ -39,6 +39,7 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
     with mark_run_failed(run):
         task = OpenSetTask.load(prepare_task(refit, inputs.data_inputs[0], data_dir, session.store).path)
         _say_classes(session, task)
+        recipe, refit = (replace(each, data=task.augmented(each.data)) for each in (recipe, refit))
         proxy_recipe = proxy_of(recipe, num_classes)
         if proxy_recipe is None:
             refit = with_batches(refit, len(task.train))

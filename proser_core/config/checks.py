@@ -15,7 +15,8 @@ class Block:
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(type(self)).items():
             if get_origin(kind) is Literal and getattr(self, name) not in get_args(kind):
-                raise ConfigError(unknown_name(f"choice for {self.prefix}{name}", getattr(self, name), get_args(kind)))
+                choices = map(str, get_args(kind))
+                raise ConfigError(unknown_name(f"choice for {self.prefix}{name}", str(getattr(self, name)), choices))
 
     def require(self, name: str, condition: bool, need: str) -> None:
         """Raises ConfigError for the value of field `name` where the condition does not hold."""

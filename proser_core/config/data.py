@@ -1,11 +1,16 @@
 """Images and classes."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+import re
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 from proser_core.config.checks import Block
 
+Augmentation = Literal["none", "light", "strong"]
+Flip = Literal["auto", True, False]
 HELD_OUT = "held-out-"
+TABLES = (".csv", ".parquet")
+"""Endings of a `group_by` that is a file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +44,23 @@ class DataConfig(Block):
     val_fraction: float = 0.1
     """Share of each known class's training images that is held out for calibration and selection, at least one
     image per class. Source: method notes."""
-    flip: bool = True
-    """Augment with horizontal flips (not for digits). Source: habit of the field."""
+    group_by: str = ""
+    """What of own images belongs together, and is never divided between training, validation and test: a number of
+    folder levels below the class (1: CLASS/GROUP/*), a regular expression whose groups, or else whole match, in the
+    file name is the group, or a CSV or Parquet table with columns path (below the data directory) and group. The
+    same name is one group in every class."""
+    group_near_duplicates: bool = True
+    """Own images that look alike (perceptual hash and correlation) belong together too. Turn it off where different
+    objects look alike, as in line drawings. Source: proser_core/data/near_duplicates.py."""
+    flip: Flip = True
+    """Augment with horizontal flips: on or off, or for own images auto, which is off where mirrored classes look like
+    other classes than theirs (not for digits). Source: habit of the field; proser_core/data/mirroring.py."""
     padding: int = 4
     """Zero padding in pixels for random crops. Source: habit of the field."""
+    augmentation: Augmentation = "light"
+    """none shows training images as they are. light crops (`padding`) and flips (`flip`). strong adds one RandAugment
+    operation per image (magnitude 9, or that of the training), and above 64 pixels random resized crops take the place
+    of the padded ones. Source: method notes."""
     streaming: bool = False
     """Decode images during training instead of before, for sets larger than memory. Reads Parquet files and
     image folders, with the same result. All machines must see an image folder at the same path."""
@@ -59,6 +77,10 @@ class DataConfig(Block):
         self.require("val_fraction", 0 < self.val_fraction < 1, "between 0 and 1")
         self.require("padding", 0 <= self.padding < self.image_size, "0 or more, below the image size")
         self.require("unknown", self.unknown != self.name, "another data set, or empty for the same")
+        self.require("flip", self.flip != "auto" or self.is_own, "true or false for a data set with published parts")
+        self.require("group_by", not self.group_by or self.is_own, "empty for a data set with published parts")
+        self.require("group_by", self.group_by != "0", "1 or more for a folder level; empty for no rule")
+        self._check_expression()
         if self.outliers:
             self._check_outliers()
         if self.knows_all:
@@ -66,6 +88,12 @@ class DataConfig(Block):
         self._check_development()
         if self.streaming:
             self._require_empty("data.streaming is on: only images of one data set are streamed", "unknown", "outliers")
+
+    def _check_expression(self) -> None:
+        try:
+            re.compile("" if self.group_by.lower().endswith(TABLES) else self.group_by)
+        except re.error as error:
+            self.require("group_by", False, f"a folder level, a table or a valid regular expression ({error})")
 
     def _check_outliers(self) -> None:
         """An outlier set is all that is unknown in its setting."""
@@ -96,6 +124,31 @@ class DataConfig(Block):
     def settings(self) -> tuple[int | str, ...]:
         """The test settings: numbers of unknown classes, or names of outlier sets."""
         return self.outliers or self.unknown_settings
+
+    @property
+    def flips(self) -> bool:
+        """Whether images are mirrored, once that is `decided`."""
+        assert self.flip != "auto", "a training is told what its images decide"
+        return self.flip and self.augmentation != "none"
+
+    @property
+    def resizes_crops(self) -> bool:
+        """Whether a part of each image is enlarged."""
+        return self.augmentation == "strong" and self.image_size > 64
+
+    @property
+    def border(self) -> int:
+        """Zero padding of the images that are cropped."""
+        return 0 if self.augmentation == "none" or self.resizes_crops else self.padding
+
+    def decided(self, *, flip: bool) -> "DataConfig":
+        """With this decision in the place of `auto`."""
+        return replace(self, flip=flip) if self.flip == "auto" else self
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the images are a user's own, in folders."""
+        return self.name == "folder"
 
     @property
     def knows_all(self) -> bool:

@@ -15,6 +15,8 @@ from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.serialization import to_json
 
+LATER = {"group_by": "", "group_near_duplicates": True, "augmentation": "light"}
+"""Defaults of fields of `data` that keys hold only where they differ, so that the keys of older work stay."""
 Precision = Literal["auto", "bf16", "fp32"]
 
 
@@ -88,9 +90,14 @@ def decisive_network(network: NetworkConfig) -> dict[str, Any]:
     return {**to_json(network), "weights_file": content}
 
 
+def decisive_data(data: DataConfig) -> dict[str, Any]:
+    """The data block as plain values, without fields of LATER that have their defaults."""
+    return {name: value for name, value in to_json(data).items() if LATER.get(name) != value}
+
+
 def decisive_fields(recipe: Recipe) -> dict[str, Any]:
     """The recipe as plain values, without names and without fields that only say where it runs."""
-    values = {**to_json(recipe), "network": decisive_network(recipe.network)}
+    values = {**to_json(recipe), "data": decisive_data(recipe.data), "network": decisive_network(recipe.network)}
     cluster = values.pop("cluster")
     for name in ("name", "model_name"):
         del values[name]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from proser_core.data.catalogue import SOURCES, Source
+from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints
 from proser_core.data.readers.image_folders import FolderLayout
@@ -18,8 +19,11 @@ DOWNLOADED = Path("data")  # where torchvision puts data sets if no data directo
 Streamed = ParquetLayout | FolderLayout
 
 
-def open_data_set(name: str, data_dir: Path | None, *, download: bool = False) -> "DataSet":
-    """The data set `name` in the layout in which `data_dir` holds it; with `download`, torchvision may fetch it.
+def open_data_set(
+    name: str, data_dir: Path | None, *, download: bool = False, grouping: Grouping | None = None
+) -> "DataSet":
+    """The data set `name` in the layout in which `data_dir` holds it; with `download`, torchvision may fetch it. Parts
+    that are drawn from folders of images are drawn by `grouping`.
 
     Nothing is read yet, and `missing` says whether anything is there. Raises ConfigError for an unknown name.
     """
@@ -29,6 +33,8 @@ def open_data_set(name: str, data_dir: Path | None, *, download: bool = False) -
     layout = found or fetched
     if isinstance(layout, TorchvisionLayout):
         layout = replace(layout, download=download)
+    if isinstance(layout, FolderLayout):
+        layout = replace(layout, grouping=grouping)
     return DataSet(source, data_dir, layout, is_found=found is not None)
 
 
@@ -57,11 +63,11 @@ class DataSet:
         return len(layout.class_names(root))
 
     def num_images(self, part: Part) -> int:
-        """Number of images of a part, as published; of a user's own, as many as there are."""
+        """Number of images of a part, as published; of a user's own, as many as there are if each is a group."""
         if self.source.counts:
             return self.source.counts[part]
         layout, root = self._folder()
-        return len(layout.index(root, part, size=1))
+        return len(replace(layout, grouping=None).index(root, part, size=1))
 
     @property
     def has_own_validation(self) -> bool:

@@ -40,11 +40,16 @@ def chunks(images: np.ndarray | ImageSource, length: int = 256) -> Iterator[np.n
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images uint8[N, H, W, 3], or still encoded on disk; labels int64[N] that index `class_names`."""
+    """Images uint8[N, H, W, 3], or still encoded on disk; labels int64[N] that index `class_names`.
+
+    `groups` int64[N] says which images belong together, with the same numbers in every part of a data set; None where
+    nobody asked.
+    """
 
     images: np.ndarray | StoredImages
     labels: np.ndarray
     class_names: tuple[str, ...]
+    groups: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.images, np.ndarray) and (
@@ -64,4 +69,17 @@ class ImageSet:
 
     def select(self, rows: np.ndarray) -> "ImageSet":
         """The images at `rows` (indices or a mask)."""
-        return ImageSet(self.images[rows], self.labels[rows], self.class_names)
+        groups = None if self.groups is None else self.groups[rows]
+        return ImageSet(self.images[rows], self.labels[rows], self.class_names, groups)
+
+    def joined(self, others: "ImageSet") -> "ImageSet":
+        """These images and then others of the same data set, which are decoded or encoded as these are."""
+        groups = None
+        if self.groups is not None and others.groups is not None:
+            groups = np.concatenate([self.groups, others.groups])
+        labels = np.concatenate([self.labels, others.labels])
+        if isinstance(self.images, StoredImages):
+            assert isinstance(others.images, StoredImages)
+            return ImageSet(self.images.joined(others.images), labels, self.class_names, groups)
+        assert isinstance(others.images, np.ndarray)
+        return ImageSet(np.concatenate([self.images, others.images]), labels, self.class_names, groups)

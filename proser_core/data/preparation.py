@@ -1,18 +1,22 @@
 """Images on disk to an `OpenSetTask`: class split, validation draw, development unknowns."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from proser_core.config import DataConfig
 from proser_core.data.data_sets import DataSet, open_data_set
+from proser_core.data.group_notes import KnownGroups
+from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet, ImageSource, chunks
+from proser_core.data.mirroring import Mirroring, judge_mirroring
 from proser_core.data.outliers.outlier_sets import check_outliers, open_outlier_set, outlier_notes
 from proser_core.data.readers.layout import Part
 from proser_core.data.repeats import Repeats
 from proser_core.data.splits.class_split import ClassSplit, draw_split
+from proser_core.data.splits.grouped_draw import draw_rows
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import Channels, Labelled, OpenSetTask
 from proser_core.errors import DataError
@@ -26,25 +30,31 @@ def make_task(
     """Read the images and give each its role.
 
     Validation is stratified and drawn with `seed`, unless the data set has its own; there are as many
-    development unknowns as validation images. With `unpacked`, which has folders of `DataSet.index` by data set, the
-    images stay encoded on disk. Raises DataError where images or classes are missing, or an image cannot be decoded.
+    development unknowns as validation images. Groups of own images (`data.group_by`) are not divided.
+    With `unpacked`, which has folders of `DataSet.index` by data set, the images stay encoded on disk. Raises DataError
+    where images or classes are missing, or an image cannot be decoded.
     """
     images = _Images(config, open_data_sets(config, data_dir), data_dir, unpacked)
     split = split_of(config, data_dir)
     known = images.read(config.name, "train", split.known)
     names = tuple(known.class_names[class_id] for class_id in split.known)
     check_class_names(names)
-    tested = images.tested(split)
+    tested = images.tested(split, known)
     if images.data_sets[config.name].has_own_validation:
         train, val = known, images.read(config.name, "val", split.known)
     else:
-        val_rows = stratified_rows(_targets(known.labels, split), names, config.val_fraction, seed)
+        val_rows = stratified_rows(_targets(known.labels, split), names, config.val_fraction, seed, known.groups)
         train, val = known.select(~val_rows), known.select(val_rows)
     development = (
         images.development(split, seed, count=len(val))
         if config.has_development
         else known.images[np.zeros(0, np.int64)]
     )
+    grouped = KnownGroups.of({"train": train, "val": val, "test": tested}, dict(zip(split.known, names, strict=True)))
+    mirroring = Mirroring(True, "")
+    if config.is_own:
+        labels = _targets(train.labels, split)
+        mirroring = judge_mirroring(replace(train, labels=labels, class_names=names), names, seed)
     return assemble(
         split,
         names,
@@ -53,7 +63,9 @@ def make_task(
         development=development,
         test=Labelled(tested.images, _targets(tested.labels, split)),
         test_classes=tested.labels,
-        notes=outlier_notes(config.outliers, data_dir),
+        notes=outlier_notes(config.outliers, data_dir) | grouped.notes() | mirroring.notes(),
+        groups=grouped.counts(),
+        flip=mirroring.harmless,
     )
 
 
@@ -67,6 +79,8 @@ def assemble(
     test: Labelled,
     test_classes: np.ndarray,
     notes: Mapping[str, str] | None = None,
+    groups: Mapping[str, int] | None = None,
+    flip: bool = True,
 ) -> OpenSetTask:
     """The task of these parts, with its channel statistics, and a note where an image is in two of them.
 
@@ -89,6 +103,8 @@ def assemble(
         mean=mean,
         std=std,
         notes={**(notes or {}), **repeats.notes()},
+        groups=dict(groups or {}),
+        flip=flip,
     )
 
 
@@ -100,7 +116,11 @@ def open_data_sets(config: DataConfig, data_dir: Path | None) -> dict[str, DataS
     others = [config.unknown] if config.unknown else []
     if config.has_development and not config.num_development:
         others.append(config.development)
-    return {name: open_data_set(name, data_dir, download=config.download) for name in (config.name, *others)}
+    grouping = Grouping(config.group_by, config.group_near_duplicates)
+    return {
+        name: open_data_set(name, data_dir, download=config.download, grouping=grouping)
+        for name in (config.name, *others)
+    }
 
 
 def split_of(config: DataConfig, data_dir: Path | None) -> ClassSplit:
@@ -130,12 +150,12 @@ class _Images:
             return data.load(part, size=size, classes=classes)
         return data.index(part, size=size, classes=classes, unpacked=self.unpacked.get(name))
 
-    def tested(self, split: ClassSplit) -> ImageSet:
+    def tested(self, split: ClassSplit, training: ImageSet) -> ImageSet:
         """Of known and unknown classes; those of another data set, or of outlier sets, follow, with labels from the
-        number of classes on."""
+        number of classes on. `training` are the training images of known classes."""
         config = self.config
         if not (config.unknown or config.outliers):
-            return self.read(config.name, "test", split.known + split.unknown)
+            return self._with_untested(self.read(config.name, "test", split.known + split.unknown), split, training)
         known = self.read(config.name, "test", split.known)
         num_classes = len(known.class_names)
         if config.outliers:
@@ -150,6 +170,23 @@ class _Images:
             class_names=known.class_names + foreign.class_names,
         )
 
+    def _with_untested(self, tested: ImageSet, split: ClassSplit, training: ImageSet) -> ImageSet:
+        """Also of unknown classes of which the test has none, because they have too few groups: their other images, but
+        for those that look like a training image. Raises DataError where none is left."""
+        lacking = [number for number in split.unknown if not (tested.labels == number).any()]
+        if not lacking:
+            return tested
+        others = self.read(self.config.name, "train", lacking)
+        assert others.groups is not None  # else each class has test images
+        assert training.groups is not None
+        others = others.select(~np.isin(others.groups, training.groups))
+        for number in set(lacking) - set(others.labels.tolist()):
+            raise DataError(
+                f"class {tested.class_names[number]!r} has no image to test with that is in no group with training "
+                "images; add images of other scenes, or see data.group_by and data.group_near_duplicates"
+            )
+        return tested.joined(others)
+
     def _outliers(self, count: int) -> ImageSet:
         names = self.config.outliers
         sets = [open_outlier_set(name, self.data_dir).load(size=self.config.image_size, count=count) for name in names]
@@ -163,12 +200,15 @@ class _Images:
         return pool.images[np.sort(rows)]
 
 
-def stratified_rows(targets: np.ndarray, names: tuple[str, ...], fraction: float, seed: int) -> np.ndarray:
+def stratified_rows(
+    targets: np.ndarray, names: tuple[str, ...], fraction: float, seed: int, groups: np.ndarray | None = None
+) -> np.ndarray:
     """Mask of a stratified draw: `fraction` of each class 0..len(names)-1, at least one image, never all.
 
-    Raises DataError for a class with fewer than two images.
+    With `groups` int64[N] none of them is divided, and a class of one group has nothing drawn. Raises DataError for a
+    class with fewer than two images, and where every class is one group.
     """
-    chosen = np.zeros(len(targets), dtype=bool)
+    ranks, quotas = np.zeros(len(targets), np.int64), np.zeros(len(names), np.int64)
     generator = keyed_generator(seed, "validation")
     for target, name in enumerate(names):
         rows = generator.permutation(np.flatnonzero(targets == target))
@@ -177,8 +217,10 @@ def stratified_rows(targets: np.ndarray, names: tuple[str, ...], fraction: float
                 f"known class {name!r} has {len(rows)} training image(s); it needs at least 2, one to train on "
                 "and one to calibrate with. Add images or omit the class"
             )
-        chosen[rows[: min(max(1, round(fraction * len(rows))), len(rows) - 1)]] = True
-    return chosen
+        ranks[rows], quotas[target] = np.arange(len(rows)), min(max(1, round(fraction * len(rows))), len(rows) - 1)
+    if groups is None:
+        return ranks < quotas[targets]
+    return draw_rows(targets, groups, ranks, quotas, left=1)
 
 
 def _targets(class_ids: np.ndarray, split: ClassSplit) -> np.ndarray:

@@ -44,6 +44,12 @@ class StoredImages:
         """The images at `rows` (indices or a mask), still encoded."""
         return StoredImages(self.files, self.places[rows], self.size)
 
+    def joined(self, others: "StoredImages") -> "StoredImages":
+        """These images and then others of the same size, still encoded."""
+        places = np.concatenate([self.places, others.places])
+        places["file"][len(self) :] += len(self.files)
+        return StoredImages(np.concatenate([self.files, others.files]), places, self.size)
+
     def read(self, rows: np.ndarray) -> np.ndarray:
         """uint8[n, size, size, 3] of `rows` int64[n], in this thread.
 

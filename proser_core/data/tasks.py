@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from proser_core.config import from_json, to_json
+from proser_core.config import DataConfig, from_json, to_json
 from proser_core.data.image_sets import ImageSource, image_size
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.stored import StoredImages
@@ -35,7 +35,8 @@ class Labelled:
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """A saved task without its arrays; `counts` are its images by part."""
+    """A saved task without its arrays; `counts` are its images by part, `groups` those of known classes by part.
+    `flip` is what `auto` means for them."""
 
     split: ClassSplit
     class_names: tuple[str, ...]
@@ -44,6 +45,8 @@ class TaskSummary:
     counts: dict[str, int]
     image_size: int
     notes: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict)
+    flip: bool = True
 
     @classmethod
     def read(cls, folder: Path) -> "TaskSummary":
@@ -57,7 +60,8 @@ class OpenSetTask:
 
     `test_classes` int64[N] holds the class id of every test image in its data set; the settings
     choose their unknown images by it. `mean` and `std` are per channel, of the training images
-    in 0..1. `notes` are what a reader of results must know of the images, by outlier set or other name.
+    in 0..1. `notes` are what a reader of results must know of the images, by outlier set or other name. `groups` are
+    the numbers of groups of own images of known classes, by part. `flip` is whether mirroring them is harmless.
     """
 
     split: ClassSplit
@@ -70,6 +74,8 @@ class OpenSetTask:
     mean: Channels
     std: Channels
     notes: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict)
+    flip: bool = True
 
     @property
     def num_known(self) -> int:
@@ -80,6 +86,10 @@ class OpenSetTask:
     def image_size(self) -> int:
         """Height and width of every image in pixels."""
         return image_size(self.train.images)
+
+    def augmented(self, data: DataConfig) -> DataConfig:
+        """The data block, with what these images decide in the place of `auto`."""
+        return data.decided(flip=self.flip)
 
     def save(self, folder: Path) -> None:
         """Write the arrays and a summary into `folder`; of encoded images, their places."""
@@ -93,7 +103,17 @@ class OpenSetTask:
             np.save(folder / f"{name}_targets.npy", part.targets)
         np.save(folder / "test_classes.npy", self.test_classes)
         counts = {name: len(getattr(self, name)) for name in PARTS}
-        summary = TaskSummary(self.split, self.class_names, self.mean, self.std, counts, self.image_size, self.notes)
+        summary = TaskSummary(
+            split=self.split,
+            class_names=self.class_names,
+            mean=self.mean,
+            std=self.std,
+            counts=counts,
+            image_size=self.image_size,
+            notes=self.notes,
+            groups=self.groups,
+            flip=self.flip,
+        )
         write_json(folder / SUMMARY, to_json(summary))
 
     @classmethod
@@ -121,4 +141,6 @@ class OpenSetTask:
             mean=summary.mean,
             std=summary.std,
             notes=summary.notes,
+            groups=summary.groups,
+            flip=summary.flip,
         )

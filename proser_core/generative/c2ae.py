@@ -80,7 +80,7 @@ def train_c2ae(net: C2aeNet, training: OwnTraining[DecoderSchedule]) -> Trained:
 
     optimizer = torch.optim.Adam(net.decoder.parameters(), lr=schedule.lr)
     images = at_most(task.train, schedule.per_class)
-    unaugmented = replace(training, data=replace(training.data, padding=0, flip=False))
+    unaugmented = replace(training, data=replace(training.data, augmentation="none"))
     batches = unaugmented.batches("c2ae", images)
     steps = descent(loss_of, batches, optimizer, _constant_rate(schedule), training.arithmetic)
     run_epochs({"net": net, "optimizer": optimizer}, training, steps)

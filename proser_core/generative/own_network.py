@@ -94,7 +94,7 @@ class OwnTraining(Generic[S]):
 
     def plain_batches(self, purpose: str, images: Labelled | None = None) -> TrainingBatches:
         """Batches of images in 0..1 that are not augmented, for a generator."""
-        return self._batches(purpose, images, replace(self.data, padding=0, flip=False), UNIT_RANGE)
+        return self._batches(purpose, images, replace(self.data, augmentation="none"), UNIT_RANGE)
 
     def _batches(
         self, purpose: str, images: Labelled | None, data: DataConfig, normalisation: Normalisation

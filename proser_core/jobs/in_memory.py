@@ -85,6 +85,7 @@ def _trained(
 ) -> ClosedSetNet | PlaceholderNet:
     closed_set = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed)
     net: ClosedSetNet | PlaceholderNet = closed_set
+    recipe = replace(recipe, data=task.augmented(recipe.data))
     bf16, normalisation = resolve_precision(recipe), (task.mean, task.std)
 
     def report(epoch: int, metrics: Metrics, state: State) -> None:

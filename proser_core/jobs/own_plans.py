@@ -16,7 +16,7 @@ from proser_core.errors import ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import OwnNetwork, TaskShape
 from proser_core.jobs.own_spec import OWN, OwnJob
-from proser_core.jobs.spec import FAILURE, WEIGHTS, Job
+from proser_core.jobs.spec import FAILURE, WEIGHTS, Job, augmentation
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store, load_if_complete
 
@@ -79,7 +79,7 @@ def plan_own(
         "schedule": to_json(network.schedules[schedule]),
         "task": task.digest,
         "parts": {part.network.name: digest_of(part.inputs) for part in parts},
-        "augmentation": [recipe.data.flip, recipe.data.padding],
+        "augmentation": augmentation(recipe, task),
         "seed": recipe.seed,
         "bf16": bf16,
         "gpu": recipe.cluster.uses_gpu,

@@ -99,7 +99,7 @@ def train_own(
     net = net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     training = OwnTraining(
         task=task,
-        data=recipe.data,
+        data=task.augmented(recipe.data),
         schedule=schedule,
         seed=recipe.seed,
         arithmetic=Arithmetic(device, bf16),

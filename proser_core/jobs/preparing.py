@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.config import FinetuneConfig, Recipe, decisive_data, to_json
 from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.data.preparation import make_task, open_data_sets, split_of
 from proser_core.data.readers import parquet
@@ -18,7 +18,7 @@ from proser_core.store.code_version import code_version
 from proser_core.store.files import write_json
 from proser_core.store.store import Artefact, BuildResult, Store
 
-AUGMENTATION_ONLY = ("flip", "padding", "download")
+AUGMENTATION_ONLY = ("flip", "padding", "augmentation", "download")
 PREPARING = "proser_core.jobs.preparing"
 ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
 
@@ -59,7 +59,7 @@ def missing_images(recipe: Recipe, data_dir: Path | None) -> str:
 
 def data_fields(recipe: Recipe) -> dict[str, Any]:
     """The fields of `data` that decide the task, as plain values."""
-    return {name: value for name, value in to_json(recipe.data).items() if name not in AUGMENTATION_ONLY}
+    return {name: value for name, value in decisive_data(recipe.data).items() if name not in AUGMENTATION_ONLY}
 
 
 def save_task(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | None = None) -> BuildResult:

@@ -47,6 +47,7 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
     training, workers = recipe.training(kind)
     training = replace(training, epochs=EPOCHS, batch_size=training.batch_size // workers)
     alone: dict[str, Any] = {"cluster": replace(cluster, num_workers=1, pretrain_workers=1), kind: training}
+    alone["data"] = recipe.data.decided(flip=True)
     shape = (training.batch_size * STEPS, recipe.data.image_size, recipe.data.image_size, 3)
     pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     images = Labelled(pixels, np.arange(len(pixels)) % recipe.data.num_known)

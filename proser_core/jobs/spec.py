@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from proser_core.config import Recipe, decisive_network, to_json
+from proser_core.data.tasks import TaskSummary
 from proser_core.store.store import Artefact
 
 PREPARE, PRETRAIN, TRIALS = "prepare", "pretrain", "trials"  # folders of a storage
@@ -67,7 +68,7 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
         "weights": weights,
         "network": decisive_network(recipe.network),
         "training": to_json(training),
-        "augmentation": [recipe.data.flip, recipe.data.padding],
+        "augmentation": augmentation(recipe, task),
         "seed": recipe.seed,
         "bf16": bf16,
         "gpu": recipe.cluster.uses_gpu,
@@ -75,6 +76,14 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
         "threads": recipe.cluster.cpus_per_worker,
         "code": code,
     }
+
+
+def augmentation(recipe: Recipe, task: Artefact) -> list[Any]:
+    """What decides how a training's images are augmented."""
+    data = recipe.data
+    if data.flip == "auto":
+        data = data.decided(flip=TaskSummary.read(task.path).flip)
+    return [data.flip, data.padding, *([] if data.augmentation == "light" else [data.augmentation])]
 
 
 def read_epochs(folder: Path) -> list[dict[str, float]]:

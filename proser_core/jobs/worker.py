@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -71,6 +72,7 @@ def _train(
     def with_workers(epoch: int, metrics: Metrics, state: State) -> None:
         durable(epoch, {**metrics, "train/workers": float(world_size)}, state)
 
+    recipe = replace(recipe, data=task.augmented(recipe.data))
     trained = train_network(
         job.kind,
         net,

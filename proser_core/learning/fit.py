@@ -61,7 +61,7 @@ def fit(
         average.load_state(resume["average"])
         first_epoch = resume["epoch"] + 1
     step = TrainingStep(wrapped, batches, optimizer, average, arithmetic)
-    take = best_step(step, device, capturable=world_size == 1 and batches.in_memory and not config.rand_augment)
+    take = best_step(step, device, capturable=world_size == 1 and batches.on_device)
 
     for epoch in range(first_epoch, config.epochs):
         module.train()  # `report` may have scored the network

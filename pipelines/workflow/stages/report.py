@@ -52,6 +52,7 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     write_json(folder / TABLES / CLASS_SPLIT, read_json(task.path / CLASS_SPLIT))
     fingerprint = {"sha256": task.digest, "files": read_json(task.path / MANIFEST)["files"]}
     counts = {"images": TaskSummary.read(task.path).counts, "known_classes": images.num_known}
+    counts |= {"groups": images.groups} if images.groups else {}
     write_json(folder / TABLES / "data_fingerprint.json", fingerprint | counts)
     write_json(folder / TABLES / EVALUATION, evaluation)
 

@@ -14,11 +14,14 @@ from torch import Tensor
 
 from proser_core.config import DataConfig, Flips
 from proser_core.data.augmentation.crop_tables import padded_versions, shared_table
+from proser_core.data.augmentation.resized_crops import draw_boxes, resized_crops
 from proser_core.data.image_sets import ImageSource, chunks, image_size
 from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError
 from proser_core.rng import keyed_generator
 
+MAGNITUDE = 9
+"""Of the RandAugment of strong augmentation, on its scale of 31 steps. Source: torchvision's default."""
 Normalisation = tuple[tuple[float, float, float], tuple[float, float, float]]
 
 
@@ -38,11 +41,13 @@ class BatchSlice:
 class BatchDraw(NamedTuple):
     """One global batch as indices: rows int64[B] of its images; starts int64[b * H], where each row
     of pixels of this rank's crops begins in the table of crops; operations int64[2, b] for
-    RandAugment, on the host. Of streamed images, starts int64[b] are those of the first rows."""
+    RandAugment, on the host; boxes float32[b, 4] of resized crops. Of streamed images, starts int64[b]
+    are those of the first rows."""
 
     rows: Tensor
     starts: Tensor
     operations: Tensor
+    boxes: Tensor
 
 
 class TrainingBatches:
@@ -76,23 +81,29 @@ class TrainingBatches:
         self.batch_size, self.steps_per_epoch = batch_size, len(labelled) // batch_size
         self._config, self._seed, self._purpose = config, seed, purpose
         self._positions = half_slices(batch_size, rank, world_size)
-        self._mine, self._magnitude = torch.from_numpy(self._positions).to(device), rand_augment
+        self._mine = torch.from_numpy(self._positions).to(device)
+        self._magnitude = rand_augment or MAGNITUDE * (config.augmentation == "strong")
         self._mirrored_first: np.ndarray | None = None  # int64[N]: images that are mirrored in the even epochs
         if flips == "alternating":
             first = keyed_generator(seed, f"{purpose} mirrored first")
             self._mirrored_first = first.integers(0, 2, size=len(labelled))
         self._crops = (
-            _CropTable(labelled.images, config.padding, config.flip, device)
+            _CropTable(labelled.images, config.border, config.flips, device)
             if isinstance(labelled.images, np.ndarray)
-            else _StreamedCrops(labelled.images, len(self._positions), config.padding, config.flip, device)
+            else _StreamedCrops(labelled.images, len(self._positions), config.border, config.flips, device)
         )
         self._targets = torch.from_numpy(np.array(labelled.targets)).to(device)
         self._normalise = Normaliser(normalisation, device)
 
     @property
     def in_memory(self) -> bool:
-        """Whether `load` only reads tensors that lie on the device."""
+        """Whether the images are held as tensors."""
         return isinstance(self._crops, _CropTable)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether `load` needs nothing but tensors that lie on the device, as RandAugment does."""
+        return self.in_memory and not self._magnitude
 
     def epoch(self, epoch: int) -> Iterator[BatchSlice]:
         """This rank's share of each global batch of an epoch."""
@@ -111,17 +122,18 @@ class TrainingBatches:
         if isinstance(self._crops, _StreamedCrops):
             self._crops.begin(drawn.rows[:, self._positions].numpy())
         device = self._targets.device
-        return drawn._replace(rows=drawn.rows.to(device), starts=drawn.starts.to(device))
+        return BatchDraw(drawn.rows.to(device), drawn.starts.to(device), drawn.operations, drawn.boxes.to(device))
 
     def _draw(self, rows: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, ...]:
         draw = keyed_generator(self._seed, f"{self._purpose} augmentation", epoch, step)
-        offsets = draw.integers(0, 2 * self._config.padding + 1, size=(2, len(rows)))
-        flips = draw.integers(0, 2, size=len(rows)) * int(self._config.flip)
+        offsets = draw.integers(0, 2 * self._config.border + 1, size=(2, len(rows)))
+        flips = draw.integers(0, 2, size=len(rows)) * int(self._config.flips)
         if self._mirrored_first is not None:
-            flips = (self._mirrored_first[rows] + epoch) % 2 * int(self._config.flip)
+            flips = (self._mirrored_first[rows] + epoch) % 2 * int(self._config.flips)
         mine = self._positions
         starts = self._crops.starts(rows[mine], offsets[:, mine], flips[mine])
-        return rows, starts, self._draw_operations(len(rows), epoch, step)[:, mine]
+        operations, boxes = (draws(len(rows), epoch, step) for draws in (self._draw_operations, self._draw_boxes))
+        return rows, starts, operations[:, mine], boxes[mine]
 
     def _draw_operations(self, count: int, epoch: int, step: int) -> np.ndarray:
         """int64[2, B]: RandAugment's operations and signs, by a key of their own; zeros without it."""
@@ -131,9 +143,17 @@ class TrainingBatches:
 
         return draw_operations(keyed_generator(self._seed, f"{self._purpose} operations", epoch, step), count)
 
+    def _draw_boxes(self, count: int, epoch: int, step: int) -> np.ndarray:
+        """float32[B, 4]: boxes of resized crops, by a key of their own; [B, 0] without them."""
+        if not self._config.resizes_crops:
+            return np.zeros((count, 0), np.float32)
+        return draw_boxes(keyed_generator(self._seed, f"{self._purpose} resized crops", epoch, step), count)
+
     def load(self, draw: BatchDraw) -> BatchSlice:
         """The images and targets of one drawn batch; all on the device, save for RandAugment's grouping."""
         pixels = self._crops.crop(draw.starts)
+        if self._config.resizes_crops:
+            pixels = resized_crops(pixels, draw.boxes)
         if self._magnitude:
             from proser_core.data.augmentation.rand_augment import rand_augment
 

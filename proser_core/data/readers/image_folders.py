@@ -1,21 +1,24 @@
 """Reader of image folders: ROOT/CLASS/*, or ROOT/train/CLASS/* with ROOT/val/ and ROOT/test/; any depth below a class.
 
-Without test/ a fifth of each class's images is kept for the test; without val/ the preparation draws one. Classes are
-numbered in the order of their sorted names. What is hidden, or has none of ENDINGS, is not an image.
+Without test/ a fifth of each class's images is kept for the test; without val/ the preparation draws one. With a
+`Grouping` both are drawn by whole groups. Classes are numbered in the order of their sorted names. What is hidden, or
+has none of ENDINGS, is not an image.
 """
 
 import hashlib
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, files_fingerprint, status_of
-from proser_core.data.readers.layout import Classes, Part
+from proser_core.data.readers.layout import Classes, Part, of_classes
+from proser_core.data.splits.grouped_draw import draw_rows
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
 
@@ -67,17 +70,52 @@ class _Folders:
         """Those of a class in a part, in the order of their paths. Raises DataError where there are too few."""
         if part != "train" and part in self.parts:
             return _images(self.parts[part] / name)
-        folder = self.parts["train"] / name
-        images = _images(folder)
+        images = self._undivided("train", name)
         if "test" in self.parts:
             return images
-        if len(images) < LEAST:
+        tested = set(sorted(images, key=self._digest)[: max(1, len(images) // TEST_SHARE)])
+        return [image for image in images if (image in tested) == (part == "test")]
+
+    def grouped(self, grouping: Grouping) -> "_Grouped":
+        """All images of all classes, with the part that each is drawn for, so that no group is divided."""
+        own = [part for part in PARTS if part in self.parts]
+        found = [
+            (part, label, image)
+            for part in own
+            for label, name in enumerate(self.class_names)
+            for image in self._undivided(part, name)
+        ]
+        parts = np.array([part for part, _, _ in found])
+        labels = np.array([label for _, label, _ in found], np.int64)
+        files = [image for _, _, image in found]
+        folders = [self.parts[part] / self.class_names[label] for part, label, _ in found]
+        groups = grouping.groups(files, folders, self.root)
+        if "test" not in self.parts:
+            parts[self._drawn(parts == "train", labels, groups, files)] = "test"
+        return _Grouped(parts, labels, groups, [path for path, _, _ in files])
+
+    def _undivided(self, part: str, name: str) -> list[FileStatus]:
+        """Those in the folder of a part that has one, in the order of their paths. Raises DataError where there are
+        too few."""
+        folder = self.parts[part] / name
+        images = _images(folder)
+        if "test" not in self.parts and part == "train" and len(images) < LEAST:
             raise DataError(
                 f"{folder} holds {len(images)} image(s); a class needs {LEAST} or more, to train, to calibrate and to "
                 "test with. Add some, or remove the folder"
             )
-        tested = set(sorted(images, key=self._digest)[: max(1, len(images) // TEST_SHARE)])
-        return [image for image in images if (image in tested) == (part == "test")]
+        return images
+
+    def _drawn(
+        self, pool: np.ndarray, labels: np.ndarray, groups: np.ndarray, files: Sequence[FileStatus]
+    ) -> np.ndarray:
+        """Rows of the pool that are kept for the test: as without groups, where each image is one."""
+        rows = np.flatnonzero(pool)
+        digests = [self._digest(files[row]) for row in rows.tolist()]
+        ranks = np.argsort(np.argsort(digests))
+        quotas = np.maximum(1, np.bincount(labels[rows], minlength=len(self.class_names)) // TEST_SHARE)
+        left = 1 if "val" in self.parts else 2  # one to train on, and one to draw for validation
+        return rows[draw_rows(labels[rows], groups[rows], ranks, quotas, left=left)]
 
     def _digest(self, image: FileStatus) -> str:
         """By which test images are drawn: it depends on the path below the root alone, so that a draw hardly changes
@@ -85,9 +123,21 @@ class _Folders:
         return hashlib.sha256(os.path.relpath(image[0], self.root).encode(errors="surrogateescape")).hexdigest()
 
 
-class FolderLayout:
-    """A folder of images per class, whatever the classes are."""
+@dataclass(frozen=True)
+class _Grouped:
+    """Parts [N], labels and groups int64[N] and paths of all images of all classes."""
 
+    parts: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray
+    paths: list[str]
+
+
+@dataclass(frozen=True)
+class FolderLayout:
+    """A folder of images per class, whatever the classes are; with a `grouping` no group is divided."""
+
+    grouping: Grouping | None = None
     name = "folder"
     needs = "a folder of images for each class (CLASS/*), or train/CLASS/* and test/CLASS/*"
 
@@ -106,7 +156,8 @@ class FolderLayout:
         """One of each class in each part."""
         folders = _Folders.of(root)
         parts = [part for part in PARTS if part != "val" or part in folders.parts]
-        return [
+        table = self.grouping.fingerprints() if self.grouping else []
+        return table + [
             files_fingerprint(f"{part}/{name}", folders.images(part, name), root)
             for part in parts
             for name in folders.class_names
@@ -116,11 +167,17 @@ class FolderLayout:
         """As `index`, decoded."""
         stored = self.index(root, part, size=size, classes=classes)
         assert isinstance(stored.images, StoredImages)
-        return ImageSet(stored.images.decoded(), stored.labels, stored.class_names)
+        return ImageSet(stored.images.decoded(), stored.labels, stored.class_names, stored.groups)
 
     def index(self, root: Path, part: Part, *, size: int, classes: Classes = None) -> ImageSet:
-        """The images of `classes`, still encoded. Raises DataError for a class without one."""
+        """The images of `classes`, still encoded. Raises DataError for a class without one, and with a grouping where
+        that does not fit the images, or one of any class cannot be decoded."""
         folders = _Folders.of(root)
+        if self.grouping is not None:
+            grouped = folders.grouped(self.grouping)
+            rows = np.flatnonzero((grouped.parts == part) & of_classes(grouped.labels, classes))
+            stored = StoredImages.of_files([grouped.paths[row] for row in rows], size)
+            return ImageSet(stored, grouped.labels[rows], folders.class_names, grouped.groups[rows])
         found = [
             (path, label)
             for label, name in enumerate(folders.class_names)

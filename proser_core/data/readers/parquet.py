@@ -162,6 +162,13 @@ def count_rows(shard: Path) -> int:
         return int(parquet.read_metadata(shard).num_rows)
 
 
+def read_texts(table: Path, *names: str) -> list[list[str]]:
+    """Columns of a file as text. Raises DataError for a file that lacks one."""
+    if lacking := set(names) - set(_schema(table).names):
+        raise DataError(f"{table} has no column {' and no '.join(sorted(lacking))}; need {' and '.join(names)}")
+    return [list(map(str, _column(table, name).to_pylist())) for name in names]
+
+
 def _arrow() -> Any:
     """pyarrow, for those who read Parquet. Raises DataError where it is not installed."""
     try:

@@ -40,6 +40,22 @@ def test_a_schedule_takes_the_place_of_the_recipes_own_and_of_nothing_else(name,
     assert parsed == [replace(cifar100_cpu_finetune(), pretrain=PRETRAINING[name]())]
 
 
+@pytest.mark.parametrize(
+    ("words", "flip"),
+    [
+        ([], "auto"),
+        (["--data.flip", "off"], False),
+        (["--data.flip=on"], True),
+        (["--data.flip"], True),
+        (["--data.no-flip", "--seed", "0"], False),
+        (["--data.flip", "--seed", "0"], True),
+    ],
+)
+def test_flips_are_a_word_and_still_a_switch(words, flip, parsed, proser):
+    assert proser("run", "folder", *words)[0] == 0
+    assert parsed[0].data.flip is flip or parsed[0].data.flip == flip == "auto"
+
+
 @pytest.mark.parametrize("name", PRETRAINING)
 def test_placeholders_from_the_first_epoch_take_a_schedule_too(name, parsed, proser):
     assert proser("run", "cifar100-cpu", "--pretraining", name, "--finetune.num-dummies", "3")[0] == 0

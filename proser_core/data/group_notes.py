@@ -1,0 +1,56 @@
+"""What a reader of results must know of the groups of a task's images."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from proser_core.data.image_sets import ImageSet
+
+GROUPS = "groups of images"
+"""The name of the note among those of a task."""
+PARTS = {"train": "training", "val": "validation", "test": "test"}
+
+
+@dataclass(frozen=True)
+class KnownGroups:
+    """Classes by name, and groups int64[N] and class ids int64[N] of their images in each of PARTS that is grouped."""
+
+    classes: Mapping[int, str]
+    groups: dict[str, np.ndarray]
+    labels: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, parts: Mapping[str, ImageSet], classes: Mapping[int, str]) -> "KnownGroups":
+        """Of the images of `classes`, names by class id, in the parts."""
+        groups, labels = {}, {}
+        for name, part in parts.items():
+            if part.groups is not None:
+                rows = np.isin(part.labels, list(classes))
+                groups[name], labels[name] = part.groups[rows], part.labels[rows]
+        return cls(classes, groups, labels)
+
+    def counts(self) -> dict[str, int]:
+        """Groups in each part; empty where images were not grouped."""
+        return {name: len(np.unique(groups)) for name, groups in self.groups.items()}
+
+    def notes(self) -> dict[str, str]:
+        """How many groups there are, and which classes have too few; by `GROUPS`, nothing where there are none."""
+        if not self.groups:
+            return {}
+        counts, groups = self.counts(), np.concatenate(list(self.groups.values()))
+        sizes = np.unique(groups, return_counts=True)[1]
+        shares = ", ".join(f"{count:,} for {PARTS[name]}" for name, count in counts.items())
+        found = [
+            f"{len(groups):,} images of known classes form {len(sizes):,}, the largest of {sizes.max():,}: {shares}"
+        ]
+        if divided := sum(counts.values()) - len(sizes):
+            found.append(f"{divided:,} counted twice, because the folders train/, val/ and test/ divide them")
+        return {GROUPS: "; ".join([*found, *self._warnings()])}
+
+    def _warnings(self) -> list[str]:
+        groups, labels = (np.concatenate(list(each.values())) for each in (self.groups, self.labels))
+        few = {"one group alone": [number for number in self.classes if len(np.unique(groups[labels == number])) == 1]}
+        for part in self.groups:
+            few[f"no group left for {PARTS[part]}"] = [each for each in self.classes if each not in self.labels[part]]
+        return [f"{what}: {', '.join(self.classes[each] for each in ids)}" for what, ids in few.items() if ids]

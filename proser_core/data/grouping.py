@@ -1,0 +1,132 @@
+"""Images that belong together, such as the photos of one scene, as groups that no split divides."""
+
+import csv
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from proser_core.config.data import TABLES
+from proser_core.data.near_duplicates import SIZE, Looks, looks_of, near_duplicates
+from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, fingerprints_of
+from proser_core.data.readers.parquet import read_texts
+from proser_core.data.stored import StoredImages
+from proser_core.errors import DataError
+
+COLUMNS = ("path", "group")
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """A rule as of `data.group_by` (may be empty), and whether near duplicates belong together too."""
+
+    rule: str = ""
+    by_looks: bool = True
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the rule is a file."""
+        return self.rule.lower().endswith(TABLES)
+
+    def fingerprints(self) -> Fingerprints:
+        """Of the table, if there is one. Raises DataError where it cannot be read."""
+        return fingerprints_of([Path(self.rule)]) if self.is_table else []
+
+    def groups(self, files: Sequence[FileStatus], folders: Sequence[Path], root: Path) -> np.ndarray:
+        """int64[N]: the group of each image, 0, 1, ... in the order of the images; `folders` are those of their
+        classes. Raises DataError where the rule does not fit the images, or one cannot be decoded."""
+        pairs = [np.zeros((0, 2), np.int64)]
+        if self.by_looks:
+            pairs.append(_near_duplicates(tuple(files)))
+        if self.rule:
+            pairs.append(_linked(self._names([path for path, _, _ in files], folders, root)))
+        return _components(np.concatenate(pairs), len(files))
+
+    def _names(self, paths: Sequence[str], folders: Sequence[Path], root: Path) -> list[str | None]:
+        """The name of each image's group by the rule; None where it says nothing of an image."""
+        if self.is_table:
+            return _from_table(paths, Path(self.rule), root)
+        if self.rule.isdecimal():
+            return _from_folders(paths, folders, int(self.rule))
+        found = [re.search(self.rule, os.path.basename(path)) for path in paths]
+        if not any(found):
+            raise DataError(
+                f"data.group_by {self.rule!r} is found in no name of an image, such as {os.path.basename(paths[0])!r}; "
+                "give a regular expression that finds the group's name, a folder level, or a table"
+            )
+        return [match and "\0".join(match.groups(default="") or [match[0]]) for match in found]
+
+
+@lru_cache(maxsize=1)
+def _near_duplicates(files: tuple[FileStatus, ...]) -> np.ndarray:
+    """As `near_duplicates`, of image files; kept, because each part of each task of a run asks for them."""
+    images = StoredImages.of_files([path for path, _, _ in files], SIZE)
+    found = [looks_of(chunk) for chunk in images.batches(np.arange(len(images)), 1024)]
+    return near_duplicates(Looks(*(np.concatenate(parts) for parts in zip(*found, strict=True))))
+
+
+def _from_folders(paths: Sequence[str], folders: Sequence[Path], level: int) -> list[str | None]:
+    """Names of folders below the class, down to a level; a name is one group, in whatever class it is."""
+    below = [
+        Path(os.path.relpath(path, folder)).parts[:-1][:level] for path, folder in zip(paths, folders, strict=True)
+    ]
+    if not any(len(parts) == level for parts in below):
+        raise DataError(
+            f"data.group_by is {level}, and no image lies {level} folder(s) below that of its class, as {paths[0]} "
+            "does not; give a level at which there are folders"
+        )
+    return ["/".join(parts) if len(parts) == level else None for parts in below]
+
+
+def _from_table(paths: Sequence[str], table: Path, root: Path) -> list[str | None]:
+    groups = _read_table(table)
+    names = [os.path.relpath(path, root) for path in paths]
+    missing = [name for name in names if name not in groups]
+    if missing:
+        raise DataError(
+            f"{table} has no row for {missing[0]}, one of {len(missing)} images without one; need the path of every "
+            f"image below {root}, and its group"
+        )
+    return [groups[name] for name in names]
+
+
+def _read_table(table: Path) -> Mapping[str, str]:
+    """Groups by path."""
+    if table.suffix.lower() == ".parquet":
+        return dict(zip(*read_texts(table, *COLUMNS), strict=True))
+    try:
+        with table.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            if lacking := set(COLUMNS) - set(reader.fieldnames or ()):
+                raise DataError(
+                    f"{table} has no column {' and no '.join(sorted(lacking))}; need {' and '.join(COLUMNS)}"
+                )
+            return {row["path"]: row["group"] for row in reader}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{table} cannot be read ({error}); give a CSV file in UTF-8, or a Parquet file") from error
+
+
+def _linked(names: Sequence[str | None]) -> np.ndarray:
+    """int64[P, 2]: each image with the one before it of the same name."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        if name is not None:
+            rows.setdefault(name, []).append(row)
+    pairs = [pair for found in rows.values() for pair in pairwise(found)]
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def _components(pairs: np.ndarray, count: int) -> np.ndarray:
+    """int64[N]: the connected component of each of `count` images, numbered in the order of their first images."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
+    labels = connected_components(graph, directed=False)[1]
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]

@@ -1,0 +1,148 @@
+"""Whether own images may be mirrored, decided on the training images."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_sample_images
+from small_tasks import random_images
+
+from proser_core.config import DataConfig, Recipe, from_json, to_json
+from proser_core.data.image_sets import ImageSet
+from proser_core.data.mirroring import FLIPS, judge_mirroring
+from proser_core.data.preparation import make_task
+from proser_core.data.readers import digits
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError
+from proser_core.jobs.preparing import data_fields
+from proser_core.jobs.spec import augmentation
+from proser_core.store.store import Artefact
+
+NAMES = tuple(map(str, range(10)))
+FOLDER = DataConfig(name="folder", image_size=8, padding=1, num_known=2, unknown_settings=(), development="none")
+
+
+def crops(count: int, size: int = 24, seed: int = 0) -> ImageSet:
+    """Crops of two photos, each at random mirrored: their left and right mean nothing."""
+    generator = np.random.default_rng(seed)
+    photos = [np.asarray(Image.fromarray(photo).resize((160, 107))) for photo in load_sample_images().images]
+    images, labels = [], np.arange(count) % 2
+    for label in labels:
+        y, x = (generator.integers(0, length - size) for length in photos[label].shape[:2])
+        images.append(photos[label][y : y + size, x : x + size, :][:, :: generator.choice([-1, 1])])
+    return ImageSet(np.stack(images), labels, ("temple", "flower"))
+
+
+def mirrored_too(images: ImageSet, label: int) -> ImageSet:
+    """And a class more, of the mirror images of one."""
+    rows = images.labels == label
+    return ImageSet(
+        np.concatenate([images.images, images.images[rows][:, :, ::-1]]),
+        np.concatenate([images.labels, np.full(rows.sum(), len(images.class_names))]),
+        (*images.class_names, "mirrored"),
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_digits_are_no_longer_themselves_when_mirrored(seed: int) -> None:
+    found = judge_mirroring(digits.read("train", 8), NAMES, seed)
+    assert not found.harmless
+    assert found.reason.startswith("harmful, so that auto is off: 9")
+    assert "% of 1,198 images are more like their class than their mirror images; above all those of" in found.reason
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_photos_are(seed: int) -> None:
+    images = crops(400, seed=seed)
+    found = judge_mirroring(images, images.class_names, seed)
+    assert found.harmless
+    assert found.reason.startswith("harmless, so that auto is on: ")
+
+
+def test_one_class_that_is_another_when_mirrored_suffices_and_both_are_named() -> None:
+    images, threes = crops(400), digits.read("train", 24)
+    rows = np.flatnonzero(threes.labels == 3)[:40]
+    signs = ImageSet(
+        np.concatenate([images.images, threes.images[rows]]),
+        np.concatenate([images.labels, np.full(40, 2)]),
+        (*images.class_names, "three"),
+    )
+    both = mirrored_too(signs, 2)
+    found = judge_mirroring(both, both.class_names, 0)
+    assert not found.harmless
+    assert re.search("above all those of (three, mirrored|mirrored, three); mirrored, ", found.reason)
+    assert "three looks like mirrored" in found.reason
+    assert "mirrored looks like three" in found.reason
+
+
+def test_frames_of_one_scene_are_one_image() -> None:
+    """Of three scenes each frame has others beside it, as its mirror image has not."""
+    scenes = crops(6).images
+    frames = ImageSet(np.repeat(scenes, 30, axis=0), np.repeat(np.arange(6) % 2, 30), ("temple", "flower"))
+    assert not judge_mirroring(frames, frames.class_names, 0).harmless
+    grouped = replace(frames, groups=np.repeat(np.arange(6), 30))
+    assert judge_mirroring(grouped, frames.class_names, 0).harmless
+
+
+def test_with_an_image_of_each_class_nothing_speaks_against_flips() -> None:
+    found = judge_mirroring(ImageSet(random_images(2), np.arange(2), ("a", "b")), ("a", "b"), 0)
+    assert (found.harmless, found.reason[:3]) == (True, "on,")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sevens and twos, whose left and right mean something."""
+    root, images = tmp_path_factory.mktemp("signs"), digits.read("train", 8)
+    for value in (2, 7):
+        (root / str(value)).mkdir()
+        for number, image in enumerate(images.images[images.labels == value][:60]):
+            Image.fromarray(image).save(root / str(value) / f"{number}.png")
+    return root
+
+
+@pytest.fixture
+def task(root: Path, tmp_path: Path) -> OpenSetTask:
+    config = replace(FOLDER, group_near_duplicates=False)
+    make_task(config, root).save(tmp_path)
+    return OpenSetTask.load(tmp_path)
+
+
+def test_a_task_keeps_the_decision_and_says_why(task: OpenSetTask) -> None:
+    assert not task.flip
+    assert task.notes[FLIPS].startswith("harmful, so that auto is off: ")
+
+
+def test_auto_is_what_the_images_say_and_a_word_overrules_them(task: OpenSetTask, tmp_path: Path) -> None:
+    flips = {flip: task.augmented(replace(FOLDER, flip=flip)).flips for flip in ("auto", True, False)}
+    assert flips == {"auto": False, True: True, False: False}
+    artefact = Artefact(tmp_path, "")
+    keys = {flip: augmentation(Recipe(data=replace(FOLDER, flip=flip), space=""), artefact) for flip in flips}
+    assert keys == {"auto": [False, 1], True: [True, 1], False: [False, 1]}
+
+
+def test_encoded_images_decide_alike(root: Path) -> None:
+    config = replace(FOLDER, group_near_duplicates=False)
+    decoded, stored = make_task(config, root), make_task(config, root, unpacked={})
+    assert decoded.notes[FLIPS] == stored.notes[FLIPS]
+
+
+def test_named_data_sets_are_not_asked_and_keep_their_switch() -> None:
+    assert (
+        FLIPS
+        not in make_task(
+            DataConfig(name="digits", image_size=8, num_known=8, unknown_settings=(1,), development="none", flip=False)
+        ).notes
+    )
+    with pytest.raises(ConfigError, match=r"data\.flip is 'auto'; it must be true or false for a data set with"):
+        DataConfig(name="digits", flip="auto")
+    with pytest.raises(ConfigError, match=r"no choice for data\.flip is called 'yes'"):
+        from_json(DataConfig, {"flip": "yes"})
+
+
+def test_the_word_is_in_no_key_of_a_task_and_old_keys_of_trainings_stay(task: OpenSetTask, tmp_path: Path) -> None:
+    assert "flip" not in data_fields(Recipe(data=FOLDER, space=""))
+    assert augmentation(Recipe(), Artefact(tmp_path, "")) == [True, 4]
+    assert to_json(DataConfig(flip=True))["flip"] is True
