@@ -27,6 +27,7 @@ from proser_core.jobs.preparing import check_prepared_for, check_split, prepare_
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import check_recipe
+from proser_core.networks.pretrained import with_pretrained
 from proser_core.store.files import disk_full_errors, read_json, write_atomically
 from proser_core.store.store import (
     MANIFEST,
@@ -47,7 +48,7 @@ def write_job(
 ) -> None:
     """Write the recipe's trainings to `output`, for one process, and with `with_task` the prepared task next to it.
     Raises ProserError for what cannot be trained, or a file that cannot be written."""
-    recipe = one_process(recipe, console)
+    recipe = with_pretrained(one_process(recipe, console))
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
     beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output, console)
     copied = ", ".join(["it", *beside])

@@ -75,7 +75,7 @@ class Recipe(Block):
 
 
 def decisive_network(network: NetworkConfig) -> dict[str, Any]:
-    """The network as plain values, with the SHA-256 of its weights file instead of the path.
+    """The network as plain values, with the SHA-256 of its weights file instead of the path, and of their name.
 
     Raises CheckpointError for a file that cannot be read.
     """
@@ -85,7 +85,9 @@ def decisive_network(network: NetworkConfig) -> dict[str, Any]:
         raise CheckpointError(
             f"network.weights_file {network.weights_file} cannot be read: {error.strerror}"
         ) from error
-    return {**to_json(network), "weights_file": content}
+    values = {**to_json(network), "weights_file": content}
+    del values["weights"]  # `with_pretrained` has made a file of them
+    return values
 
 
 def decisive_fields(recipe: Recipe) -> dict[str, Any]:
@@ -95,6 +97,8 @@ def decisive_fields(recipe: Recipe) -> dict[str, Any]:
     for name in ("name", "model_name"):
         del values[name]
     del values["data"]["download"]
+    if not recipe.data.normalisation:
+        del values["data"]["normalisation"]  # older results lack the field
     workers = [cluster[name] for name in ("num_workers", "pretrain_workers", "cpus_per_worker")]
     if cluster["min_workers"]:
         workers.append(cluster["min_workers"])

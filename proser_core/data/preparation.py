@@ -1,6 +1,6 @@
 """Images on disk to an `OpenSetTask`: class split, validation draw, development unknowns."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,7 @@ def make_task(
         test=Labelled(tested.images, _targets(tested.labels, split)),
         test_classes=tested.labels,
         notes=outlier_notes(config.outliers, data_dir),
+        normalisation=config.normalisation,
     )
 
 
@@ -67,14 +68,18 @@ def assemble(
     test: Labelled,
     test_classes: np.ndarray,
     notes: Mapping[str, str] | None = None,
+    normalisation: Sequence[float] = (),
 ) -> OpenSetTask:
-    """The task of these parts, with its channel statistics, and a note where an image is in two of them.
+    """The task of these parts, with its channel statistics or the given ones, and a note where an image is in two of
+    them.
 
     Each image is decoded here once, so that none fails later; raises DataError for one that cannot be.
     """
     unknown = Labelled(development, np.full(len(development), split.num_known))
     repeats = Repeats()
     mean, std = channel_statistics(repeats.watch("training", chunks(train.images), train.targets))
+    if normalisation:
+        mean, std = channels_of(normalisation)
     for name, part in (("validation", val), ("development", unknown), ("test", test)):
         for _ in repeats.watch(name, chunks(part.images), part.targets):
             pass
@@ -186,6 +191,11 @@ def _targets(class_ids: np.ndarray, split: ClassSplit) -> np.ndarray:
     lookup = np.full(max(int(class_ids.max(initial=0)), *split.known) + 1, split.num_known, dtype=np.int64)
     lookup[list(split.known)] = np.arange(split.num_known)
     return lookup[class_ids]
+
+
+def channels_of(normalisation: Sequence[float]) -> tuple[Channels, Channels]:
+    """Means and standard deviations of `DataConfig.normalisation`, which has six numbers."""
+    return (*normalisation[:3],), (*normalisation[3:],)  # type: ignore[return-value]
 
 
 def channel_statistics(images: Iterable[np.ndarray]) -> tuple[Channels, Channels]:

@@ -7,6 +7,7 @@ from proser_core.baselines.method import Method
 from proser_core.baselines.tables import fit_score
 from proser_core.config import Recipe
 from proser_core.config.own_networks import ScheduleName
+from proser_core.data.preparation import channels_of
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.jobs.own_in_memory import train_own_method
@@ -15,6 +16,7 @@ from proser_core.jobs.progress import EpochProgress
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import train_network, training_device
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
+from proser_core.networks.pretrained import with_pretrained
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import task_logits
@@ -39,7 +41,11 @@ def train(
     finite.
     """
     check_machine(recipe)
+    recipe = with_pretrained(recipe)
     _check_task(task, recipe)
+    if recipe.data.normalisation:
+        mean, std = channels_of(recipe.data.normalisation)
+        task = replace(task, mean=mean, std=std)
     if method is not None and method.network:
         return train_own_method(task, recipe, method, own_networks, progress or EpochProgress(io.StringIO()))
     if method is not None and method.finetune is not None:

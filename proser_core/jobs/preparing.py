@@ -58,8 +58,9 @@ def missing_images(recipe: Recipe, data_dir: Path | None) -> str:
 
 
 def data_fields(recipe: Recipe) -> dict[str, Any]:
-    """The fields of `data` that decide the task, as plain values."""
-    return {name: value for name, value in to_json(recipe.data).items() if name not in AUGMENTATION_ONLY}
+    """The fields of `data` that decide the task, as plain values; a normalisation where one is given."""
+    left_out = AUGMENTATION_ONLY if recipe.data.normalisation else (*AUGMENTATION_ONLY, "normalisation")
+    return {name: value for name, value in to_json(recipe.data).items() if name not in left_out}
 
 
 def save_task(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | None = None) -> BuildResult:
@@ -120,8 +121,9 @@ def check_split(recipe: Recipe, data_dir: Path | None) -> None:
 def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> None:
     """Raises ConfigError where a task with these `inputs` was prepared for another recipe."""
     data = inputs.get("data")
-    recorded = {**(data if isinstance(data, dict) else {}), "seed": inputs.get("seed")}
-    for name, value in {**data_fields(recipe), "seed": recipe.seed}.items():
+    recorded = {"normalisation": [], **(data if isinstance(data, dict) else {}), "seed": inputs.get("seed")}
+    needed = {**data_fields(recipe), "normalisation": list(recipe.data.normalisation), "seed": recipe.seed}
+    for name, value in needed.items():
         if recorded.get(name) != value:
             field = name if name == "seed" else f"data.{name}"
             raise ConfigError(
