@@ -15,6 +15,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import TaskShape
 from proser_core.jobs.spec import LOGITS, WEIGHTS
+from proser_core.networks.heads import load_heads
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import evaluate
@@ -48,5 +49,6 @@ def _network(method: Method, recipe: Recipe, task: OpenSetTask, weights: Path) -
     closed_set = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed)
     has_dummies = method.finetune is not None and recipe.finetune.objective == "proser"
     net = add_placeholders(closed_set, recipe.finetune.num_dummies, recipe.seed) if has_dummies else closed_set
-    load_weights(net, weights)
+    kind = "pretrain" if method.scores_pretrained else "finetune"
+    (load_heads if recipe.network.is_frozen(kind) else load_weights)(net, weights)
     return net

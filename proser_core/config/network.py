@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 from proser_core.config.checks import Block
 
 SplitPoint = Literal["early", "middle", "late"]
+Features = Literal["auto", "frozen", "head-first", "trained"]
 DEFAULT_WEIGHTS, NO_WEIGHTS = "DEFAULT", "none"
 
 
@@ -35,6 +36,16 @@ class NetworkConfig(Block):
     """Initial weights for resnet18_224, resnet34_224, resnet50_224, torchvision:NAME or timm:NAME, as the library saves
     them: a local .pth or .safetensors file that all machines see. `proser job` copies it next to JOB.json.
     The content of the file decides a result, not its path."""
+
+    features: Features = "auto"
+    """What becomes of a pretrained backbone. frozen keeps it: the embeddings of all images are computed once, and only
+    W and the dummies are trained on them, without augmentation. head-first pretrains W on them, then fine-tunes the
+    whole network, which needs a lower learning rate. trained trains all of it. auto is frozen for torchvision:NAME and
+    timm:NAME with weights, but on a GPU with 2,000 training images or more; else trained."""
+
+    def is_frozen(self, kind: str) -> bool:
+        """Whether a pretraining or a fine-tune (`kind`) sees embeddings in the place of images."""
+        return self.features == "frozen" or (self.features == "head-first" and kind == "pretrain")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -87,6 +87,8 @@ def decisive_network(network: NetworkConfig) -> dict[str, Any]:
         ) from error
     values = {**to_json(network), "weights_file": content}
     del values["weights"]  # `with_pretrained` has made a file of them
+    if not network.is_frozen("pretrain"):
+        del values["features"]  # older results lack the field
     return values
 
 

@@ -3,6 +3,8 @@
 import io
 from dataclasses import replace
 
+import numpy as np
+
 from proser_core.baselines.method import Method
 from proser_core.baselines.tables import fit_score
 from proser_core.config import Recipe
@@ -10,13 +12,15 @@ from proser_core.config.own_networks import ScheduleName
 from proser_core.data.preparation import channels_of
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
+from proser_core.jobs.embedding import embedded_in_memory
 from proser_core.jobs.own_in_memory import train_own_method
 from proser_core.jobs.preparing import check_machine
 from proser_core.jobs.progress import EpochProgress
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import train_network, training_device
+from proser_core.networks.heads import make_heads, on_backbone
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
-from proser_core.networks.pretrained import with_pretrained
+from proser_core.networks.pretrained import with_features, with_pretrained
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import task_logits
@@ -41,7 +45,7 @@ def train(
     finite.
     """
     check_machine(recipe)
-    recipe = with_pretrained(recipe)
+    recipe = with_features(with_pretrained(recipe), len(task.train))
     _check_task(task, recipe)
     if recipe.data.normalisation:
         mean, std = channels_of(recipe.data.normalisation)
@@ -51,8 +55,10 @@ def train(
     if method is not None and method.finetune is not None:
         recipe = replace(recipe, finetune=method.finetune(recipe.finetune))
     kinds = _kinds(recipe, method)
-    net = _trained(task, recipe, kinds, progress or EpochProgress(io.StringIO()))
-    logits = task_logits(net, task, training_device(recipe), with_training=kinds == ("pretrain",))
+    net, seen = _trained(task, recipe, kinds, progress or EpochProgress(io.StringIO()))
+    logits = task_logits(net, seen, training_device(recipe), with_training=kinds == ("pretrain",))
+    if seen is not task:
+        net = on_backbone(net, _fresh(task, recipe))
     score = own_score(recipe) if method is None else fit_score(method, logits, task.train.targets)
     report = evaluate(logits, score, task, recipe.calibration.target_rate)
     return OpenSetClassifier.of(net, score, logits, report, task, recipe)
@@ -72,12 +78,22 @@ def _kinds(recipe: Recipe, method: Method | None) -> tuple[str, ...]:
     return ("finetune",) if recipe.finetune.start == "scratch" else ("pretrain", "finetune")
 
 
+def _fresh(task: OpenSetTask, recipe: Recipe) -> ClosedSetNet:
+    return make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed)
+
+
 def _trained(
     task: OpenSetTask, recipe: Recipe, kinds: tuple[str, ...], progress: EpochProgress
-) -> ClosedSetNet | PlaceholderNet:
-    closed_set = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed)
-    net: ClosedSetNet | PlaceholderNet = closed_set
+) -> tuple[ClosedSetNet | PlaceholderNet, OpenSetTask]:
+    """The network after its trainings, and the task as it saw it at last: of a frozen backbone heads and embeddings."""
     bf16, normalisation = resolve_precision(recipe), (task.mean, task.std)
+    if recipe.network.is_frozen(kinds[0]):
+        seen = embedded_in_memory(task, recipe)
+        assert isinstance(seen.train.images, np.ndarray)
+        closed_set = make_heads(seen.train.images, task.num_known, recipe.seed)
+    else:
+        seen, closed_set = task, _fresh(task, recipe)
+    net: ClosedSetNet | PlaceholderNet = closed_set
 
     def report(epoch: int, metrics: Metrics, state: State) -> None:
         progress.epoch(metrics)
@@ -86,7 +102,12 @@ def _trained(
     for kind, count in epochs.items():
         progress.expect(kind, count)
     for kind, count in epochs.items():
+        if seen is not task and not recipe.network.is_frozen(kind):
+            whole = _fresh(task, recipe)
+            on_backbone(closed_set, whole)
+            seen, closed_set = task, whole
         progress.begin(kind, kind, count, done=0)
-        net = train_network(kind, closed_set, task.train, normalisation, recipe, bf16=bf16, report=report)
+        in_bf16 = bf16 and seen is task
+        net = train_network(kind, closed_set, seen.train, normalisation, recipe, bf16=in_bf16, report=report)
         progress.close()
-    return net
+    return net, seen

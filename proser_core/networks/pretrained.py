@@ -34,6 +34,28 @@ def with_pretrained(recipe: Recipe) -> Recipe:
     return replace(recipe, network=network, data=replace(data, image_size=size, normalisation=normalisation))
 
 
+MANY_IMAGES = 2_000
+"""From so many training images on, a GPU trains the whole network where nothing else is asked for. Not measured."""
+
+
+def with_features(recipe: Recipe, num_images: int) -> Recipe:
+    """The recipe with `network.features` auto decided by the number of training images and the hardware.
+
+    Raises ConfigError where features of a backbone without weights would be frozen.
+    """
+    network = recipe.network
+    if network.features == "auto":
+        pays = not recipe.cluster.uses_gpu or num_images < MANY_IMAGES
+        is_frozen = is_of_library(network) and bool(network.weights_file) and pays
+        return replace(recipe, network=replace(network, features="frozen" if is_frozen else "trained"))
+    if network.is_frozen("pretrain") and not network.weights_file:
+        raise ConfigError(
+            f"network.features is {network.features}, and {network.backbone} has fresh weights, whose embeddings mean "
+            "nothing; give network.weights_file or a pretrained backbone, or set network.features to trained"
+        )
+    return recipe
+
+
 def library_backbone(config: NetworkConfig, image_size: int) -> Backbone:
     """A network of torchvision or timm with the weights of `config.weights_file`, or fresh.
 
@@ -58,7 +80,8 @@ def describe_backbone(recipe: Recipe) -> str:
     network, size = recipe.network, recipe.data.image_size
     made = library_backbone(network, size)
     weights = network.weights_file or "fresh weights"
+    mixtures = "of embeddings" if network.is_frozen("finetune") else made.split_point
     return (
-        f"{network.backbone}: {weights}; images of {size} pixels, an embedding of {made.embedding_size}, "
-        f"mixtures {made.split_point}"
+        f"{network.backbone}: {weights}; images of {size} pixels, an embedding of {made.embedding_size}, features "
+        f"{network.features}, mixtures {mixtures}"
     )

@@ -20,8 +20,8 @@ def load_weights(module: nn.Module, path: Path) -> None:
 
     Raises CheckpointError for a file that is neither, and names what does not fit.
     """
-    state = {name.removeprefix("module."): value for name, value in _read(path).items()}
-    _fill(module, state, path, "Give a checkpoint of the same backbone and number of known classes")
+    state = {name.removeprefix("module."): value for name, value in read_weights(path).items()}
+    fill(module, state, path, "Give a checkpoint of the same backbone and number of known classes")
 
 
 def load_headless(net: nn.Module, path: Path, heads: Collection[str], remedy: str) -> None:
@@ -31,14 +31,15 @@ def load_headless(net: nn.Module, path: Path, heads: Collection[str], remedy: st
     Raises CheckpointError as `load_weights` does.
     """
     prefixes = tuple(f"{head}." for head in heads)
-    state = {name: value for name, value in _read(path).items() if not name.startswith(prefixes)}
+    state = {name: value for name, value in read_weights(path).items() if not name.startswith(prefixes)}
     counters = {k: v for k, v in net.state_dict().items() if k.endswith(".num_batches_tracked")}
     if not counters.keys() & state.keys():
         state |= counters
-    _fill(net, state, path, remedy)
+    fill(net, state, path, remedy)
 
 
-def _fill(module: nn.Module, state: dict[str, Tensor], path: Path, remedy: str) -> None:
+def fill(module: nn.Module, state: dict[str, Tensor], path: Path, remedy: str) -> None:
+    """Load a state_dict from the file `path`. Raises CheckpointError that names what does not fit, with the remedy."""
     expected = module.state_dict()
     problems = [f"{name} is missing" for name in expected if name not in state]
     problems += [f"{name} is not in the network" for name in state if name not in expected]
@@ -53,7 +54,8 @@ def _fill(module: nn.Module, state: dict[str, Tensor], path: Path, remedy: str) 
     module.load_state_dict(state)
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Tensors by name. Raises CheckpointError for a file that holds none."""
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint {path}")
     try:

@@ -10,6 +10,7 @@ from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
 from proser_core.jobs.selection import Row, finetune_of, has_point, select
+from proser_core.networks.heads import load_heads
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
@@ -84,7 +85,7 @@ def save_classifier(
     own = replace(recipe, finetune=finetune_of(row))
     closed_set = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     net = add_placeholders(closed_set, own.finetune.num_dummies, recipe.seed)
-    load_weights(net, trial / spec.WEIGHTS)
+    (load_heads if recipe.network.is_frozen("finetune") else load_weights)(net, trial / spec.WEIGHTS)
     score, logits = own_score(recipe), load_logits(trial / spec.LOGITS)
     classifier = OpenSetClassifier.of(net, score, logits, report, task, own, controls=others, proxy=proxy)
     classifier.save(folder / CLASSIFIER)
