@@ -29,9 +29,14 @@ class ProgressBar:
         self._task = self._bar.add_task(name, total=total, text=doing)
         self._bar.start()
 
-    def update(self, done: int, note: str = "", doing: str = "", side_by_side: int = 1) -> None:
+    def update(
+        self, done: int, note: str = "", doing: str = "", side_by_side: int = 1, total: int | None = None
+    ) -> None:
         """Show how much is done, of so many units at a time; what was done at the first call counts as done before.
-        `doing` says what goes on until another unit is done."""
+        `doing` says what goes on until another unit is done; `total` is of work whose size was not known before."""
+        if total is not None and total != self._total:
+            self._total = total
+            self._bar.update(self._task, total=total)
         if self._done is None:
             self._before = done
             self._time_left.left[self._unit] = self._total - done

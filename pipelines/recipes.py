@@ -137,6 +137,25 @@ def folder() -> Recipe:
     )
 
 
+def folder_pretrained() -> Recipe:
+    """Your own images on a backbone pretrained on ImageNet, whose features stay as they are.
+
+    proser run folder-pretrained --data-dir MY_IMAGES
+
+    The embeddings of all images are computed once; then each training takes a second. --network.backbone
+    torchvision:NAME or timm:NAME chooses another one, --network.weights-file FILE its weights where nothing can be
+    downloaded. --network.features head-first fine-tunes the whole network in the end.
+    """
+    return replace(
+        folder(),
+        name="folder-pretrained",
+        data=replace(folder().data, image_size=0),
+        network=NetworkConfig(backbone="torchvision:efficientnet_b0"),
+        pretrain=PretrainConfig(epochs=30, batch_size=32, lr=0.1, schedule="one_cycle"),
+        finetune=replace(OPEN_SET, batch_size=32),
+    )
+
+
 def figures_mnist() -> Recipe:
     """MNIST in a 2-d embedding, for the paper's figures: digits 0 to 3 known, 4 and 5 unknown.
 
@@ -167,6 +186,7 @@ def figures_mnist() -> Recipe:
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "digits": digits,
     "folder": folder,
+    "folder-pretrained": folder_pretrained,
     "cifar100-cpu": cifar100_cpu,
     "cifar100-cpu-finetune": cifar100_cpu_finetune,
     "cifar100-cpu-paper": cifar100_cpu_paper,

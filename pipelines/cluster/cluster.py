@@ -13,6 +13,7 @@ import torch
 
 from pipelines.cluster.address import check_job, check_storage_visible
 from pipelines.cluster.attempts import CrowdedError
+from pipelines.cluster.here import run_here
 from pipelines.cluster.ray_internals import release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import Workers, train_distributed
@@ -143,6 +144,9 @@ class Cluster:
         Trainings that still run after `max_seconds` (0: no limit) are stopped; with `stop_early`, so are those that
         fall behind on development data. Raises StorageError where the disk is full: no other training would end either.
         """
+        if all(job.embeddings for job in jobs):  # each takes a second: less than a worker's start
+            run_here(jobs, max_seconds)
+            return
         self.connect()
         folders = [Path(job.folder) for job in jobs]
         for folder in folders:

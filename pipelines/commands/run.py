@@ -36,16 +36,12 @@ def main(arguments: list[str]) -> int:
         draw(request.draw)
         return 0
     from pipelines.workflow.checks import check_request  # it loads neither ray nor mlflow
+    from proser_core.networks.pretrained import with_pretrained
 
-    check_request(request.recipe, request.data_dir, request.storage, request.pretrained)
+    recipe = with_pretrained(request.recipe)
+    check_request(recipe, request.data_dir, request.storage, request.pretrained)
     from pipelines.workflow.run import run
 
     return run(
-        request.recipe,
-        request.data_dir,
-        request.storage,
-        request.pretrained,
-        console(),
-        request.cluster_file,
-        request.dry_run,
+        recipe, request.data_dir, request.storage, request.pretrained, console(), request.cluster_file, request.dry_run
     )

@@ -33,7 +33,7 @@ from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow import own_plan, plan
 from pipelines.workflow.offline_jobs import one_process
-from pipelines.workflow.session import Session, close, execute, open_run, open_session, with_absolute_path
+from pipelines.workflow.session import Session, close, execute, for_workers, open_run, open_session
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.stages.trial_rows import failures_of
 from proser_core.config import to_json
@@ -54,7 +54,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     """Print the plan, train what is missing, and write the report, or job files with `jobs`; the exit code as of a run,
     1 where a study fails. Raises ProserError before any work for whatever can be refused."""
     started = time.monotonic()
-    request = replace(request, recipe=with_absolute_path(request.recipe))
+    request = replace(request, recipe=for_workers(request.recipe))
     check_options(request)
     if request.jobs is not None or request.import_from:
         request = replace(request, recipe=one_process(request.recipe, console))

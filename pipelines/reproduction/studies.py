@@ -27,6 +27,7 @@ from proser_core.jobs.own_plans import check_servable
 from proser_core.jobs.preparing import missing_images
 from proser_core.jobs.trials import check_recipe
 from proser_core.naming import look_up
+from proser_core.networks.pretrained import with_pretrained
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,9 @@ def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
         "outliers": tuple(there) or study.data.outliers,  # where none is there, preparing names the first
     }
     recipes = [
-        replace(request.recipe, name=name, space="", data=replace(study.data_of(family, index), **options))
+        with_pretrained(
+            replace(request.recipe, name=name, space="", data=replace(study.data_of(family, index), **options))
+        )
         for index in request.split_indices or study.splits_of(family)
     ]
     left_out = {each: reason for each, reason in absent.items() if there and reason}

@@ -28,6 +28,7 @@ from pipelines.tracking.runs import PARENT_TAG, fitting
 from pipelines.tracking.server import experiment_id
 from pipelines.tracking.versions import CANDIDATE, CHAMPION, OLD_ARTEFACT_TAG, SHOWN, Version, versions_of
 from proser_core.naming import UNKNOWN
+from proser_core.networks.libraries import packages_of
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -155,6 +156,7 @@ def _log_model(
             program = Path(place) / PROGRAM
             export_program(classifier, program)
             artefacts["program"] = str(program)
+        packages = ("mlflow", *NEEDED, *packages_of(classifier.network))
         info = mlflow.pyfunc.log_model(
             model_id=model.model_id,
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
@@ -162,7 +164,7 @@ def _log_model(
             code_paths=[str(Path(proser_core.__file__).parent)],
             signature=_signature(classifier),
             input_example=_example(classifier),
-            pip_requirements=[f"{package}=={importlib.metadata.version(package)}" for package in ("mlflow", *NEEDED)],
+            pip_requirements=[f"{package}=={importlib.metadata.version(package)}" for package in packages],
         )
     for each in {run_id, run.data.tags.get(PARENT_TAG, run_id)}:
         client.log_outputs(each, [LoggedModelOutput(model.model_id, 0)])

@@ -18,7 +18,7 @@ from proser_core.data.data_sets import open_data_set
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ClusterError, ConfigError
 from proser_core.jobs.preparing import prepare_key
-from proser_core.jobs.probe import StepCost
+from proser_core.jobs.probe import StepCost, measure_heads
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PREPARE
 from proser_core.store.store import Artefact, Store, load_if_complete
@@ -126,6 +126,9 @@ def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
     costs: Costs = {}
     for kind, count in missing.items():
         if not count:  # the cluster is not asked then: that would start Ray
+            continue
+        if recipe.network.is_frozen(kind):
+            costs[kind] = Cost(measure_heads(kind, recipe), 1, None)  # type: ignore[arg-type]
             continue
         workers = _workers(recipe, kind)
         at_once = max(1, min(cluster.concurrent_jobs(workers), count))

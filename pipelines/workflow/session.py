@@ -27,10 +27,13 @@ from pipelines.workflow.checks import check_places
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import ClusterConfig, Recipe, decisive_fields, digest_of
+from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import outlier_notes
 from proser_core.data.splits.families import defect_of
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PRETRAIN
+from proser_core.networks.libraries import is_of_library
+from proser_core.networks.pretrained import describe_backbone, with_features, with_pretrained
 from proser_core.store.lock import LOCK
 from proser_core.store.store import Store
 
@@ -95,7 +98,12 @@ def begin(title: str, recipe: Recipe, data_dir: Path | None, storage: Path | str
     check_places(recipe, data_dir, storage)
     say(console, f"{title}: storage {storage}, tracking {shown_uri()}")
     say_defects(recipe, data_dir, console)
-    return with_absolute_path(recipe)
+    recipe = for_workers(recipe)
+    if recipe.network.features != "trained" and (is_of_library(recipe.network) or recipe.network.weights_file):
+        recipe = with_features(recipe, open_data_set(recipe.data.name, data_dir).num_images("train"))
+    if is_of_library(recipe.network):
+        say(console, describe_backbone(recipe))
+    return recipe
 
 
 def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None:
@@ -110,8 +118,10 @@ def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None
         say(console, f"{name}: {note}")
 
 
-def with_absolute_path(recipe: Recipe) -> Recipe:
-    """Workers may run in another directory than the one in which the path was typed."""
+def for_workers(recipe: Recipe) -> Recipe:
+    """With what a pretrained backbone brings, its weights as a file. Workers may run in another directory than the one
+    in which its path was typed."""
+    recipe = with_pretrained(recipe)
     path = recipe.network.weights_file
     return replace(recipe, network=replace(recipe.network, weights_file=str(Path(path).absolute()))) if path else recipe
 

@@ -13,7 +13,7 @@ from proser_core.config import Recipe, decisive_fields
 from proser_core.jobs.further_development import FURTHER
 from proser_core.jobs.network_tables import COMPUTING, EMBED
 from proser_core.jobs.preparing import ENCODED
-from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
+from proser_core.jobs.spec import EMBEDDING, EMBEDDINGS, PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import WORKER
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, BuildResult, Store
@@ -21,6 +21,7 @@ from proser_core.store.store import Artefact, BuildResult, Store
 STAGES = {
     ENCODED: "proser_core.data.readers.parquet",
     PREPARE: "proser_core.jobs.preparing",
+    EMBEDDINGS: EMBEDDING,
     PRETRAIN: WORKER,
     TRIALS: WORKER,
     "sweep": "pipelines.workflow.stages.trial_rows",

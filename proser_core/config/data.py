@@ -1,5 +1,6 @@
 """Images and classes."""
 
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -22,7 +23,8 @@ class DataConfig(Block):
     name: str = "cifar100"
     """Data set with the known and the unknown test classes (see `proser list`)."""
     image_size: int = 32
-    """Height and width in pixels to which every image is resized. Source: Neal et al. 2018."""
+    """Height and width in pixels to which every image is resized. 0 is what the backbone torchvision:NAME or timm:NAME
+    was trained on. Source: Neal et al. 2018."""
     num_known: int = 15
     """Number of known classes K. 0 makes all classes known: a proxy holds some out and chooses hyperparameters, then a
     network is trained on all. Source: sec. Ablation, CIFAR100 with 15 known classes."""
@@ -61,6 +63,9 @@ class DataConfig(Block):
     """none shows training images as they are. light crops (`padding`) and flips (`flip`). strong adds one RandAugment
     operation per image (magnitude 9, or that of the training), and above 64 pixels random resized crops take the place
     of the padded ones. Source: method notes."""
+    normalisation: tuple[float, ...] = ()
+    """Mean of red, green and blue and then their standard deviations, in 0..1, by which images are normalised. Empty is
+    what a pretrained backbone was trained with; without one, the statistics of the training images."""
     streaming: bool = False
     """Decode images during training instead of before, for sets larger than memory. Reads Parquet files and
     image folders, with the same result. All machines must see an image folder at the same path."""
@@ -69,13 +74,16 @@ class DataConfig(Block):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require("image_size", 8 <= self.image_size <= 4096, "at least 8 pixels and at most 4,096")
+        sizes = "at least 8 pixels and at most 4,096, or 0 for what the backbone was trained on"
+        self.require("image_size", self.image_size == 0 or 8 <= self.image_size <= 4096, sizes)
         self.require("num_known", self.num_known == 0 or self.num_known >= 2, "2 or more, or 0 for all")
         increasing = list(self.unknown_settings) == sorted({n for n in self.unknown_settings if n >= 1})
         self.require("unknown_settings", increasing, "increasing positive numbers of classes, such as 15 30 45")
         self.require("split_index", self.split_index >= 0, "0 or more")
         self.require("val_fraction", 0 < self.val_fraction < 1, "between 0 and 1")
-        self.require("padding", 0 <= self.padding < self.image_size, "0 or more, below the image size")
+        fits = self.padding < self.image_size or not self.image_size
+        self.require("padding", self.padding >= 0 and fits, "0 or more, below the image size")
+        self.require("normalisation", self._is_normalisation, "three means, then three standard deviations above 0")
         self.require("unknown", self.unknown != self.name, "another data set, or empty for the same")
         self.require("flip", self.flip != "auto" or self.is_own, "true or false for a data set with published parts")
         self.require("group_by", not self.group_by or self.is_own, "empty for a data set with published parts")
@@ -119,6 +127,11 @@ class DataConfig(Block):
     def _require_empty(self, reason: str, *names: str) -> None:
         for name in names:
             self.require(name, not getattr(self, name), f"empty if {reason}")
+
+    @property
+    def _is_normalisation(self) -> bool:
+        values = self.normalisation
+        return not values or (len(values) == 6 and all(map(math.isfinite, values)) and min(values[3:]) > 0)
 
     @property
     def settings(self) -> tuple[int | str, ...]:

@@ -6,6 +6,8 @@ from typing import ClassVar, Literal
 from proser_core.config.checks import Block
 
 SplitPoint = Literal["early", "middle", "late"]
+Features = Literal["auto", "frozen", "head-first", "trained"]
+DEFAULT_WEIGHTS, NO_WEIGHTS = "DEFAULT", "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +19,8 @@ class NetworkConfig(Block):
     backbone: str = "classifier32"
     """Embedding network. For 32 pixels: classifier32 (128-d, average-pooled, as in ARPL and MLS), classifier32_flat
     (flattened, as in Neal et al. 2018), classifier32_2d (2-d, for plots), resnet18, wide_resnet28_10 (the authors'
-    released code). For 64 pixels and more: resnet18_224, resnet34_224, resnet50_224 (torchvision)."""
+    released code). For 64 pixels and more: resnet18_224, resnet34_224, resnet50_224 (torchvision). Pretrained:
+    torchvision:NAME, any classifier of torchvision.models, and timm:NAME (needs proser[timm])."""
     dropout: float = 0.0
     """Dropout rate: of the three spatial dropouts of classifier32 (0.2 in Neal et al. 2018; 0 suits
     short schedules, which input dropout slows down), or in each block of wide_resnet28_10 (0.3 as
@@ -25,10 +28,24 @@ class NetworkConfig(Block):
     split: SplitPoint = "middle"
     """Where phi is cut into phi_pre and phi_post (eq:mixup): before the last stage (middle, as in the
     authors' released code), one stage earlier (early), or before the last block (late)."""
+    weights: str = DEFAULT_WEIGHTS
+    """Initial weights of torchvision:NAME or timm:NAME, by the library's own name for them, such as IMAGENET1K_V1 or
+    ra_in1k. They are downloaded once. DEFAULT is the library's choice, none are fresh weights. weights_file takes
+    their place."""
     weights_file: str = ""
-    """Initial weights for resnet18_224, resnet34_224 or resnet50_224, in torchvision's layout: a local
-    .pth or .safetensors file that all machines see. `proser job` copies it next to JOB.json.
+    """Initial weights for resnet18_224, resnet34_224, resnet50_224, torchvision:NAME or timm:NAME, as the library saves
+    them: a local .pth or .safetensors file that all machines see. `proser job` copies it next to JOB.json.
     The content of the file decides a result, not its path."""
+
+    features: Features = "auto"
+    """What becomes of a pretrained backbone. frozen keeps it: the embeddings of all images are computed once, and only
+    W and the dummies are trained on them, without augmentation. head-first pretrains W on them, then fine-tunes the
+    whole network, which needs a lower learning rate. trained trains all of it. auto is frozen for torchvision:NAME and
+    timm:NAME with weights, but on a GPU with 2,000 training images or more; else trained."""
+
+    def is_frozen(self, kind: str) -> bool:
+        """Whether a pretraining or a fine-tune (`kind`) sees embeddings in the place of images."""
+        return self.features == "frozen" or (self.features == "head-first" and kind == "pretrain")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,7 +15,7 @@ from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.serialization import to_json
 
-LATER = {"group_by": "", "group_near_duplicates": True, "augmentation": "light"}
+LATER = {"group_by": "", "group_near_duplicates": True, "augmentation": "light", "normalisation": []}
 """Defaults of fields of `data` that keys hold only where they differ, so that the keys of older work stay."""
 Precision = Literal["auto", "bf16", "fp32"]
 
@@ -77,7 +77,7 @@ class Recipe(Block):
 
 
 def decisive_network(network: NetworkConfig) -> dict[str, Any]:
-    """The network as plain values, with the SHA-256 of its weights file instead of the path.
+    """The network as plain values, with the SHA-256 of its weights file instead of the path, and of their name.
 
     Raises CheckpointError for a file that cannot be read.
     """
@@ -87,7 +87,11 @@ def decisive_network(network: NetworkConfig) -> dict[str, Any]:
         raise CheckpointError(
             f"network.weights_file {network.weights_file} cannot be read: {error.strerror}"
         ) from error
-    return {**to_json(network), "weights_file": content}
+    values = {**to_json(network), "weights_file": content}
+    del values["weights"]  # `with_pretrained` has made a file of them
+    if not network.is_frozen("pretrain"):
+        del values["features"]  # older results lack the field
+    return values
 
 
 def decisive_data(data: DataConfig) -> dict[str, Any]:

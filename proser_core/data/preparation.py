@@ -1,6 +1,6 @@
 """Images on disk to an `OpenSetTask`: class split, validation draw, development unknowns."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -66,6 +66,7 @@ def make_task(
         notes=outlier_notes(config.outliers, data_dir) | grouped.notes() | mirroring.notes(),
         groups=grouped.counts(),
         flip=mirroring.harmless,
+        normalisation=config.normalisation,
     )
 
 
@@ -81,14 +82,18 @@ def assemble(
     notes: Mapping[str, str] | None = None,
     groups: Mapping[str, int] | None = None,
     flip: bool = True,
+    normalisation: Sequence[float] = (),
 ) -> OpenSetTask:
-    """The task of these parts, with its channel statistics, and a note where an image is in two of them.
+    """The task of these parts, with its channel statistics or the given ones, and a note where an image is in two of
+    them.
 
     Each image is decoded here once, so that none fails later; raises DataError for one that cannot be.
     """
     unknown = Labelled(development, np.full(len(development), split.num_known))
     repeats = Repeats()
     mean, std = channel_statistics(repeats.watch("training", chunks(train.images), train.targets))
+    if normalisation:
+        mean, std = channels_of(normalisation)
     for name, part in (("validation", val), ("development", unknown), ("test", test)):
         for _ in repeats.watch(name, chunks(part.images), part.targets):
             pass
@@ -228,6 +233,11 @@ def _targets(class_ids: np.ndarray, split: ClassSplit) -> np.ndarray:
     lookup = np.full(max(int(class_ids.max(initial=0)), *split.known) + 1, split.num_known, dtype=np.int64)
     lookup[list(split.known)] = np.arange(split.num_known)
     return lookup[class_ids]
+
+
+def channels_of(normalisation: Sequence[float]) -> tuple[Channels, Channels]:
+    """Means and standard deviations of `DataConfig.normalisation`, which has six numbers."""
+    return (*normalisation[:3],), (*normalisation[3:],)  # type: ignore[return-value]
 
 
 def channel_statistics(images: Iterable[np.ndarray]) -> tuple[Channels, Channels]:

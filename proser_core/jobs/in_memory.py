@@ -3,19 +3,25 @@
 import io
 from dataclasses import replace
 
+import numpy as np
+
 from proser_core.baselines.method import Method
 from proser_core.baselines.tables import fit_score
 from proser_core.config import Recipe
 from proser_core.config.own_networks import ScheduleName
+from proser_core.data.preparation import channels_of
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
+from proser_core.jobs.embedding import embedded_in_memory
 from proser_core.jobs.own_in_memory import train_own_method
 from proser_core.jobs.preparing import check_machine
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.trials import check_score
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import train_network, training_device
+from proser_core.networks.heads import make_heads, on_backbone
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
+from proser_core.networks.pretrained import with_features, with_pretrained
 from proser_core.processor import resolve_precision
 from proser_core.recognition.embedding_table import task_embeddings
 from proser_core.recognition.evaluation import evaluate
@@ -42,20 +48,25 @@ def train(
     finite.
     """
     check_machine(recipe)
+    recipe = with_features(with_pretrained(recipe), len(task.train))
     _check_task(task, recipe)
     check_score(recipe)
+    if recipe.data.normalisation:
+        mean, std = channels_of(recipe.data.normalisation)
+        task = replace(task, mean=mean, std=std)
     if method is not None and method.network:
         return train_own_method(task, recipe, method, own_networks, progress or EpochProgress(io.StringIO()))
     if method is not None and method.finetune is not None:
         recipe = replace(recipe, finetune=method.finetune(recipe.finetune))
     kinds = _kinds(recipe, method)
-    net = _trained(task, recipe, kinds, progress or EpochProgress(io.StringIO()))
+    heads, seen = _trained(task, recipe, kinds, progress or EpochProgress(io.StringIO()))
+    net = heads if seen is task else on_backbone(heads, _fresh(task, recipe))
     device, calibration = training_device(recipe), recipe.calibration
     if method is None and calibration.reads_embeddings:
         tables = task_embeddings(net, task, device, seed=recipe.seed, mirror=calibration.mirror)
         return score_network(recipe, own_score(recipe), tables, task).classifier(net, task, recipe)
     recipe = replace(recipe, calibration=replace(calibration, mirror=False))  # a method is scored as its row is
-    logits = task_logits(net, task, device, with_training=kinds == ("pretrain",))
+    logits = task_logits(heads, seen, device, with_training=kinds == ("pretrain",))
     score = own_score(recipe) if method is None else fit_score(method, logits, task.train.targets)
     report = evaluate(logits, score, task, calibration.target_rate)
     return OpenSetClassifier.of(net, score, logits, report, task, recipe)
@@ -80,13 +91,23 @@ def _kinds(recipe: Recipe, method: Method | None) -> tuple[str, ...]:
     return ("finetune",) if recipe.finetune.start == "scratch" else ("pretrain", "finetune")
 
 
+def _fresh(task: OpenSetTask, recipe: Recipe) -> ClosedSetNet:
+    return make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed)
+
+
 def _trained(
     task: OpenSetTask, recipe: Recipe, kinds: tuple[str, ...], progress: EpochProgress
-) -> ClosedSetNet | PlaceholderNet:
-    closed_set = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed)
-    net: ClosedSetNet | PlaceholderNet = closed_set
+) -> tuple[ClosedSetNet | PlaceholderNet, OpenSetTask]:
+    """The network after its trainings, and the task as it saw it at last: of a frozen backbone heads and embeddings."""
     recipe = replace(recipe, data=task.augmented(recipe.data))
     bf16, normalisation = resolve_precision(recipe), (task.mean, task.std)
+    if recipe.network.is_frozen(kinds[0]):
+        seen = embedded_in_memory(task, recipe)
+        assert isinstance(seen.train.images, np.ndarray)
+        closed_set = make_heads(seen.train.images, task.num_known, recipe.seed)
+    else:
+        seen, closed_set = task, _fresh(task, recipe)
+    net: ClosedSetNet | PlaceholderNet = closed_set
 
     def report(epoch: int, metrics: Metrics, state: State) -> None:
         progress.epoch(metrics)
@@ -95,7 +116,12 @@ def _trained(
     for kind, count in epochs.items():
         progress.expect(kind, count)
     for kind, count in epochs.items():
+        if seen is not task and not recipe.network.is_frozen(kind):
+            whole = _fresh(task, recipe)
+            on_backbone(closed_set, whole)
+            seen, closed_set = task, whole
         progress.begin(kind, kind, count, done=0)
-        net = train_network(kind, closed_set, task.train, normalisation, recipe, bf16=bf16, report=report)
+        in_bf16 = bf16 and seen is task
+        net = train_network(kind, closed_set, seen.train, normalisation, recipe, bf16=in_bf16, report=report)
         progress.close()
-    return net
+    return net, seen

@@ -27,6 +27,7 @@ from proser_core.jobs.own_plans import check_servable
 from proser_core.jobs.preparing import PREPARING
 from proser_core.jobs.trials import WORKER, check_recipe, control_of
 from proser_core.naming import unknown_name
+from proser_core.networks.pretrained import with_pretrained
 from proser_core.store.code_version import code_version, source_digests
 from proser_core.store.files import atomic_path, read_json, write_json
 
@@ -98,7 +99,7 @@ def read_job_file(path: Path) -> JobFile:
     if unknown:
         raise ConfigError(f"{path}: {unknown_name('field', unknown[0], FIELDS)}")
     try:
-        recipe = _with_weights(path, from_json(Recipe, values.get("recipe", {}), "recipe"))
+        recipe = with_pretrained(_with_weights(path, from_json(Recipe, values.get("recipe", {}), "recipe")))
         check_recipe(recipe)
         finetunes = _finetunes(recipe, values.get("finetunes", []))
         code = CodeVersions.current()

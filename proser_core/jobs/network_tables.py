@@ -9,6 +9,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.jobs.further_development import load_further
 from proser_core.jobs.spec import WEIGHTS
+from proser_core.networks.heads import load_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition import embedding_table
@@ -29,12 +30,13 @@ COMPUTING = embedding_table.__name__
 def trained_network(
     recipe: Recipe, finetune: FinetuneConfig | None, num_known: int, weights: Path
 ) -> ClosedSetNet | PlaceholderNet:
-    """A network from its weights: that of a fine-tune, or the pretrained one."""
+    """A network from its weights: that of a fine-tune, or the pretrained one; of a frozen backbone the heads."""
     closed_set = make_closed_set_net(recipe.network, num_known, recipe.data.image_size, recipe.seed)
     net: ClosedSetNet | PlaceholderNet = closed_set
     if finetune is not None and finetune.objective == "proser":
         net = add_placeholders(closed_set, finetune.num_dummies, recipe.seed)
-    load_weights(net, weights)
+    kind = "pretrain" if finetune is None else "finetune"
+    (load_heads if recipe.network.is_frozen(kind) else load_weights)(net, weights)
     return net
 
 

@@ -120,8 +120,9 @@ def check_split(recipe: Recipe, data_dir: Path | None) -> None:
 def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> None:
     """Raises ConfigError where a task with these `inputs` was prepared for another recipe."""
     data = inputs.get("data")
-    recorded = {**(data if isinstance(data, dict) else {}), "seed": inputs.get("seed")}
-    for name, value in {**data_fields(recipe), "seed": recipe.seed}.items():
+    recorded = {"normalisation": [], **(data if isinstance(data, dict) else {}), "seed": inputs.get("seed")}
+    needed = {**data_fields(recipe), "normalisation": list(recipe.data.normalisation), "seed": recipe.seed}
+    for name, value in needed.items():
         if recorded.get(name) != value:
             field = name if name == "seed" else f"data.{name}"
             raise ConfigError(

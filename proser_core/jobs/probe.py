@@ -8,17 +8,21 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import nn
 
 from proser_core.config import Recipe, from_json
 from proser_core.data.augmentation.batches import Normalisation
 from proser_core.data.tasks import Labelled
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import train_network, training_device
-from proser_core.networks.nets import make_closed_set_net
+from proser_core.networks.heads import make_heads
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.processor import keep_freed_memory
 from proser_core.recognition.logits import compute_logits
 
 STEPS, EPOCHS = 4, 3
+EMBEDDED = 16
+"""Images by which the rate of a frozen backbone is measured."""
 NORMALISATION: Normalisation = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
@@ -52,23 +56,50 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
     pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     images = Labelled(pixels, np.arange(len(pixels)) % recipe.data.num_known)
     closed_set = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-    ends: list[float] = []
-
-    def end_of_epoch(epoch: int, metrics: Metrics, state: State) -> None:
-        ends.append(time.perf_counter())  # the metrics have been read, so that a GPU has finished too
-
-    one = replace(recipe, **alone)
-    net = train_network(kind, closed_set, images, NORMALISATION, one, bf16=bf16, report=end_of_epoch)
+    net, seconds = _train(kind, closed_set, images, replace(recipe, **alone), bf16)
     device = training_device(recipe)
     scoring = timeit.repeat(lambda: compute_logits(net, pixels, NORMALISATION, device), repeat=2, number=1)
     return StepCost(
-        step_seconds=float(np.diff(ends).min()) / STEPS,
+        step_seconds=seconds,
         scored_per_second=len(pixels) / min(scoring),
         weight_bytes=4 * sum(parameter.numel() for parameter in net.parameters()),
         memory_bytes=_most_memory(),
         device_bytes=torch.cuda.max_memory_reserved() if cluster.uses_gpu else 0,
         device_total=torch.cuda.get_device_properties(device).total_memory if cluster.uses_gpu else 0,
     )
+
+
+def measure_heads(kind: Literal["pretrain", "finetune"], recipe: Recipe) -> StepCost:
+    """As `measure_step`, on a frozen backbone. Images of the pretraining are scored as fast as they are embedded: it
+    comes first, and later trainings find the embeddings."""
+    device, training = torch.device("cpu"), recipe.training(kind)[0]
+    backbone = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed).backbone
+    pixels = np.zeros((EMBEDDED, recipe.data.image_size, recipe.data.image_size, 3), np.uint8)
+    rows = np.random.default_rng(0).standard_normal((training.batch_size * STEPS, backbone.embedding_size), np.float32)
+    targets = np.arange(len(rows)) % recipe.data.num_known
+    one: dict[str, Any] = {
+        "cluster": replace(recipe.cluster, num_workers=1, pretrain_workers=1, gpus_per_worker=0.0),
+        kind: replace(training, epochs=EPOCHS),
+    }
+    heads = make_heads(rows, recipe.data.num_known, recipe.seed)
+    net, seconds = _train(kind, heads, Labelled(rows, targets), replace(recipe, **one), bf16=False)
+    seen: tuple[nn.Module, np.ndarray] = (backbone, pixels) if kind == "pretrain" else (net, rows)
+    scoring = timeit.repeat(lambda: compute_logits(*seen, NORMALISATION, device), repeat=2, number=1)
+    weights = 4 * sum(parameter.numel() for parameter in net.parameters())
+    return StepCost(seconds, len(seen[1]) / min(scoring), weights, 0, 0, 0)
+
+
+def _train(
+    kind: str, closed_set: ClosedSetNet, images: Labelled, recipe: Recipe, bf16: bool
+) -> tuple[ClosedSetNet | PlaceholderNet, float]:
+    """The network after all epochs, and the seconds of a step of the fastest."""
+    ends: list[float] = []
+
+    def end_of_epoch(epoch: int, metrics: Metrics, state: State) -> None:
+        ends.append(time.perf_counter())  # the metrics have been read, so that a GPU has finished too
+
+    net = train_network(kind, closed_set, images, NORMALISATION, recipe, bf16=bf16, report=end_of_epoch)
+    return net, float(np.diff(ends).min()) / STEPS
 
 
 def _most_memory() -> int:

@@ -85,6 +85,11 @@ class EpochProgress:
         parts = (f"{self._name}: epoch {self._epoch}/{self._epochs}", note, self._time_left.text())
         self._write(", ".join(filter(None, parts)))
 
+    def images(self, done: int, total: int) -> None:
+        """Images that have their embedding, before any training."""
+        self._epoch, self._epochs = done, total  # the last line is written in any case
+        self._write(f"embeddings: {done}/{total} images")
+
     def close(self) -> None:
         """End the training, with all of its epochs or not; leave the terminal on a fresh line."""
         self._time_left.left[self._kind] -= self._epochs - self._epoch

@@ -17,6 +17,7 @@ from proser_core.errors import ConfigError, ProserError, TrainingError, first_li
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs import spec
 from proser_core.jobs.any_job import run_any
+from proser_core.jobs.embedding import embed_task
 from proser_core.jobs.job_file import JobFile
 from proser_core.jobs.own_plans import OwnPlan, in_order, plan_own
 from proser_core.jobs.own_spec import OWN
@@ -101,6 +102,8 @@ class _Runner:
 
     def run(self) -> None:
         job = self.job
+        if job.recipe.network.is_frozen("pretrain"):
+            embed_task(job.recipe, self.task, self.store, self.progress.images)
         self.progress.expect("finetune", sum(tuned.epochs for tuned in dict.fromkeys(job.finetunes)))
         pretrained = self._pretrained()
         self._evaluate(PRETRAINED, pretrained.path, None)

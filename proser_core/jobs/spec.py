@@ -10,9 +10,12 @@ from typing import Any
 
 from proser_core.config import Recipe, decisive_network, to_json
 from proser_core.data.tasks import TaskSummary
-from proser_core.store.store import Artefact
+from proser_core.store.code_version import code_version
+from proser_core.store.store import Artefact, artefact_folder
 
 PREPARE, PRETRAIN, TRIALS = "prepare", "pretrain", "trials"  # folders of a storage
+EMBEDDINGS = "embeddings"  # another one: what frozen backbones give for the images of a task
+EMBEDDING = "proser_core.jobs.embedding"  # the module that makes them
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
 CLASS_SPLIT = "class_split.json"  # of a prepared task, for people
 SCORES = "development.jsonl"  # of a trial in a search, scored after every epoch
@@ -36,6 +39,8 @@ class Job:
     threads: int = 1
     bf16: bool = False
     inputs: dict[str, Any] = field(default_factory=dict)
+    embeddings: str = ""
+    """Folder with the embeddings that take the place of the task's images; empty where the backbone is trained."""
 
     @classmethod
     def of(
@@ -49,8 +54,10 @@ class Job:
         inputs: dict[str, Any] | None = None,
     ) -> "Job":
         """The job of a recipe on a task, whose outcome goes to `folder`; `inputs` are its `job_inputs`."""
-        threads = recipe.cluster.cpus_per_worker
-        return cls(kind, to_json(recipe), str(task.path), str(folder), weights, threads, bf16, inputs or {})
+        threads, embeddings = recipe.cluster.cpus_per_worker, ""
+        if recipe.network.is_frozen(kind):
+            embeddings = str(artefact_folder(folder.parent.parent, EMBEDDINGS, embedding_inputs(recipe, task)))
+        return cls(kind, to_json(recipe), str(task.path), str(folder), weights, threads, bf16, inputs or {}, embeddings)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, to hand to a worker."""
@@ -84,6 +91,17 @@ def augmentation(recipe: Recipe, task: Artefact) -> list[Any]:
     if data.flip == "auto":
         data = data.decided(flip=TaskSummary.read(task.path).flip)
     return [data.flip, data.padding, *([] if data.augmentation == "light" else [data.augmentation])]
+
+
+def embedding_inputs(recipe: Recipe, task: Artefact) -> dict[str, Any]:
+    """What decides the embeddings of a task's images: a frozen backbone and its weights, the images, and the code."""
+    network = decisive_network(recipe.network)
+    return {
+        "task": task.digest,
+        "network": {name: network[name] for name in ("backbone", "weights_file")},
+        "normalisation": list(recipe.data.normalisation),
+        "code": code_version(EMBEDDING),
+    }
 
 
 def read_epochs(folder: Path) -> list[dict[str, float]]:

@@ -12,15 +12,18 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from proser_core.config import Recipe, from_json
 from proser_core.data.tasks import OpenSetTask, OpenStream
 from proser_core.errors import ProserError
+from proser_core.jobs.embedding import embedded
 from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.mixup import current_world
 from proser_core.learning.training import train_network, training_device
+from proser_core.networks.heads import load_heads, make_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.processor import hardware, keep_freed_memory
@@ -40,12 +43,16 @@ def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
     keep_freed_memory()
     folder, rank = Path(job.folder), current_world()[0]
     task = OpenSetTask.load(Path(job.task), open_stream)
+    if job.embeddings:
+        task = embedded(task, Path(job.embeddings))
     if rank == 0:
         folder.mkdir(parents=True, exist_ok=True)
         clear_folder(folder)
     try:
         with disk_full_errors(folder):
             recipe = from_json(Recipe, job.recipe)
+            if job.embeddings:  # a step is too small for a GPU, and this process may have none
+                recipe = replace(recipe, cluster=replace(recipe.cluster, gpus_per_worker=0.0))
             net, seconds = _train(job, recipe, task, notify)
             if rank == 0:
                 _finish(job, recipe, net, task, seconds)
@@ -61,9 +68,14 @@ def _train(
 ) -> tuple[ClosedSetNet | PlaceholderNet, float]:
     """The job's network after training, and the seconds of its epochs; a user's own pretrained weights are taken as
     they are."""
-    net = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
+    if job.embeddings:
+        assert isinstance(task.train.images, np.ndarray)
+        net = make_heads(task.train.images, task.num_known, recipe.seed)
+    else:
+        net = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
     if job.weights:
-        load_weights(net, Path(job.weights))
+        are_heads = recipe.network.is_frozen("pretrain") and not job.embeddings
+        (load_heads if are_heads else load_weights)(net, Path(job.weights))
     if job.kind == "pretrain" and job.weights:
         return net.to(training_device(recipe)), 0.0
     rank, world_size = current_world()
@@ -79,7 +91,7 @@ def _train(
         task.train,
         (task.mean, task.std),
         recipe,
-        bf16=job.bf16,
+        bf16=job.bf16 and not job.embeddings,
         report=with_workers if recipe.cluster.is_elastic(job.kind) else durable,
         resume=durable.last_state(training_device(recipe)),
     )

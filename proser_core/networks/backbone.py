@@ -8,13 +8,17 @@ from torch import Tensor, nn
 from proser_core.config import NetworkConfig, SplitPoint
 from proser_core.errors import ConfigError
 
+IMAGE = ""
+"""As a split point: phi_pre is the identity, and images are mixed."""
+
 
 class Backbone(nn.Module):
     """Embedding network [B, 3, H, W] -> [B, d]: named stages, cut after one of them (eq:mixup).
 
     `splits` names the last module of phi_pre for early, middle and late: a stage ("layer3"), or a
-    block inside one ("layer4.0"). The names of the parameters do not depend on the cut, so that
-    weights trained with one split load under another.
+    block inside one ("layer4.0"), or IMAGE. The names of the parameters do not depend on the cut, so that
+    weights trained with one split load under another. `is_own` says that a BatchNorm that stands behind a convolution
+    is applied to what it gives, as in this project's networks.
     """
 
     def __init__(
@@ -23,12 +27,19 @@ class Backbone(nn.Module):
         embedding_size: int,
         splits: Mapping[SplitPoint, str],
         split: SplitPoint = "middle",
+        *,
+        is_own: bool = True,
     ) -> None:
         super().__init__()
         self.stages = nn.Sequential(OrderedDict(stages))
         self.embedding_size = embedding_size
         self._parts = _cut(self.stages, splits[split])  # a tuple: its modules are registered in `stages` alone
-        self.split_point = f"{split}: after {splits[split]}"
+        place = splits[split]
+        is_embedding = place == list(self.stages._modules)[-1]
+        self.split_point = f"{split}: " + (
+            "of images" if place == IMAGE else "of embeddings" if is_embedding else f"after {place}"
+        )
+        self.is_own = is_own
 
     @property
     def pre(self) -> nn.Sequential:
@@ -46,14 +57,16 @@ class Backbone(nn.Module):
 
 def _cut(stages: nn.Sequential, last: str) -> tuple[nn.Sequential, nn.Sequential]:
     """The stages up to `last`, and the rest; both share the modules of `stages`."""
-    name, _, block = last.partition(".")
+    if last == IMAGE:
+        return nn.Sequential(), stages[:]
+    name, _, inside = last.partition(".")
     cut = list(stages._modules).index(name) + 1
-    if not block:
+    if not inside:
         return stages[:cut], stages[cut:]
     stage = stages[cut - 1]
     assert isinstance(stage, nn.Sequential)
-    inside = list(stage._modules).index(block) + 1
-    return nn.Sequential(*stages[: cut - 1], stage[:inside]), nn.Sequential(stage[inside:], *stages[cut:])
+    first, second = _cut(nn.Sequential(OrderedDict(stage.named_children())), inside)
+    return nn.Sequential(*stages[: cut - 1], first), nn.Sequential(second, *stages[cut:])
 
 
 def average_pool() -> nn.Sequential:

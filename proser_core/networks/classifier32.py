@@ -50,7 +50,7 @@ def classifier32_2d(config: NetworkConfig, image_size: int) -> Backbone:
 
 
 def _classifier32(config: NetworkConfig, head: nn.Module, embedding_size: int) -> Backbone:
-    refuse_fields(config, "weights_file")
+    refuse_fields(config, "weights_file", "weights")
 
     def stage(first: int, channels_in: int, channels: int) -> nn.Module:
         stage = nn.Sequential()

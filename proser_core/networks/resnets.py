@@ -9,7 +9,7 @@ from torch import nn
 from proser_core.config import NetworkConfig, SplitPoint
 from proser_core.errors import ConfigError
 from proser_core.networks.backbone import Backbone, average_pool, refuse_fields
-from proser_core.networks.weights import load_torchvision
+from proser_core.networks.weights import load_headless
 
 SMALLEST = 64
 """Pixels. The nets for 224 pixels end in 7 x 7 positions there, and in 2 x 2 at 64."""
@@ -22,7 +22,7 @@ def resnet18(config: NetworkConfig, image_size: int) -> Backbone:
     """
     from torchvision import models  # takes seconds, for those who use it
 
-    refuse_fields(config, "dropout", "weights_file")
+    refuse_fields(config, "dropout", "weights_file", "weights")
     net = models.resnet18()
     stem = nn.Conv2d(3, 64, 3, padding=1, bias=False)
     nn.init.kaiming_normal_(stem.weight, mode="fan_out", nonlinearity="relu")
@@ -36,7 +36,7 @@ def resnet_224(config: NetworkConfig, image_size: int) -> Backbone:
     """
     from torchvision import models  # takes seconds, for those who use it
 
-    refuse_fields(config, "dropout")
+    refuse_fields(config, "dropout", "weights")
     if image_size < SMALLEST:
         raise ConfigError(
             f"data.image_size {image_size} is too small for {config.backbone}, which halves an image five times; "
@@ -46,7 +46,8 @@ def resnet_224(config: NetworkConfig, image_size: int) -> Backbone:
     stem = {"conv1": net.conv1, "bn1": net.bn1, "relu": net.relu, "maxpool": net.maxpool}
     backbone = _backbone(net, stem, config)
     if config.weights_file:
-        load_torchvision(backbone.stages, Path(config.weights_file))
+        remedy = "Give the weights of the same ResNet as torchvision saves them"
+        load_headless(backbone.stages, Path(config.weights_file), ("fc",), remedy)
     return backbone
 
 

@@ -1,5 +1,6 @@
 """Weights in files: safetensors of ours, or a user's checkpoint."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import torch
@@ -19,24 +20,26 @@ def load_weights(module: nn.Module, path: Path) -> None:
 
     Raises CheckpointError for a file that is neither, and names what does not fit.
     """
-    state = {name.removeprefix("module."): value for name, value in _read(path).items()}
-    _fill(module, state, path, "Give a checkpoint of the same backbone and number of known classes")
+    state = {name.removeprefix("module."): value for name, value in read_weights(path).items()}
+    fill(module, state, path, "Give a checkpoint of the same backbone and number of known classes")
 
 
-def load_torchvision(stages: nn.Module, path: Path) -> None:
-    """Fill a ResNet from torchvision's own state_dict; its classifier `fc` is left out.
+def load_headless(net: nn.Module, path: Path, heads: Collection[str], remedy: str) -> None:
+    """Fill a network without classifier from its library's own state_dict, in which the modules `heads` are left out.
 
     Files from before torch 0.4.1 lack BatchNorm's step counters, which play no part: they begin at 0.
     Raises CheckpointError as `load_weights` does.
     """
-    state = {name: value for name, value in _read(path).items() if not name.startswith("fc.")}
-    counters = {k: v for k, v in stages.state_dict().items() if k.endswith(".num_batches_tracked")}
+    prefixes = tuple(f"{head}." for head in heads)
+    state = {name: value for name, value in read_weights(path).items() if not name.startswith(prefixes)}
+    counters = {k: v for k, v in net.state_dict().items() if k.endswith(".num_batches_tracked")}
     if not counters.keys() & state.keys():
         state |= counters
-    _fill(stages, state, path, "Give the weights of the same ResNet as torchvision saves them")
+    fill(net, state, path, remedy)
 
 
-def _fill(module: nn.Module, state: dict[str, Tensor], path: Path, remedy: str) -> None:
+def fill(module: nn.Module, state: dict[str, Tensor], path: Path, remedy: str) -> None:
+    """Load a state_dict from the file `path`. Raises CheckpointError that names what does not fit, with the remedy."""
     expected = module.state_dict()
     problems = [f"{name} is missing" for name in expected if name not in state]
     problems += [f"{name} is not in the network" for name in state if name not in expected]
@@ -51,7 +54,8 @@ def _fill(module: nn.Module, state: dict[str, Tensor], path: Path, remedy: str) 
     module.load_state_dict(state)
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Tensors by name. Raises CheckpointError for a file that holds none."""
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint {path}")
     try:

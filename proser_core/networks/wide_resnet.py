@@ -41,7 +41,7 @@ def wide_resnet28_10(config: NetworkConfig, image_size: int) -> Backbone:
     classifies known classes by a hidden layer of 50 and gives the dummies the 640-d features: W and the dummies share
     one embedding, as in the paper. Raises ConfigError where a weights file is set.
     """
-    refuse_fields(config, "weights_file")
+    refuse_fields(config, "weights_file", "weights")
     stages: dict[str, nn.Module] = {"conv1": nn.Conv2d(3, WIDTHS[0], 3, padding=1)}
     for index, stride in enumerate((1, 2, 2)):
         stages[f"layer{index + 1}"] = _stage(WIDTHS[index], WIDTHS[index + 1], stride, config.dropout)

@@ -90,6 +90,11 @@ class BuildResult:
     linked: tuple[Path, ...] = ()
 
 
+def artefact_folder(root: Path, stage: str, inputs: Mapping[str, Any]) -> Path:
+    """Where in a storage the artefact of a stage for these inputs is, or will be."""
+    return root / stage / digest_of(stage, dict(inputs))[:KEY_DIGITS]
+
+
 @dataclass
 class Store:
     """Artefacts below one folder, which all machines of a cluster must see."""
@@ -111,7 +116,7 @@ class Store:
 
     def folder(self, stage: str, inputs: Mapping[str, Any]) -> Path:
         """Where the artefact of a stage for these inputs is, or will be."""
-        return self.root / stage / digest_of(stage, dict(inputs))[:KEY_DIGITS]
+        return artefact_folder(self.root, stage, inputs)
 
     def run(
         self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], BuildResult | None], made_on: str = ""

@@ -9,6 +9,7 @@ from pipelines.cluster.attempts import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import poll_storage, sync
 from pipelines.workflow.session import TrainingSession
+from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
 from pipelines.workflow.training import Search, TrainedSplit
 from proser_core.config import FinetuneConfig
@@ -69,6 +70,7 @@ def _train(
 ) -> bool:
     """Train: what is never stopped early first, then what is searched. Whether the time ran out."""
     started, limit, searched = time.monotonic(), search.max_seconds, frozenset(search.points)
+    embed("finetune", {split.index: (split.recipe, split.task) for split, _ in missing}.values(), session)
     workers = missing[0][0].recipe.cluster.num_workers
     with closing(SweepWatch(session, trials, rows)) as watch, poll_in_background(watch.poll, session.tracking.warn):
         for stop_early in (False, True):

@@ -10,6 +10,7 @@ from pipelines.cluster.attempts import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import has_file, poll_storage, sync
 from pipelines.workflow.session import TrainingSession
+from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.finetune import STARTING, Shortage, first_epoch
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
@@ -76,6 +77,7 @@ def pretrain(
 
 def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool, session: TrainingSession) -> None:
     """Train side by side; `curves` says where the metrics of each stand in the MLflow run."""
+    embed("pretrain", [(plan.recipe, plan.task) for plan in plans], session)
     folders = [plan.folder for plan in plans]
     poll_storage(session.store, folders)
     for plan in plans:

@@ -5,12 +5,12 @@ loop over images. Of streamed images this is done batch by batch, with the same 
 """
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from proser_core.config import DataConfig, Flips
 from proser_core.data.augmentation.crop_tables import padded_versions, shared_table
@@ -78,6 +78,8 @@ class TrainingBatches:
                 f"{purpose}.batch_size {batch_size} is more than the {len(labelled)} training images; "
                 f"use at most {len(labelled) // 2 * 2}"
             )
+        if not _are_pixels(labelled.images):  # embeddings are not augmented
+            config, rand_augment = replace(config, augmentation="none"), 0
         self.batch_size, self.steps_per_epoch = batch_size, len(labelled) // batch_size
         self._config, self._seed, self._purpose = config, seed, purpose
         self._positions = half_slices(batch_size, rank, world_size)
@@ -87,18 +89,14 @@ class TrainingBatches:
         if flips == "alternating":
             first = keyed_generator(seed, f"{purpose} mirrored first")
             self._mirrored_first = first.integers(0, 2, size=len(labelled))
-        self._crops = (
-            _CropTable(labelled.images, config.border, config.flips, device)
-            if isinstance(labelled.images, np.ndarray)
-            else _StreamedCrops(labelled.images, len(self._positions), config.border, config.flips, device)
-        )
+        self._crops = _crops(labelled.images, len(self._positions), config, device)
         self._targets = torch.from_numpy(np.array(labelled.targets)).to(device)
-        self._normalise = Normaliser(normalisation, device)
+        self._normalise = Normaliser(normalisation, device) if _are_pixels(labelled.images) else nn.Identity()
 
     @property
     def in_memory(self) -> bool:
-        """Whether the images are held as tensors."""
-        return isinstance(self._crops, _CropTable)
+        """Whether the images, or their embeddings, are held as tensors."""
+        return not isinstance(self._crops, _StreamedCrops)
 
     @property
     def on_device(self) -> bool:
@@ -265,10 +263,44 @@ class _StreamedCrops:
         return table.crop((starts[:, None] + self._lines).flatten())
 
 
+class _Embeddings:
+    """Embeddings float32[N, d] in the place of crops, as they are."""
+
+    def __init__(self, embeddings: np.ndarray, device: torch.device) -> None:
+        self._embeddings = torch.from_numpy(np.array(embeddings)).to(device)
+
+    def starts(self, rows: np.ndarray, offsets: np.ndarray, flips: np.ndarray) -> np.ndarray:
+        """int64[B]: the rows themselves."""
+        return rows
+
+    def crop(self, starts: Tensor) -> Tensor:
+        """float32[B, d]: the embeddings of these rows."""
+        return self._embeddings.index_select(0, starts)
+
+
+def _are_pixels(images: np.ndarray | ImageSource) -> bool:
+    """Whether they are images; embeddings [N, d] of frozen features take their place."""
+    return not isinstance(images, np.ndarray) or images.ndim == 4
+
+
+def _crops(
+    images: np.ndarray | ImageSource, batch_size: int, config: DataConfig, device: torch.device
+) -> _CropTable | _StreamedCrops | _Embeddings:
+    if not isinstance(images, np.ndarray):
+        return _StreamedCrops(images, batch_size, config.border, config.flips, device)
+    if not _are_pixels(images):
+        return _Embeddings(images, device)
+    return _CropTable(images, config.border, config.flips, device)
+
+
 def evaluation_batches(
     images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device
 ) -> Iterator[Tensor]:
-    """All images in order, unaugmented, float32[b, 3, H, W]; of no images one batch of none."""
+    """All images in order, unaugmented, float32[b, 3, H, W]; of no images one batch of none. Embeddings float32[N, d]
+    in one batch, as they are."""
+    if not _are_pixels(images):
+        yield torch.from_numpy(np.array(images)).to(device)
+        return
     normalise, size = Normaliser(normalisation, device), image_size(images)
     none = [np.zeros((0, size, size, 3), np.uint8)]  # its logits have their shape all the same
     # 32 images stay in a core's cache, 1.4x the rate of 256; on a GPU 1024, fewer where large

@@ -1,0 +1,32 @@
+"""Trainings of heads on embeddings, one after the other in this process: each is shorter than a worker's start."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from proser_core.errors import ProserError, StorageError
+from proser_core.jobs.spec import FAILURE, Job
+from proser_core.jobs.starting_point import check_starting_point
+from proser_core.jobs.worker import run_job
+from proser_core.store.files import write_atomically
+from proser_core.store.lock import exclusive_training
+
+
+def run_here(jobs: Sequence[Job], max_seconds: float) -> None:
+    """Train for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder. Raises StorageError
+    where the disk is full."""
+    began = time.monotonic()
+    for job in jobs:
+        if max_seconds and time.monotonic() - began >= max_seconds:
+            return
+        folder = Path(job.folder)
+        with exclusive_training(folder):
+            try:
+                check_starting_point(job)
+                run_job(job, lambda metrics: None)
+            except StorageError:
+                raise
+            except ProserError as error:
+                with suppress(OSError):
+                    write_atomically(folder / FAILURE, str(error).encode())

@@ -1,0 +1,22 @@
+"""Embeddings of images by a frozen backbone, computed here before heads are trained on them."""
+
+from collections.abc import Iterable
+from contextlib import closing
+
+from pipelines.progress import ProgressBar
+from pipelines.storage.mirror import sync
+from pipelines.workflow.session import TrainingSession
+from proser_core.config import Recipe
+from proser_core.jobs.embedding import embed_task
+from proser_core.jobs.spec import EMBEDDINGS, embedding_inputs
+from proser_core.store.store import Artefact
+
+
+def embed(kind: str, tasks: Iterable[tuple[Recipe, Artefact]], session: TrainingSession) -> None:
+    """Compute what trainings of this kind need and the storage does not have; nothing where backbones are trained."""
+    for recipe, task in tasks:
+        if not recipe.network.is_frozen(kind):
+            continue
+        sync(session.store, [session.store.folder(EMBEDDINGS, embedding_inputs(recipe, task))])
+        with closing(ProgressBar(session.console, EMBEDDINGS, 0, "images", "loading the backbone")) as bar:
+            embed_task(recipe, task, session.store, lambda done, total, bar=bar: bar.update(done, total=total))  # type: ignore[misc]

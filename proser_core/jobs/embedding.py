@@ -1,0 +1,109 @@
+"""Frozen features: what a pretrained backbone gives for each image of a task, computed once and kept on disk.
+
+Heads are then trained on embeddings as on images: a task of them takes the place of the task of images.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from proser_core.config import Recipe
+from proser_core.data.augmentation.batches import evaluation_batches
+from proser_core.data.image_sets import chunks
+from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
+from proser_core.jobs.spec import EMBEDDINGS, embedding_inputs
+from proser_core.networks.nets import make_closed_set_net
+from proser_core.processor import hardware
+from proser_core.store.store import MANIFEST, Artefact, Manifest, Store, load_if_complete
+
+AT_ONCE = 32
+"""Images between two reports of progress."""
+Progress = Callable[[int, int], None]
+"""Called with the number of images that have their embedding, and of all."""
+Arrays = dict[str, np.ndarray]
+Known = dict[bytes, np.ndarray]
+"""Embeddings float32[d] by the SHA-256 of an image's pixels."""
+
+
+def embed_task(recipe: Recipe, task: Artefact, store: Store, progress: Progress) -> Artefact:
+    """The embeddings of all images of a task, found or computed now; an image that another task of the storage has,
+    is taken from there."""
+    inputs = embedding_inputs(recipe, task)
+
+    def build(folder: Path) -> None:
+        known = _known(store.root, inputs)
+        for name, arrays in _embeddings(recipe, OpenSetTask.load(task.path), known, progress).items():
+            np.savez(folder / f"{name}.npz", allow_pickle=False, **arrays)
+
+    return store.run(EMBEDDINGS, inputs, build, made_on=hardware(_device(recipe).type == "cuda"))
+
+
+def _embeddings(recipe: Recipe, task: OpenSetTask, known: Known, progress: Progress) -> dict[str, Arrays]:
+    """By part: embeddings float32[N, d] and the images' digests uint8[N, 32]."""
+    device = _device(recipe)
+    net = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed).backbone
+    net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    parts = {name: getattr(task, name) for name in PARTS}
+    found: dict[str, Arrays] = {}
+    done, total = 0, sum(map(len, parts.values()))
+    for name, part in parts.items():
+        rows, digests = [np.zeros((0, net.embedding_size), np.float32)], [np.zeros((0, 32), np.uint8)]
+        for images in chunks(part.images, AT_ONCE):
+            keys = [hashlib.sha256(image.tobytes()).digest() for image in images]
+            missing = [row for row, key in enumerate(keys) if key not in known]
+            if missing:
+                made = _forward(net, images[missing], task, device)
+                known |= {keys[row]: embedding for row, embedding in zip(missing, made, strict=True)}
+            rows.append(np.stack([known[key] for key in keys]))
+            digests.append(np.frombuffer(b"".join(keys), np.uint8).reshape(-1, 32))
+            done += len(keys)
+            progress(done, total)
+        found[name] = {"embeddings": np.concatenate(rows), "digests": np.concatenate(digests)}
+    return found
+
+
+@torch.inference_mode()
+def _forward(net: torch.nn.Module, images: np.ndarray, task: OpenSetTask, device: torch.device) -> np.ndarray:
+    """float32[n, d] of uint8[n, H, W, 3], in fp32."""
+    batches = evaluation_batches(images, (task.mean, task.std), device)
+    return torch.cat([net(batch).float().cpu() for batch in batches]).numpy()
+
+
+def _known(root: Path, inputs: dict[str, Any]) -> Known:
+    """Embeddings by the same network in the storage, of other tasks with the same normalisation."""
+    known: Known = {}
+    same = {name: value for name, value in inputs.items() if name != "task"}
+    for path in (root / EMBEDDINGS).glob(f"*/{MANIFEST}"):
+        is_same = {name: Manifest.read(path.parent).inputs.get(name) for name in same} == same
+        if inputs["normalisation"] and is_same and load_if_complete(path.parent) is not None:
+            for part in PARTS:
+                with np.load(path.with_name(f"{part}.npz")) as arrays:
+                    known |= dict(zip(map(bytes, arrays["digests"]), arrays["embeddings"], strict=True))
+    return known
+
+
+def embedded(task: OpenSetTask, folder: Path) -> OpenSetTask:
+    """The task with float32[N, d], which `embed_task` wrote into `folder`, in the place of its images."""
+    return with_embeddings(task, {name: np.load(folder / f"{name}.npz")["embeddings"] for name in PARTS})
+
+
+def embedded_in_memory(task: OpenSetTask, recipe: Recipe) -> OpenSetTask:
+    """As `embedded`, computed now and not kept."""
+    found = _embeddings(recipe, task, {}, lambda done, total: None)
+    return with_embeddings(task, {name: arrays["embeddings"] for name, arrays in found.items()})
+
+
+def with_embeddings(task: OpenSetTask, embeddings: dict[str, np.ndarray]) -> OpenSetTask:
+    """The task with embeddings float32[N, d] by part in the place of its images."""
+    parts = {name: Labelled(rows, getattr(task, name).targets) for name, rows in embeddings.items()}
+    return replace(task, **parts)  # type: ignore[arg-type]
+
+
+def _device(recipe: Recipe) -> torch.device:
+    """A GPU of this process, where the recipe trains on GPUs."""
+    return torch.device("cuda" if recipe.cluster.uses_gpu and torch.cuda.is_available() else "cpu")

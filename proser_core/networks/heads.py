@@ -1,0 +1,75 @@
+"""W and dummies on the embeddings of a frozen backbone, and their way back onto it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from proser_core.config import SplitPoint
+from proser_core.networks.backbone import Backbone
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
+from proser_core.networks.weights import fill, read_weights
+from proser_core.rng import keyed_seed
+
+SMALLEST = 0.1
+"""Least standard deviation of a feature, as a share of their mean: one that hardly moves on known images would
+otherwise decide on others."""
+PLACE = "embedding"
+"""The only stage of a backbone of heads."""
+
+
+class Standardised(nn.Module):
+    """Embeddings [B, d] with zero mean and unit variance in each feature: the same learning rate suits any backbone."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        return (embeddings - self.mean) / self.std
+
+
+def make_heads(embeddings: np.ndarray, num_known: int, seed: int) -> ClosedSetNet:
+    """Fresh W on training embeddings float32[N, d], which this net takes in the place of images; mixtures are mixtures
+    of embeddings."""
+    mean, std = torch.from_numpy(embeddings.mean(0)), torch.from_numpy(embeddings.std(0))
+    std = std.clamp(min=max(SMALLEST * float(std.mean()), 1e-6))
+    places: dict[SplitPoint, str] = dict.fromkeys(get_args(SplitPoint), PLACE)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(keyed_seed(seed, "closed-set weights"))
+        return ClosedSetNet(Backbone({PLACE: Standardised(mean, std)}, len(mean), places), num_known)
+
+
+def load_heads(net: ClosedSetNet | PlaceholderNet, path: Path) -> None:
+    """Put heads from a file onto the backbone that gave their embeddings, which stays as it is. Raises CheckpointError
+    for a file that does not fit."""
+    kept = {name: value for name, value in net.state_dict().items() if name.startswith("backbone.")}
+    fill(net, kept | _on_raw_embeddings(read_weights(path)), path, "Give the heads of a frozen backbone")
+
+
+def on_backbone(heads: ClosedSetNet | PlaceholderNet, closed_set: ClosedSetNet) -> ClosedSetNet | PlaceholderNet:
+    """`closed_set`, whose backbone gave the embeddings that `heads` were trained on, with these heads."""
+    net = PlaceholderNet(closed_set, heads.dummies.out_features) if isinstance(heads, PlaceholderNet) else closed_set
+    net.load_state_dict(net.state_dict() | _on_raw_embeddings(heads.state_dict()))
+    return net
+
+
+def _on_raw_embeddings(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """`W (e - mean) / std + b` as `W' e + b'`, for each head."""
+    before = f"backbone.stages.{PLACE}."
+    mean, std = state.get(f"{before}mean"), state.get(f"{before}std")
+    heads = {name: value for name, value in state.items() if not name.startswith(before)}
+    if mean is None or std is None:
+        return heads
+    for name in ("classifier", "dummies"):
+        if f"{name}.weight" in heads:
+            weight = heads[f"{name}.weight"] / std
+            heads |= {f"{name}.weight": weight, f"{name}.bias": heads[f"{name}.bias"] - weight @ mean}
+    return heads

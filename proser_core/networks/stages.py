@@ -1,0 +1,114 @@
+"""Where a network of another library can be cut: its own stages, found by what they do to an image."""
+
+import itertools
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from proser_core.config import SplitPoint
+from proser_core.errors import ConfigError, first_line
+from proser_core.networks.backbone import IMAGE, Backbone, average_pool
+
+WHOLE = "model"
+"""The only stage of a network that is not its modules one after the other."""
+TAILS: tuple[Mapping[str, type[nn.Module]], ...] = (
+    {},
+    {"flat": nn.Flatten},
+    {"pool": average_pool},  # type: ignore[dict-item]
+    {"relu": nn.ReLU, "pool": average_pool},  # type: ignore[dict-item]
+)
+"""What a `forward` may do by functions between the features and the head."""
+
+
+class Point(NamedTuple):
+    """A module after which a network can be cut: its place, the side of what it gives, whether it has a convolution or
+    a linear layer."""
+
+    place: str
+    side: int
+    is_block: bool
+
+
+def staged(net: nn.Module, name: str, image_size: int, split: SplitPoint) -> Backbone:
+    """A network without classifier as a Backbone, cut by its own stages.
+
+    A stage is what has one resolution; middle is before the last stage, early one stage before that, late before the
+    last block. A network that is more than its modules one after the other, such as a vision transformer, has none:
+    early mixes images, middle and late embeddings. Raises ConfigError where the network does not take such images, or
+    gives no embedding.
+    """
+    images = torch.randn(1, 3, image_size, image_size, generator=torch.Generator().manual_seed(0))
+    was_training = net.training
+    net.eval()
+    try:
+        with torch.inference_mode():
+            embedding = net(images)
+            stages = _sequence(net, images, embedding)
+            splits = _splits(list(_points(stages, images))) if stages is not None else None
+    except Exception as error:  # whatever the network's own code raises
+        raise ConfigError(
+            f"{name} does not take images of {image_size} pixels ({first_line(error)}); set data.image_size to 0, the "
+            "size that it was trained on"
+        ) from error
+    finally:
+        net.train(was_training)
+    if embedding.ndim != 2:
+        raise ConfigError(f"{name} gives {tuple(embedding.shape)} for an image, no embedding; choose another backbone")
+    if stages is None or splits is None:
+        whole: dict[SplitPoint, str] = {"early": IMAGE, "middle": WHOLE, "late": WHOLE}
+        return Backbone({WHOLE: net}, embedding.shape[1], whole, split, is_own=False)
+    return Backbone(dict(stages.named_children()), embedding.shape[1], splits, split, is_own=False)
+
+
+def _sequence(net: nn.Module, images: Tensor, embedding: Tensor) -> nn.Sequential | None:
+    """The network's modules one after the other, where that is the network; else None."""
+    *body, head = net.named_children()
+    for tail in TAILS:
+        made = [(name, make()) for name, make in tail.items()]
+        stages = nn.Sequential(OrderedDict([*body, *made, head])).eval()
+        try:
+            same = torch.allclose(stages(images), embedding, rtol=1e-4, atol=1e-5)
+        except Exception:  # the shapes do not fit, or a module cannot be called
+            continue
+        if same and len(list(stages.parameters())) == len(list(net.parameters())):
+            return stages.train(net.training)
+    return None
+
+
+def _points(stages: nn.Sequential, features: Tensor, above: str = "") -> Iterator[Point]:
+    """The points of a sequence on the way of an image through it, as long as there are positions."""
+    for name, child in stages.named_children():
+        place = f"{above}{name}"
+        if _is_list_of_blocks(child, is_top=not above):
+            yield from _points(child, features, f"{place}.")  # type: ignore[arg-type]
+        features = child(features)
+        if features.ndim != 4:
+            return
+        if not _is_list_of_blocks(child, is_top=not above):
+            is_block = any(isinstance(module, nn.Conv2d | nn.Linear) for module in child.modules())
+            yield Point(place, features.shape[2], is_block)  # of [B, C, H, W] and of [B, H, W, C]
+
+
+def _is_list_of_blocks(module: nn.Module, *, is_top: bool) -> bool:
+    """Whether it only runs its modules in their order, and these are blocks; one of convolution, norm and activation is
+    a block itself."""
+    if type(module).forward is not nn.Sequential.forward or not len(list(module.children())):
+        return False
+    return is_top or all(list(child.children()) for child in module.children())
+
+
+def _splits(points: list[Point]) -> dict[SplitPoint, str] | None:
+    """The places of the three split points; None where the resolution does not fall."""
+    blocks = [number for number, point in enumerate(points) if point.is_block]
+    points = points[: blocks[-1] + 1] if blocks else []  # what follows has no weights to speak of
+    sides = [point.side for point in points]
+    stages = [len(list(run)) for _, run in itertools.groupby(sides)]
+    if len(stages) < 2:
+        return None
+    middle = sum(stages[:-1]) - 1
+    early = sum(stages[:-2]) - 1 if len(stages) > 2 else middle
+    late = max(middle, len(points) - 2)
+    return {"early": points[early].place, "middle": points[middle].place, "late": points[late].place}

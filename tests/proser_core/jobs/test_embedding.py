@@ -1,0 +1,174 @@
+"""Frozen features: embeddings are computed once, heads are trained on them, and the classifier takes images."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import timm
+import torch
+from small_tasks import NORMALISATION, random_images
+
+from proser_core.config import ClusterConfig, DataConfig, FinetuneConfig, NetworkConfig, PretrainConfig, Recipe
+from proser_core.data.arrays import task_from_arrays
+from proser_core.data.tasks import PARTS
+from proser_core.errors import ConfigError
+from proser_core.jobs import spec
+from proser_core.jobs.embedding import embed_task, embedded
+from proser_core.jobs.in_memory import train
+from proser_core.jobs.probe import measure_heads
+from proser_core.jobs.worker import run_job
+from proser_core.networks.heads import load_heads
+from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.networks.pretrained import MANY_IMAGES, with_features, with_pretrained
+from proser_core.recognition.embeddings import compute_embeddings
+from proser_core.recognition.logits import load_logits, task_logits
+from proser_core.store.store import Artefact, Store
+
+CPU, SIZE = torch.device("cpu"), 32
+
+
+def as_artefact(task, folder):
+    task.save(folder)
+    return Artefact(folder, folder.name)
+
+
+def a_task(count: int = 48, classes: int = 3, seed: int = 0):
+    """Three classes that differ by their brightness, so that heads have something to learn."""
+    targets = np.arange(count) % classes
+    pixels = random_images(count, SIZE, seed) // 3 + (targets * 80).astype(np.uint8)[:, None, None, None]
+    return task_from_arrays(pixels, targets)
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory) -> Recipe:
+    torch.manual_seed(3)
+    path = tmp_path_factory.mktemp("weights") / "net.pth"
+    net = timm.create_model("test_efficientnet")
+    net.train()(torch.randn(8, 3, SIZE, SIZE))  # moves the running statistics
+    torch.save(net.state_dict(), path)
+    network = NetworkConfig(backbone="timm:test_efficientnet", weights_file=str(path), features="frozen")
+    data = DataConfig(image_size=SIZE, num_known=3, normalisation=(*NORMALISATION[0], *NORMALISATION[1]))
+    return Recipe(
+        data=data,
+        network=network,
+        pretrain=PretrainConfig(epochs=6, batch_size=12, lr=0.1),
+        finetune=FinetuneConfig(epochs=3, batch_size=12, lr=0.01, num_dummies=2),
+    )
+
+
+def test_embeddings_are_those_of_the_backbone_and_are_computed_once_per_image(recipe, tmp_path):
+    store, task = Store(tmp_path / "storage"), a_task()
+    reports: list[tuple[int, int]] = []
+    made = embed_task(recipe, as_artefact(task, tmp_path / "a"), store, lambda *each: reports.append(each))
+    total = sum(len(getattr(task, part)) for part in PARTS)
+    assert reports[-1] == (total, total)
+    net = make_closed_set_net(recipe.network, 3, SIZE, recipe.seed)
+    for part in PARTS:
+        expected = compute_embeddings(net, getattr(task, part).images, (task.mean, task.std))
+        np.testing.assert_allclose(getattr(embedded(task, made.path), part).images, expected, rtol=1e-4, atol=1e-5)
+    again = embed_task(recipe, as_artefact(task, tmp_path / "a"), store, lambda *each: reports.append((-1, -1)))
+    assert (again, reports[-1]) == (made, (total, total))
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_an_image_of_another_task_keeps_its_embedding_where_it_is_normalised_alike(recipe, tmp_path, same):
+    """The embeddings of the first task are marked, so that a copy is told from what is computed again."""
+    store, first = Store(tmp_path / "storage"), as_artefact(a_task(), tmp_path / "a")
+
+    def marked(folder: Path) -> None:
+        for path in embed_task(recipe, first, Store(tmp_path / "other"), lambda *each: None).path.glob("*.npz"):
+            with np.load(path) as arrays:
+                np.savez(folder / path.name, embeddings=arrays["embeddings"] + 1000, digests=arrays["digests"])
+
+    store.run(spec.EMBEDDINGS, spec.embedding_inputs(recipe, first), marked)
+    second = a_task()
+    second = replace(second, train=replace(second.train, images=second.train.images[::-1].copy()))
+    data = recipe.data if same else replace(recipe.data, normalisation=(0.5,) * 6)
+    made = embed_task(replace(recipe, data=data), as_artefact(second, tmp_path / "b"), store, lambda *each: None)
+    assert (embedded(second, made.path).train.images.min() > 900) == same
+
+
+def job_of(recipe, kind, task: Artefact, store: Store, weights: str = "") -> spec.Job:
+    inputs = spec.job_inputs(kind, recipe, task, weights, False, "code")
+    return spec.Job.of(kind, recipe, task, store.folder(kind, inputs), False, weights, inputs)
+
+
+def test_a_job_on_embeddings_writes_heads_whose_logits_are_those_of_the_whole_network(recipe, tmp_path):
+    store, task = Store(tmp_path / "storage"), a_task()
+    artefact = as_artefact(task, tmp_path / "task")
+    embed_task(recipe, artefact, store, lambda *each: None)
+    first = job_of(recipe, "pretrain", artefact, store)
+    run_job(first, lambda metrics: None)
+    second = job_of(recipe, "finetune", artefact, store, f"{first.folder}/{spec.WEIGHTS}")
+    run_job(second, lambda metrics: None)
+    net = add_placeholders(make_closed_set_net(recipe.network, 3, SIZE, 1), 2, seed=1)
+    load_heads(net, Path(second.folder) / spec.WEIGHTS)
+    whole = task_logits(net, task, CPU, with_training=False)
+    kept = load_logits(Path(second.folder) / spec.LOGITS)
+    for part in ("val", "development", "test"):
+        np.testing.assert_allclose(whole[part].known, kept[part].known, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(whole[part].dummies, kept[part].dummies, rtol=1e-3, atol=1e-3)
+    assert (kept["val"].known_predictions() == task.val.targets).mean() > 0.9
+    assert (Path(second.folder) / spec.WEIGHTS).stat().st_size < 20_000
+
+
+def test_a_classifier_trained_in_memory_takes_images_and_leaves_the_backbone_as_it_is(recipe):
+    task = a_task()
+    classifier = train(task, recipe)
+    fresh = make_closed_set_net(recipe.network, 3, SIZE, seed=9)
+    weights = classifier.net.backbone.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in fresh.backbone.state_dict().items())
+    assert (classifier.predict(task.train.images).probabilities[:, :3].argmax(1) == task.train.targets).mean() > 0.9
+
+
+def test_head_first_trains_the_whole_network_in_the_end(recipe):
+    recipe = replace(recipe, network=replace(recipe.network, features="head-first"))
+    classifier = train(a_task(), recipe)
+    fresh = make_closed_set_net(recipe.network, 3, SIZE, seed=0).backbone.state_dict()
+    weights = classifier.net.backbone.state_dict()
+    assert not torch.equal(weights["stages.conv_stem.weight"], fresh["stages.conv_stem.weight"])
+
+
+def test_features_are_chosen_by_weights_images_and_hardware(recipe):
+    auto = replace(recipe, network=replace(recipe.network, features="auto"))
+    on_gpu = replace(auto, cluster=ClusterConfig(gpus_per_worker=1.0))
+    fresh = replace(auto, network=replace(auto.network, weights_file=""))
+    chosen = [
+        with_features(each, count).network.features
+        for each, count in (
+            (auto, 10**6),
+            (on_gpu, MANY_IMAGES - 1),
+            (on_gpu, MANY_IMAGES),
+            (fresh, 10),
+            (Recipe(), 10),
+        )
+    ]
+    assert chosen == ["frozen", "frozen", "trained", "trained", "trained"]
+    assert with_features(recipe, 10**6) == recipe
+    with pytest.raises(ConfigError, match="classifier32 has fresh weights, whose embeddings mean nothing"):
+        with_features(Recipe(network=NetworkConfig(features="frozen")), 10)
+
+
+def test_frozen_features_stand_in_the_key_of_a_training_and_auto_leaves_older_keys(recipe, tmp_path):
+    task = Artefact(tmp_path, "digest")
+
+    def key(features: str) -> dict:
+        chosen = replace(recipe, network=replace(recipe.network, features=features))
+        return spec.job_inputs("finetune", chosen, task, "", False, "code")
+
+    keys = {features: key(features) for features in ("auto", "trained", "frozen", "head-first")}
+    assert keys["auto"] == keys["trained"] != keys["frozen"] != keys["head-first"]
+    assert "features" not in keys["auto"]["network"]
+
+
+@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+def test_a_step_on_embeddings_is_measured_without_images(recipe, kind):
+    cost = measure_heads(kind, replace(recipe, network=replace(recipe.network, weights_file="")))
+    assert cost.step_seconds > 0
+    assert cost.scored_per_second > 0
+    assert cost.weight_bytes < 20_000
+
+
+def test_preparing_the_recipe_again_changes_nothing(recipe):
+    assert with_pretrained(recipe) == recipe
