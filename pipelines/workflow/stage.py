@@ -11,7 +11,7 @@ from typing import Any
 
 from proser_core.config import Recipe, decisive_fields
 from proser_core.jobs.further_development import FURTHER
-from proser_core.jobs.network_tables import COMPUTING, EMBED
+from proser_core.jobs.network_tables import COMPUTING, TABLES
 from proser_core.jobs.preparing import ENCODED
 from proser_core.jobs.spec import EMBEDDING, EMBEDDINGS, PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import WORKER
@@ -25,7 +25,7 @@ STAGES = {
     PRETRAIN: WORKER,
     TRIALS: WORKER,
     "sweep": "pipelines.workflow.stages.trial_rows",
-    EMBED: COMPUTING,
+    TABLES: COMPUTING,
     FURTHER: "proser_core.jobs.further_development",
     "evaluate": "pipelines.workflow.stages.evaluate",
     "report": "pipelines.workflow.stages.report",

@@ -15,7 +15,7 @@ from proser_core.rng import keyed_generator
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store
 
-FURTHER = "further"
+FURTHER = "further_development"
 PREPARING = "proser_core.jobs.further_development"
 
 

@@ -23,7 +23,7 @@ from proser_core.recognition.embedding_table import (
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store
 
-EMBED, EMBEDDINGS = "embed", "embeddings.npz"
+TABLES, FILE = "network_tables", "tables.npz"
 COMPUTING = embedding_table.__name__
 
 
@@ -69,6 +69,6 @@ def network_tables(
         tables = task_embeddings(net, images, device, seed=recipe.seed, mirror=mirror)
         for name, pixels in load_further(further).items():
             tables[name] = compute_embedding_table(net, pixels, normalisation, device, mirror=mirror)
-        save_embeddings(tables, made / EMBEDDINGS)
+        save_embeddings(tables, made / FILE)
 
-    return load_embeddings(store.run(EMBED, inputs, build).path / EMBEDDINGS)
+    return load_embeddings(store.run(TABLES, inputs, build).path / FILE)
