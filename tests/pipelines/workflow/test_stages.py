@@ -18,7 +18,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.further_development import check_further, further_images
-from proser_core.jobs.network_tables import EMBED
+from proser_core.jobs.network_tables import TABLES
 from proser_core.jobs.selection import select
 from proser_core.jobs.trials import check_score
 from proser_core.jobs.worker import run_job
@@ -94,7 +94,7 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
     further = further_images(recipe, split.task, None, store)
     given = (recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated, store, further)
     evaluate_run(*given)
-    computed = sorted((store.root / EMBED).glob("*"))
+    computed = sorted((store.root / TABLES).glob("*"))
     assert len(computed) == 3  # selected trial, control, pretrained net
     found = read_evaluation(Artefact(evaluated, ""))
     assert list(found["choices"]) == ["PROSER", "pretrained net", "CE control"]
@@ -111,7 +111,7 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
     np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(val)], rtol=1e-4, atol=1e-4)
 
     evaluate_run(*given)
-    assert sorted((store.root / EMBED).glob("*")) == computed
+    assert sorted((store.root / TABLES).glob("*")) == computed
     report(split, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
     page = (folder / "tables" / SCORES_PAGE).read_text()
     assert page.count("(chosen)") == 3
