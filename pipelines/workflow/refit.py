@@ -147,9 +147,13 @@ def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None,
     proxy = Proxy(classifier.validation_scores, classifier.calibration.bias, measured, chose, reported)
     selected = evaluation["selected"]
     has_failures = bool(failures or session.tracking.lost)
-    chosen = replace(_without_choice(recipe.calibration), score=evaluation["score"]["name"])
-    calibration = chosen if recipe.calibration.score else recipe.calibration
+    calibration = with_chosen(recipe.calibration, evaluation["score"]["name"])
     return _Chosen(proxy, finetune_of(selected), calibration, selected["name"], has_failures)
+
+
+def with_chosen(calibration: CalibrationConfig, score: str) -> CalibrationConfig:
+    """What the proxy chose, as the score that all classes are then trained for."""
+    return replace(_without_choice(calibration), score=score) if calibration.score else calibration
 
 
 def _without_choice(calibration: CalibrationConfig) -> CalibrationConfig:

@@ -21,7 +21,8 @@ PREPARING = "proser_core.jobs.further_development"
 
 def check_further(recipe: Recipe, data_dir: Path | None) -> None:
     """Raises ConfigError for a set that there is not, or that is known or tested on, DataError for one not found."""
-    data, tested = recipe.data, {recipe.data.name, recipe.data.unknown, *recipe.data.outliers}
+    data = recipe.data
+    tested = {data.name, data.unknown, *data.outliers} - {""}
     for name in recipe.calibration.development:
         look_up("set of development unknowns", name, {**SOURCES, **OUTLIERS})
         classes_of = OUTLIERS[name].classes_of if name in OUTLIERS else name

@@ -11,6 +11,7 @@ from proser_core.baselines import METHODS
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.outliers.outlier_sets import OUTLIERS
 from proser_core.data.splits.families import FAMILIES, Against, Family
+from proser_core.recognition.scores import FURTHER_SCORES
 from tune_spaces import space_names
 
 
@@ -34,7 +35,7 @@ def test_whatever_is_missing_has_its_exact_folders_and_where_to_get_them(tmp_pat
 
 def test_alone_it_has_every_name_and_no_more(tmp_path: Path) -> None:
     told = listed("", tmp_path)
-    for names in (RECIPES, PRETRAINING, space_names(), METHODS, SOURCES, OUTLIERS, FAMILIES):
+    for names in (RECIPES, PRETRAINING, space_names(), METHODS, FURTHER_SCORES, SOURCES, OUTLIERS, FAMILIES):
         assert all(name in told for name in names)
     assert "not found" not in told
     assert len(told) < 1500
@@ -46,6 +47,7 @@ def test_alone_it_has_every_name_and_no_more(tmp_path: Path) -> None:
         ("recipes", "cifar100-cpu CIFAR100: 15 known classes"),
         ("spaces", "trade_off The trade-off grid"),
         ("methods", "OpenMax Bendale and Boult 2016"),
+        ("scores", "KNN Sun et al. 2022; reads embeddings and training images"),
         ("data", "digits embedded"),
     ],
 )

@@ -16,11 +16,11 @@ from pipelines.recipes import digits as digits_recipe
 from pipelines.recipes import folder
 from pipelines.tracking.models import Model, load
 from pipelines.workflow.promotion import promote
-from pipelines.workflow.refit import proxy_of, refit_of, with_batches
+from pipelines.workflow.refit import proxy_of, refit_of, with_batches, with_chosen
 from pipelines.workflow.requests import PromoteRequest, SweepRequest
 from pipelines.workflow.run import run
 from pipelines.workflow.sweeping import sweep
-from proser_core.config import ClusterConfig, Recipe, digest_of
+from proser_core.config import CalibrationConfig, ClusterConfig, Recipe, digest_of
 from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError, TrainingError
 from proser_core.jobs.trials import check_recipe
@@ -145,6 +145,34 @@ class TestRun:
         assert decision.data.metrics["champion/closed_set_accuracy"] == pytest.approx(
             model.classifier.results["dev/closed_set_accuracy"]
         )
+
+    def test_the_same_trainings_are_scored_again_by_the_score_that_the_proxy_chooses(
+        self, text: str, my_images: Path, run_folder: RunFolder
+    ) -> None:
+        calibration = replace(own_recipe().calibration, score="auto", development=("noise",), mirror=True)
+        trained = sorted(run_folder.storage.glob("trials/*"))
+        code, again = printed(
+            run, replace(own_recipe(), calibration=calibration), my_images, run_folder.storage, None, width=2000
+        )
+        assert code == 0
+        assert sorted(run_folder.storage.glob("trials/*")) == trained
+        chosen = re.search(r"Scores, chosen by .*: PROSER: (\S+) \(best: \S+ on held-out-1, \S+ on noise\)", again)[1]
+        found = load("models:/proser@candidate").classifier
+        assert (found.score_function.name, found.mirror) == (chosen, True)
+        assert found.notes["Score"] == f"{chosen}, named by the recipe"
+        assert found.fitting is not None
+
+
+def test_the_proxy_chooses_the_score_and_all_classes_are_trained_for_it() -> None:
+    calibration = CalibrationConfig(score="auto", development=("noise",), mirror=True)
+    recipe = replace(folder(), calibration=calibration)
+    proxy, refit = proxy_of(recipe, 10), refit_of(recipe, 10)
+    check_recipe(proxy)
+    check_recipe(refit)
+    assert proxy.calibration == calibration
+    assert refit.calibration == CalibrationConfig(mirror=True)
+    assert with_chosen(calibration, "KNN") == CalibrationConfig(score="KNN", mirror=True)
+    assert with_chosen(CalibrationConfig(dummy_weight=0.5), "gap") == CalibrationConfig(dummy_weight=0.5)
 
 
 class TestProxy:

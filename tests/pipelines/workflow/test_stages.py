@@ -92,6 +92,8 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
     for each in (evaluated, folder):
         each.mkdir()
     further = further_images(recipe, split.task, None, store)
+    again, before = (each.trials([recipe.finetune], store, bf16=False)[0] for each in (split, trained.split))
+    assert again.folder == before.folder  # nothing is trained anew
     given = (recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated, store, further)
     evaluate_run(*given)
     computed = sorted((store.root / TABLES).glob("*"))
