@@ -1,4 +1,4 @@
-"""Add a score of your own, and set it beside the others: the free energy of Liu et al. 2020.
+"""Add a score of your own, and set it beside the others: the margin of Scheffer et al. 2001.
 
 python examples/add_a_method.py
 """
@@ -23,18 +23,19 @@ from proser_core import (
 
 
 @dataclass(frozen=True)
-class Energy(ScoreFunction):
-    """`-log sum_k exp(w_k^T phi(x))`, float64[N], larger for unknown."""
+class Margin(ScoreFunction):
+    """`l_2 - l_1`, float32[N], larger for unknown: the second largest logit less the largest."""
 
-    name = "Energy"
-    source = "Liu et al. 2020"
+    name = "margin"
+    source = "Scheffer et al. 2001"
 
     def __call__(self, logits: LogitTable) -> np.ndarray:
-        return -np.logaddexp.reduce(logits.known.astype(np.float64), axis=1)
+        ordered = np.sort(logits.known, axis=1)
+        return ordered[:, -2] - ordered[:, -1]
 
 
-SCORES["Energy"] = Energy  # a saved classifier names its score; this finds it again
-METHODS["Energy"] = Method("Energy", Energy.source, Energy())
+SCORES["margin"] = Margin  # a saved classifier names its score; this finds it again
+METHODS["margin"] = Method("margin", Margin.source, Margin())
 
 digits = load_digits()
 images = (digits.images * 255 / 16).astype(np.uint8)
@@ -49,6 +50,6 @@ recipe = Recipe(
 )
 
 print("method      AUROC  macro-F1, four unknown classes")
-for name in ("MaxLogit", "Energy"):
+for name in ("MaxLogit", "margin"):
     results = train(task, recipe, METHODS[name]).results
     print(f"{name:10s}  {results['test/unknown_4/auroc']:.3f}  {results['test/unknown_4/macro_f1']:.3f}")

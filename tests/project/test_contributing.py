@@ -61,8 +61,8 @@ def test_the_example_of_a_backbone_makes_a_network(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_example_of_a_method_is_a_score_like_any_other() -> None:
-    energy = example("class Energy")["Energy"]()
-    logits = LogitTable(np.array([[0.0, 0.0], [9.0, 0.0]], np.float32), np.zeros((2, 0), np.float32))
-    np.testing.assert_allclose(energy(logits), [-np.log(2), -9 - np.log1p(np.exp(-9))], rtol=1e-6)
+    margin = example("class Margin")["Margin"]()
+    logits = LogitTable(np.array([[0.0, 0.0, -1.0], [9.0, 0.0, 2.0]], np.float32), np.zeros((2, 0), np.float32))
+    np.testing.assert_allclose(margin(logits), [0, -7], rtol=1e-6)
     known, dummies = torch.from_numpy(logits.known), torch.from_numpy(logits.dummies)
-    np.testing.assert_allclose(energy.in_torch(known, dummies), energy(logits), rtol=1e-6)
+    np.testing.assert_allclose(margin.in_torch(known, dummies), margin(logits), rtol=1e-6)
