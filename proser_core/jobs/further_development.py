@@ -43,7 +43,8 @@ def further_images(recipe: Recipe, task: Artefact, data_dir: Path | None, store:
     if not names:
         return None
     sets = {name: _opened(name, data_dir, recipe.data.download) for name in names}
-    count, size = TaskSummary.read(task.path).counts["val"], recipe.data.image_size
+    about = TaskSummary.read(task.path)
+    count, size = about.counts["val"], about.image_size
     inputs = {
         "files": {name: list(each.fingerprints()) for name, each in sets.items()},
         "count": count,

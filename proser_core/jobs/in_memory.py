@@ -23,7 +23,7 @@ from proser_core.networks.heads import make_heads, on_backbone
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.pretrained import with_features, with_pretrained
 from proser_core.processor import resolve_precision
-from proser_core.recognition.embedding_table import task_embeddings
+from proser_core.recognition.embedding_table import index_rows, task_embeddings
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import task_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -62,10 +62,14 @@ def train(
     heads, seen = _trained(task, recipe, kinds, progress or EpochProgress(io.StringIO()))
     net = heads if seen is task else on_backbone(heads, _fresh(task, recipe))
     device, calibration = training_device(recipe), recipe.calibration
-    if method is None and calibration.reads_embeddings:
+    if method is not None:  # which brings its own score
+        calibration = replace(calibration, score="")
+        recipe = replace(recipe, calibration=calibration)
+    if calibration.reads_embeddings:
         tables = task_embeddings(net, task, device, seed=recipe.seed, mirror=calibration.mirror)
-        return score_network(recipe, own_score(recipe), tables, task).classifier(net, task, recipe)
-    recipe = replace(recipe, calibration=replace(calibration, mirror=False))  # a method is scored as its row is
+        targets = np.asarray(task.train.targets)[index_rows(task, recipe.seed)]
+        score = own_score(recipe) if method is None else fit_score(method, tables, targets)
+        return score_network(recipe, score, tables, task).classifier(net, task, recipe)
     logits = task_logits(heads, seen, device, with_training=kinds == ("pretrain",))
     score = own_score(recipe) if method is None else fit_score(method, logits, task.train.targets)
     report = evaluate(logits, score, task, calibration.target_rate)

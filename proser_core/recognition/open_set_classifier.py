@@ -74,8 +74,10 @@ class OpenSetClassifier(TrainedClassifier):
         controls: Mapping[str, Mapping[str, float]] | None = None,
         proxy: Proxy | None = None,
         own: OwnArchitecture | None = None,
+        mirror: bool = False,
     ) -> "OpenSetClassifier":
-        """A network that was trained on a task by a recipe, as `report` evaluated its logits with this score."""
+        """A network that was trained on a task by a recipe, as `report` evaluated its logits with this score; `mirror`
+        says that they are averaged with those of mirrored images."""
         return cls(
             net=net,
             network=recipe.network,
@@ -92,7 +94,7 @@ class OpenSetClassifier(TrainedClassifier):
             controls={name: dict(metrics) for name, metrics in (controls or {}).items()},
             notes=task.notes,
             own=own,
-            mirror=recipe.calibration.mirror and own is None,
+            mirror=mirror,
         )
 
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:

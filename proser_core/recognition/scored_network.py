@@ -30,7 +30,8 @@ class ScoredNetwork:
     def classifier(self, net: nn.Module, task: OpenSetTask, recipe: Recipe, **more: Any) -> OpenSetClassifier:
         """The network as a classifier, which says how its score was chosen and keeps what others can be fitted to;
         `more` as `OpenSetClassifier.of` takes it."""
-        made = OpenSetClassifier.of(net, self.score, self.tables, self.report, task, recipe, **more)
+        mirror = recipe.calibration.mirror
+        made = OpenSetClassifier.of(net, self.score, self.tables, self.report, task, recipe, mirror=mirror, **more)
         notes = {**made.notes, "Score": self.choice.in_words} if self.choice else made.notes
         return replace(made, notes=notes, fitting=self._fitting())
 

@@ -96,6 +96,19 @@ def test_any_method_is_trained_and_scored_by_its_own_score(task: OpenSetTask, na
     assert classifier.calibration.known_rate >= 0.95
 
 
+@pytest.mark.parametrize("method", [None, "OpenMax"])
+def test_a_score_is_chosen_and_images_are_mirrored_in_memory_too(task: OpenSetTask, method: str | None) -> None:
+    calibration = replace(RECIPE.calibration, score="KNN", mirror=True)
+    classifier = train(task, replace(RECIPE, calibration=calibration), METHODS[method] if method else None)
+    assert (classifier.score_function.name, classifier.mirror) == (method or "KNN", True)
+    assert ("Score" in classifier.notes) == (method is None)
+    scores = classifier.predict(np.asarray(task.val.images)).unknown_scores - classifier.calibration.bias
+    np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(task.val)], rtol=1e-4, atol=1e-4)
+    chosen = replace(RECIPE, calibration=replace(RECIPE.calibration, score="auto", development=("noise",)))
+    with pytest.raises(ConfigError, match=r"calibration\.development names data sets"):
+        train(task, chosen)
+
+
 def test_from_scratch_there_is_no_pretraining(task: OpenSetTask) -> None:
     lines = io.StringIO()
     train(task, replace(RECIPE, finetune=replace(RECIPE.finetune, start="scratch")), progress=EpochProgress(lines))
