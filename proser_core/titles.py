@@ -27,6 +27,7 @@ METRICS = {
     "fpr95": "FPR at 95 % TPR",
     "oscr": "OSCR",
     "closed_set_accuracy": "closed-set accuracy",
+    "balanced_accuracy": "balanced accuracy",
     "known_rate": "known images that stay known",
     "known_accuracy": "known images named correctly",
     "unknown_found": "unknown images detected",

@@ -19,10 +19,11 @@ from pipelines.reports.sweep_table import (
     std,
     unfinished,
 )
-from pipelines.reports.terminal import CAPTION, KNOWN_COLUMNS
+from pipelines.reports.terminal import caption, known_columns
 from proser_core import titles
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
+from proser_core.recognition.class_report import ClassReport
 from proser_core.titles import percent
 
 LISTED = 30  # trials without a result that are listed
@@ -30,9 +31,17 @@ COMPARED = (titles.MAX_LOGIT, titles.scored(titles.CONTROL, titles.MAX_LOGIT))
 """Controls that a point has to beat."""
 
 
-def results_page(table: SweepTable, facts: Sequence[str] = (), notes: Mapping[str, str] | None = None) -> str:
-    """Markdown; `facts` are sentences on selection and calibration of a run, `notes` those on outlier sets by name."""
+def results_page(
+    table: SweepTable,
+    facts: Sequence[str] = (),
+    notes: Mapping[str, str] | None = None,
+    classes: ClassReport | None = None,
+) -> str:
+    """Markdown; `facts` are sentences on selection and calibration of a run, `notes` those on its images by name,
+    `classes` are of the selected point."""
     parts = [overview(table, facts), "## Methods\n", _points_table(table, methods_of(table))]
+    if classes is not None:
+        parts += ["## Classes\n", *classes.lines(), ""]
     for space in spaces_of(table):
         if len(space.points) > 1:
             parts += [f"## {space.title}\n", *_section(space)]
@@ -48,7 +57,7 @@ def _legend(table: SweepTable, notes: Mapping[str, str]) -> list[str]:
     openness = ", ".join(f"{name} {100 * each:.2f} %" for name, each in found.items() if each is not None)
     lines = [f"Openness: {openness}."] if openness else []
     lines += [f"{name}: {note}." for name, note in notes.items()]
-    cells = f"{titles.METRICS['auroc']} / {titles.METRICS['macro_f1']} in percent; {CAPTION}."
+    cells = f"{titles.METRICS['auroc']} / {titles.METRICS['macro_f1']} in percent; {caption(methods_of(table))}."
     return [*lines, f"{cells} `tables/trials.parquet` has every trial and metric.\n"]
 
 
@@ -149,7 +158,7 @@ def _points_table(table: SweepTable, points: list[Point], space: Space | None = 
     places |= {in_words(setting): where(setting) for setting in table.settings}
     title, printed = _published(space) if space else ("", {})
     several = len(table.splits) > 1
-    header = ["point" if space else "method", *["splits"] * several, *places, *KNOWN_COLUMNS]
+    header = ["point" if space else "method", *["splits"] * several, *places, *known_columns(points)]
     header += [f"paper, {title}", "difference"] if printed else []
     rows, measured = [], _cells(points, list(places.values()))
     for point, cells in zip(points, measured, strict=True):
@@ -165,7 +174,7 @@ def _cells(points: Sequence[Point], places: Sequence[str]) -> list[list[str]]:
     reached."""
     both = [[spreads(points, f"{place}/{metric}") for metric in ("auroc", "macro_f1")] for place in places]
     columns = [[f"{auroc} / {macro_f1}" for auroc, macro_f1 in zip(*each, strict=True)] for each in both]
-    columns += [spreads(points, metric) for metric in KNOWN_COLUMNS.values()]
+    columns += [spreads(points, metric) for metric in known_columns(points).values()]
     found = zip(points, *columns, strict=True)
     return [list(cells) if point.num_finished else _outcome(point, len(columns)) for point, *cells in found]
 

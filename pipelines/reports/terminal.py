@@ -14,7 +14,12 @@ from proser_core.data.splits.class_split import where
 from proser_core.jobs.spec import SELECTION_METRIC
 
 CAPTION = "accuracy: closed-set; known: share of known test images that stay known"
-KNOWN_COLUMNS = {"accuracy": "test/closed_set_accuracy", "known": "test/known_rate"}
+BALANCED = "balanced: mean accuracy of the classes"
+KNOWN_COLUMNS = {
+    "accuracy": "test/closed_set_accuracy",
+    "balanced": "test/balanced_accuracy",
+    "known": "test/known_rate",
+}
 """Metrics on known test images, by the heads of their columns."""
 BEST = 5  # points of a space that are shown
 SHORT = {"F1": "macro_f1", "AUROC": "auroc"}
@@ -26,11 +31,23 @@ def run_tables(table: SweepTable) -> list[Table]:
     heads = {metric: f"{titles.METRICS[metric]} on test images, %, by {by}" for metric in ("auroc", "macro_f1")}
     tables, methods = [], methods_of(table)
     for metric, title in (heads if table.settings else {"": "test images of known classes, %"}).items():
-        columns = {str(setting): f"{where(setting)}/{metric}" for setting in table.settings} | KNOWN_COLUMNS
+        columns = {str(setting): f"{where(setting)}/{metric}" for setting in table.settings}
+        columns |= known_columns(methods)
         drawn = _table(table, f"{table.recipe}: {title}", methods, columns)
-        drawn.caption = CAPTION if metric != "auroc" else None
+        drawn.caption = caption(methods) if metric != "auroc" else None
         tables.append(drawn)
     return tables
+
+
+def known_columns(points: Sequence[Point]) -> dict[str, str]:
+    """KNOWN_COLUMNS, without the balanced accuracy where it says what the accuracy says."""
+    accuracy, balanced = (spreads(points, KNOWN_COLUMNS[name]) for name in ("accuracy", "balanced"))
+    return {name: metric for name, metric in KNOWN_COLUMNS.items() if name != "balanced" or accuracy != balanced}
+
+
+def caption(points: Sequence[Point]) -> str:
+    """What the columns of `known_columns` mean."""
+    return "; ".join([CAPTION, *[BALANCED] * ("balanced" in known_columns(points))])
 
 
 def sweep_tables(table: SweepTable) -> list[Table]:

@@ -28,13 +28,14 @@ ABOUT = {
     "reason": pa.string(),  # why it failed or was stopped, else empty
 }
 """Then every field of `finetune` but the objective, and `seed`; null for controls. C is `num_dummies`."""
+KNOWN_METRICS = ("closed_set_accuracy", "balanced_accuracy", "known_rate", "known_accuracy")
 OF_TRIAL = {  # column: metric
     "bias": "calibration/bias",  # in units of the score
     "val_known_rate": "val/known_rate",  # share of validation images that stay known
     # on validation images and development unknowns
-    **{f"dev_{name}": f"dev/{name}" for name in ("auroc", "macro_f1", "closed_set_accuracy")},
+    **{f"dev_{name}": f"dev/{name}" for name in ("auroc", "macro_f1", "closed_set_accuracy", "balanced_accuracy")},
     # on known test images
-    **{f"test_{name}": f"test/{name}" for name in ("closed_set_accuracy", "known_rate", "known_accuracy")},
+    **{f"test_{name}": f"test/{name}" for name in KNOWN_METRICS},
 }
 OF_SETTING = {
     "num_known": pa.int64(),

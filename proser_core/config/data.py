@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from proser_core.config.checks import Block
 
 Augmentation = Literal["none", "light", "strong"]
+Sampling = Literal["natural", "balanced"]
 Flip = Literal["auto", True, False]
 HELD_OUT = "held-out-"
 TABLES = (".csv", ".parquet")
@@ -66,6 +67,9 @@ class DataConfig(Block):
     normalisation: tuple[float, ...] = ()
     """Mean of red, green and blue and then their standard deviations, in 0..1, by which images are normalised. Empty is
     what a pretrained backbone was trained with; without one, the statistics of the training images."""
+    sampling: Sampling = "natural"
+    """natural shows each training image once an epoch. balanced shows equally many of each class in an epoch of the
+    same length: small classes several times, of large ones another part in each epoch. Source: method notes."""
     streaming: bool = False
     """Decode images during training instead of before, for sets larger than memory. Reads Parquet files and
     image folders, with the same result. All machines must see an image folder at the same path."""

@@ -15,7 +15,13 @@ from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.serialization import to_json
 
-LATER = {"group_by": "", "group_near_duplicates": True, "augmentation": "light", "normalisation": []}
+LATER = {
+    "group_by": "",
+    "group_near_duplicates": True,
+    "augmentation": "light",
+    "sampling": "natural",
+    "normalisation": [],
+}
 """Defaults of fields of `data` that keys hold only where they differ, so that the keys of older work stay."""
 Precision = Literal["auto", "bf16", "fp32"]
 

@@ -46,6 +46,8 @@ class KnownGroups:
         ]
         if divided := sum(counts.values()) - len(sizes):
             found.append(f"{divided:,} counted twice, because the folders train/, val/ and test/ divide them")
+        if len(sizes) < len(groups):
+            found.append("intervals take images for independent, and are too narrow by that")
         return {GROUPS: "; ".join([*found, *self._warnings()])}
 
     def _warnings(self) -> list[str]:

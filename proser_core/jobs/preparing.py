@@ -18,7 +18,7 @@ from proser_core.store.code_version import code_version
 from proser_core.store.files import write_json
 from proser_core.store.store import Artefact, BuildResult, Store
 
-AUGMENTATION_ONLY = ("flip", "padding", "augmentation", "download")
+AUGMENTATION_ONLY = ("flip", "padding", "augmentation", "sampling", "download")
 PREPARING = "proser_core.jobs.preparing"
 ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from proser_core.config import Recipe, decisive_network, to_json
+from proser_core.config import LATER, Recipe, decisive_network, to_json
 from proser_core.data.tasks import TaskSummary
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, artefact_folder
@@ -86,11 +86,12 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
 
 
 def augmentation(recipe: Recipe, task: Artefact) -> list[Any]:
-    """What decides how a training's images are augmented."""
+    """What decides how a training's images are augmented, and how often each is shown."""
     data = recipe.data
     if data.flip == "auto":
         data = data.decided(flip=TaskSummary.read(task.path).flip)
-    return [data.flip, data.padding, *([] if data.augmentation == "light" else [data.augmentation])]
+    later = {name: getattr(data, name) for name in ("augmentation", "sampling") if getattr(data, name) != LATER[name]}
+    return [data.flip, data.padding, *([later] if later else [])]
 
 
 def embedding_inputs(recipe: Recipe, task: Artefact) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from proser_core.generative.own_network import TaskShape
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.embedding_table import FittingData
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.scores import (
@@ -94,6 +95,7 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
         "results": classifier.results,
         "controls": classifier.controls,
         "notes": classifier.notes,
+        "classes": None if classifier.classes is None else to_json(classifier.classes),
         "proxy": None if proxy is None else {name: getattr(proxy, name) for name in PROXY_VALUES},
         "mirror": classifier.mirror,
     }
@@ -160,6 +162,7 @@ def _parts(folder: Path, card: Mapping[str, Any]) -> dict[str, Any]:
         "own": own,
         "mirror": bool(card.get("mirror", False)),
         "fitting": FittingData.load(folder / FITTING) if FITTING in card["sha256"] else None,
+        "classes": from_json(ClassReport, card["classes"]) if card.get("classes") else None,
     }
 
 

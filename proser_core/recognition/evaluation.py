@@ -9,7 +9,7 @@ import numpy as np
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.logits import PARTS, LogitTable
-from proser_core.recognition.metrics import TestMetrics, auroc, evaluate_settings, open_set_macro_f1
+from proser_core.recognition.metrics import TestMetrics, auroc, balanced_accuracy, evaluate_settings, open_set_macro_f1
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import OpenSetScores, score
 
@@ -18,12 +18,13 @@ from proser_core.recognition.scoring import OpenSetScores, score
 class DevelopmentMetrics:
     """Metrics on validation images and development unknowns: the only ones that may choose.
 
-    Without such unknowns the accuracy is all that there is.
+    Without such unknowns the accuracies are all that there is.
     """
 
     auroc: float | None
     macro_f1: float | None
     closed_set_accuracy: float
+    balanced_accuracy: float
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,10 @@ def development_metrics(val: OpenSetScores, targets: np.ndarray, unknown: OpenSe
     """Of N validation images with their targets int64[N], and of any number of unknown ones."""
     predictions = np.concatenate([val.predictions, unknown.predictions])
     every = np.concatenate([targets, np.full(len(unknown.scores), val.num_known)])
-    has_unknown = len(unknown.scores) > 0
+    has_unknown, right = len(unknown.scores) > 0, val.known_predictions == targets
     return DevelopmentMetrics(
         auroc=auroc(val.scores, unknown.scores) if has_unknown else None,
         macro_f1=open_set_macro_f1(predictions, every, val.num_known) if has_unknown else None,
-        closed_set_accuracy=float((val.known_predictions == targets).mean()),
+        closed_set_accuracy=float(right.mean()),
+        balanced_accuracy=balanced_accuracy(right, targets),
     )

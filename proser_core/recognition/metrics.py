@@ -31,6 +31,7 @@ class TestMetrics:
     """Metrics on the test images: those without unknown images, and one block for each setting."""
 
     closed_set_accuracy: float
+    balanced_accuracy: float
     known_rate: float
     known_accuracy: float
     settings: dict[Setting, SettingMetrics]
@@ -56,12 +57,12 @@ def evaluate_settings(
     correct = scores.known_predictions[is_known] == targets[is_known]
     known = scores.scores[is_known]
     ranks = KnownRanks.of(known, correct)
-    known_confusion = _confusion(targets[is_known], predictions[is_known], scores.num_known)
+    known_confusion = confusion_matrix(targets[is_known], predictions[is_known], scores.num_known)
     settings: dict[Setting, SettingMetrics] = {}
     for setting in split.settings:
         rows = np.isin(class_ids, split.unknown_in(setting))
         unknown = scores.scores[rows]
-        confusion = known_confusion + _confusion(targets[rows], predictions[rows], scores.num_known)
+        confusion = known_confusion + confusion_matrix(targets[rows], predictions[rows], scores.num_known)
         settings[setting] = SettingMetrics(
             openness=split.openness(setting),
             auroc=ranks.auroc(unknown),
@@ -72,6 +73,7 @@ def evaluate_settings(
         )
     return TestMetrics(
         closed_set_accuracy=float(correct.mean()),
+        balanced_accuracy=balanced_accuracy(correct, targets[is_known]),
         known_rate=float(scores.accepted[is_known].mean()),
         known_accuracy=float((predictions[is_known] == targets[is_known]).mean()),
         settings=settings,
@@ -131,6 +133,13 @@ def fpr_at_positive_rate(known_scores: np.ndarray, unknown_scores: np.ndarray) -
     return float((known_scores >= threshold).mean())
 
 
+def balanced_accuracy(correct: np.ndarray, targets: np.ndarray) -> float:
+    """Mean over the classes that occur of the share of their images that are correct, bool[N]; targets int64[N]."""
+    counts = np.bincount(targets)
+    shares = np.bincount(targets, weights=correct)[counts > 0] / counts[counts > 0]
+    return float(shares.mean())
+
+
 def macro_f1(confusion: np.ndarray) -> float:
     """Unweighted mean F1 over the K known classes and unknown, from counts [K+1 true, K+1 predicted].
 
@@ -141,7 +150,7 @@ def macro_f1(confusion: np.ndarray) -> float:
 
 def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: int) -> float:
     """`macro_f1` of predictions and targets in 0..K."""
-    return macro_f1(_confusion(targets, predictions, num_known))
+    return macro_f1(confusion_matrix(targets, predictions, num_known))
 
 
 def macro_f1_of_calls(calls: np.ndarray, targets: np.ndarray) -> float:
@@ -211,6 +220,7 @@ def _mean_f1(hits: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return np.divide(2 * hits, sizes, out=np.zeros(hits.shape), where=sizes > 0).mean(axis=-1)
 
 
-def _confusion(targets: np.ndarray, predictions: np.ndarray, num_known: int) -> np.ndarray:
+def confusion_matrix(targets: np.ndarray, predictions: np.ndarray, num_known: int) -> np.ndarray:
+    """int64[K+1, K+1]: images by true and by called class, of targets and predictions int64[N] in 0..K."""
     size = num_known + 1
     return np.bincount(targets * size + predictions, minlength=size * size).reshape(size, size)

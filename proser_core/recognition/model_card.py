@@ -19,6 +19,8 @@ def model_card(classifier: TrainedClassifier) -> str:
     tested = "test/closed_set_accuracy" in classifier.results
     scores = _scores(measured) if tested else ["None were measured on test images."]
     results = ["## Results", "", *scores, *_proxy(classifier)]
+    if classifier.classes is not None:
+        results += ["", "### Classes", "", *classifier.classes.lines()]
     results += [line for name, note in classifier.notes.items() for line in ("", f"{name}: {note}.")]
     results += _recalibrated(classifier)
     return "\n".join([*_knows(classifier), "", *_decides(classifier), "", *results, "", *_limits(classifier)])
@@ -76,11 +78,16 @@ def _recalibrated(classifier: TrainedClassifier) -> list[str]:
 def _scores(rows: Mapping[str, Results]) -> list[str]:
     found = [re.fullmatch(r"(test/[^/]+)/auroc", name) for results in rows.values() for name in results]
     settings = sorted({setting_at(match[1]) for match in found if match}, key=lambda each: (str(type(each)), each))
-    header = ["method", *(in_words(setting, "classes") for setting in settings), "accuracy", "known"]
+    known = {"accuracy": "closed_set_accuracy", "balanced": "balanced_accuracy", "known": "known_rate"}
+    is_measured = all("test/balanced_accuracy" in results for results in rows.values())  # not by older classifiers
+    if not is_measured or _column(rows, "test/balanced_accuracy") == _column(rows, "test/closed_set_accuracy"):
+        del known["balanced"]
+    header = ["method", *(in_words(setting, "classes") for setting in settings), *known]
     by = "outlier set" if any(isinstance(setting, str) for setting in settings) else "number of unknown classes"
     measured = f"AUROC / macro-F1 on test images by {by}, closed-set accuracy"
+    balanced = " and its mean over the classes (balanced)" if "balanced" in known else ""
     lines = [
-        f"{measured if settings else 'Closed-set accuracy on test images'}, and share of known images "
+        f"{measured if settings else 'Closed-set accuracy on test images'}{balanced}, and share of known images "
         "that stay known, in percent; all methods calibrated by the same rule. Nothing was chosen on these images.",
         "",
         "| " + " | ".join(header) + " |",
@@ -88,7 +95,7 @@ def _scores(rows: Mapping[str, Results]) -> list[str]:
     ]
     pairs = [[_column(rows, f"{where(setting)}/{metric}") for metric in ("auroc", "macro_f1")] for setting in settings]
     columns = [[f"{auroc} / {macro_f1}" for auroc, macro_f1 in zip(*both, strict=True)] for both in pairs]
-    columns += [_column(rows, f"test/{metric}") for metric in ("closed_set_accuracy", "known_rate")]
+    columns += [_column(rows, f"test/{metric}") for metric in known.values()]
     lines += ["| " + " | ".join(cells) + " |" for cells in zip(rows, *columns, strict=True)]
     return lines
 

@@ -15,6 +15,7 @@ from proser_core.data.decoding import to_rgb_square
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
+from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.classifier_files import read_classifier, write_classifier
 from proser_core.recognition.embedding_table import EmbeddingTable, compute_embedding_table
 from proser_core.recognition.evaluation import EvaluationReport
@@ -95,6 +96,7 @@ class OpenSetClassifier(TrainedClassifier):
             notes=task.notes,
             own=own,
             mirror=mirror,
+            classes=ClassReport.of(logits, score_function, report.calibration, task),
         )
 
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:

@@ -12,6 +12,7 @@ from proser_core.errors import ConfigError
 from proser_core.naming import check_class_names
 from proser_core.networks.nets import PlaceholderNet
 from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.embedding_table import FittingData, check_embeds
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
@@ -33,10 +34,10 @@ class TrainedClassifier:
     calibration that it was trained with, and `controls` those of the methods that it was compared with;
     `validation_scores` are its scores of validation images and development unknowns, `proxy` is the same training
     with classes held out, `notes` are on outlier sets, `own` is what a method's own network is made by, in the place
-    of `network`, `fitting` is what further scores of it can be fitted to. All of these may be missing. With `mirror`
-    logits and embeddings are averaged with those of the mirrored image. Raises ConfigError where the score
-    needs dummy classifiers and the network has none, or embeddings or mirrored images and the network is a method's
-    own, DataError for class names that mean two things.
+    of `network`, `fitting` is what further scores of it can be fitted to, `classes` are the test images by class. All
+    of these may be missing. With `mirror` logits and embeddings are averaged with those of the mirrored image. Raises
+    ConfigError where the score needs dummy classifiers and the network has none, or embeddings or mirrored images and
+    the network is a method's own, DataError for class names that mean two things.
     """
 
     net: nn.Module
@@ -56,6 +57,7 @@ class TrainedClassifier:
     own: OwnArchitecture | None = None
     mirror: bool = False
     fitting: FittingData | None = None
+    classes: ClassReport | None = None
 
     def __post_init__(self) -> None:
         check_class_names(self.class_names)

@@ -8,11 +8,12 @@ from typing import Any
 
 from proser_core import titles
 from proser_core.baselines.tables import controls, placeholder_scores
-from proser_core.config import FinetuneConfig, Recipe
+from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
 from proser_core.jobs.network_tables import network_tables, trained_network
 from proser_core.jobs.selection import Row, finetune_of, has_point, select
+from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.recognition.score_choice import ScoreChoice
@@ -48,6 +49,7 @@ def evaluate_run(
     networks = Networks(recipe, task, images, trial_folders, store, further)
     chosen = networks.scored(selected)
     reports, choices = _reports(networks, pretrained.path, trials, selected, chosen)
+    classes = ClassReport.of(chosen.tables, chosen.score, chosen.report.calibration, images)
     write_json(
         folder / EVALUATION,
         {
@@ -56,6 +58,7 @@ def evaluate_run(
             "proxy": None if proxy is None else proxy.results,
             "score": {"name": chosen.score.name, "formula": chosen.score.formula},
             "choices": {name: choice.to_json() for name, choice in choices.items()},
+            "classes": None if classes is None else to_json(classes),
         },
     )
     score(chosen.tables["test"], chosen.score, chosen.report.calibration).save(folder / TEST_SCORES)

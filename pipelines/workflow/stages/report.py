@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.output_files import FIGURES, TABLES
+from pipelines.reports.figures.confusion import confusion_figure
 from pipelines.reports.figures.scores import over_known_rate, score_histogram
 from pipelines.reports.figures.style import save
 from pipelines.reports.report_files import write_report
@@ -20,6 +21,7 @@ from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import CLASS_SPLIT, LOGITS
 from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scoring import OpenSetScores
 from proser_core.store.files import read_json, write_json
@@ -42,7 +44,10 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     table = tabulate_run(recipe, images.split, trials, evaluation)
     calibration = from_json(Calibration, evaluation["methods"][PROSER]["report"]["calibration"])
     facts = [*_selection(evaluation, table), *score_facts(evaluation["choices"]), _calibration(calibration)]
-    write_report(table, recipe, folder, facts, images.notes)
+    classes = from_json(ClassReport, evaluation["classes"]) if evaluation["classes"] else None
+    write_report(table, recipe, folder, facts, images.notes, classes)
+    if classes is not None:
+        save(confusion_figure(classes, table.images), folder / FIGURES / "confusion")
     if evaluation["choices"]:
         (folder / TABLES / SCORES_PAGE).write_text(scores_page(evaluation["choices"], images.split))
     scores = OpenSetScores.load(evaluated.path / TEST_SCORES)

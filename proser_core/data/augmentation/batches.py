@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from proser_core.config import DataConfig, Flips
+from proser_core.data.augmentation.balanced import balanced_order
 from proser_core.data.augmentation.crop_tables import padded_versions, shared_table
 from proser_core.data.augmentation.resized_crops import draw_boxes, resized_crops
 from proser_core.data.image_sets import ImageSource, chunks, image_size
@@ -51,7 +52,7 @@ class BatchDraw(NamedTuple):
 
 
 class TrainingBatches:
-    """Batches of one epoch after another; each epoch a permutation keyed by (seed, purpose, epoch).
+    """Batches of one epoch after another; each epoch a permutation keyed by (seed, purpose, epoch), or a balanced draw.
 
     Images that do not fill the last batch wait for another epoch, so that shapes are static. Streamed
     batches are loaded in the order in which they were drawn, each once.
@@ -100,7 +101,7 @@ class TrainingBatches:
 
     @property
     def on_device(self) -> bool:
-        """Whether `load` needs nothing but tensors that lie on the device, as RandAugment does."""
+        """Whether `load` needs nothing but tensors on the device; RandAugment's draws lie on the host."""
         return self.in_memory and not self._magnitude
 
     def epoch(self, epoch: int) -> Iterator[BatchSlice]:
@@ -111,7 +112,7 @@ class TrainingBatches:
 
     def draws(self, epoch: int) -> BatchDraw:
         """All batches of an epoch as indices, with a leading dimension [steps, ...], on the device."""
-        order = keyed_generator(self._seed, f"{self._purpose} order", epoch).permutation(len(self._targets))
+        order = self._order(keyed_generator(self._seed, f"{self._purpose} order", epoch))
         draws = []
         for step in range(self.steps_per_epoch):
             rows = order[step * self.batch_size : (step + 1) * self.batch_size]
@@ -121,6 +122,12 @@ class TrainingBatches:
             self._crops.begin(drawn.rows[:, self._positions].numpy())
         device = self._targets.device
         return BatchDraw(drawn.rows.to(device), drawn.starts.to(device), drawn.operations, drawn.boxes.to(device))
+
+    def _order(self, generator: np.random.Generator) -> np.ndarray:
+        """int64[N]: the rows of an epoch."""
+        if self._config.sampling == "balanced":
+            return balanced_order(self._targets.numpy(force=True), generator)
+        return generator.permutation(len(self._targets))
 
     def _draw(self, rows: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, ...]:
         draw = keyed_generator(self._seed, f"{self._purpose} augmentation", epoch, step)

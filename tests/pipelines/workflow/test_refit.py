@@ -39,7 +39,7 @@ def own_recipe() -> Recipe:
     return replace(
         own,
         precision="fp32",
-        data=replace(own.data, image_size=8, padding=1, flip=False, val_fraction=0.3),
+        data=replace(own.data, image_size=8, padding=1, val_fraction=0.3),
         pretrain=tiny.pretrain,
         finetune=replace(own.finetune, epochs=2),
     )
@@ -76,6 +76,23 @@ class TestRun:
         assert proxy.validation_scores.num_known == 4
         assert {"dev/macro_f1", "dev/auroc", "test/unknown_1/auroc"} <= set(proxy.results)
         assert not any("unknown" in name or name == "dev/macro_f1" for name in model.classifier.results)
+
+    def test_groups_and_flips_are_decided_once_and_told(self, text: str, model: Model) -> None:
+        words = " ".join(text.split())
+        found = re.findall(
+            r"groups of images, class split 0: ([\d,]+) images of known classes form ([\d,]+), the", words
+        )
+        assert len(found) == 2  # of the proxy and of all classes
+        assert found[1][0] == "360"
+        assert "horizontal flips, class split 0: harmful, so that auto is off: " in words
+        assert model.classifier.recipe["data"]["flip"] is False
+        assert {"groups of images", "horizontal flips"} <= model.classifier.notes.keys()
+
+    def test_each_class_is_in_the_card_with_its_interval(self, model: Model) -> None:
+        counts = np.array(model.classifier.classes.confusion)
+        assert (counts[:-1].sum(axis=1) > 0).any()
+        assert counts[-1].sum() == 0  # all are known
+        assert "### Classes" in model_card(model.classifier)
 
     def test_the_proxys_best_point_is_what_all_classes_were_trained_with(
         self, model: Model, run_folder: RunFolder
@@ -210,7 +227,7 @@ class TestProxy:
                 (tmp_path / "two" / name / path.name).symlink_to(path)
         plain = own_recipe()
         plain = replace(plain, model_name="two", pretrain=replace(plain.pretrain, epochs=6, lr=0.02))
-        recipe = replace(plain, data=replace(plain.data, val_fraction=0.3))
+        recipe = replace(plain, data=replace(plain.data, group_near_duplicates=False, flip=False))  # digits look alike
         code, text = printed(run, recipe, tmp_path / "two", run_folder.storage, None)
         assert code == 0
         assert "none can be held out" in text

@@ -13,6 +13,7 @@ from small_tasks import CPU, random_images
 from torchvision.transforms.v2 import functional as F
 
 from proser_core.config import DataConfig, Recipe, decisive_fields
+from proser_core.data.augmentation.balanced import balanced_order
 from proser_core.data.augmentation.batches import MAGNITUDE, TrainingBatches
 from proser_core.data.augmentation.rand_augment import draw_operations, rand_augment
 from proser_core.data.augmentation.resized_crops import AREA, RATIO, draw_boxes, resized_crops
@@ -110,9 +111,31 @@ class TestResizedCrops:
             np.testing.assert_array_equal(streamed, held)
 
 
-def test_keys_hold_it_only_where_it_is_not_light(tmp_path) -> None:
-    keys = []
-    for kind in ("light", "none", "strong"):
-        recipe = Recipe(data=DataConfig(augmentation=kind))
-        keys.append((augmentation(recipe, Artefact(tmp_path, "")), decisive_fields(recipe)["data"].get("augmentation")))
-    assert keys == [([True, 4], None), ([True, 4, "none"], "none"), ([True, 4, "strong"], "strong")]
+def test_keys_hold_what_is_not_as_usual(tmp_path) -> None:
+    def keys(**data: str) -> tuple[list, dict]:
+        recipe = Recipe(data=DataConfig(**data))
+        held = {name: decisive_fields(recipe)["data"].get(name) for name in ("augmentation", "sampling")}
+        return augmentation(recipe, Artefact(tmp_path, "")), {name: value for name, value in held.items() if value}
+
+    assert keys() == ([True, 4], {})
+    for changed in ({"augmentation": "none"}, {"augmentation": "strong"}, {"sampling": "balanced"}):
+        assert keys(**changed) == ([True, 4, changed], changed)
+
+
+class TestBalancedSampling:
+    @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(0, 2**32))
+    def test_an_epoch_has_equally_many_images_of_each_class_and_of_a_class_each_as_often(self, sizes, seed) -> None:
+        targets = np.repeat(np.arange(len(sizes)), sizes)
+        order = balanced_order(targets, keyed_generator(seed, "order"))
+        assert len(order) == len(targets)
+        assert np.ptp(np.bincount(targets[order], minlength=len(sizes))) <= 1
+        times = np.bincount(order, minlength=len(targets))
+        assert all(np.ptp(times[targets == target]) <= 1 for target in range(len(sizes)))
+
+    def test_what_is_left_out_of_a_large_class_comes_in_other_epochs(self) -> None:
+        images = Labelled(random_images(40), np.array([0] * 36 + [1] * 4))
+        config = DataConfig(image_size=8, padding=0, flip=False, sampling="balanced")
+        made = TrainingBatches(images, config, PLAIN, batch_size=8, seed=0, purpose="finetune", device=CPU)
+        epochs = [made.draws(epoch).rows.flatten().numpy() for epoch in range(8)]
+        assert all(np.bincount(images.targets[rows]).tolist() == [20, 20] for rows in epochs)
+        assert set(np.concatenate(epochs)) == set(range(40))

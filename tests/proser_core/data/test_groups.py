@@ -178,6 +178,7 @@ class TestTask:
         task = OpenSetTask.load(tmp_path)
         assert task.groups == {name: len(found) for name, found in scenes_of(task, bursts).items()}
         assert task.notes[GROUPS].startswith("64 images of known classes form 16, the largest of 4: ")
+        assert "too narrow" in task.notes[GROUPS]
 
     def test_encoded_images_are_divided_alike(self, bursts: Path) -> None:
         decoded, stored = make_task(CONFIG, bursts, 0), make_task(CONFIG, bursts, 0, unpacked={})

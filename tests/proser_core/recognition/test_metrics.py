@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score, f1_score, roc_auc_score, roc_curve
+from sklearn.metrics import average_precision_score, balanced_accuracy_score, f1_score, roc_auc_score, roc_curve
 
 from proser_core.data.splits.class_split import ClassSplit, openness
 from proser_core.recognition.metrics import (
@@ -122,6 +122,7 @@ def test_metrics_of_the_known_images_do_not_look_at_the_unknown_ones(case):
     known = targets < 3
     guesses, accepted = scores.known_predictions[known], scores.scores[known] <= -scores.bias
     assert together.closed_set_accuracy == np.mean(guesses == targets[known])
+    assert together.balanced_accuracy == pytest.approx(balanced_accuracy_score(targets[known], guesses))
     assert together.known_rate == np.mean(accepted)
     assert together.known_accuracy == np.mean((guesses == targets[known]) & accepted)
 
@@ -133,6 +134,6 @@ def test_flat_metrics_are_named_by_setting():
     assert flat["closed_set_accuracy"] == 1.0
     assert flat["unknown_1/auroc"] == 1.0
     assert flat["unknown_1/macro_f1"] == 1.0
-    assert set(flat) == {"closed_set_accuracy", "known_rate", "known_accuracy"} | {
+    assert set(flat) == {"closed_set_accuracy", "balanced_accuracy", "known_rate", "known_accuracy"} | {
         f"unknown_1/{name}" for name in ("openness", "auroc", "aupr", "fpr95", "oscr", "macro_f1")
     }

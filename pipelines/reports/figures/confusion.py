@@ -1,0 +1,38 @@
+"""Confusion matrix of PROSER's selected trial on test images."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from pipelines.reports.figures.style import entitle
+from proser_core.recognition.class_report import ClassReport
+from proser_core.titles import PROSER
+
+NAMED = 40
+"""Classes up to which the axes have their names."""
+WRITTEN = 12
+"""Classes up to which the cells have their counts."""
+LONGEST = 24  # characters of a name
+
+
+def confusion_figure(classes: ClassReport, title: str) -> Figure:
+    """A row for each true class, a column for what its images are called, as shares of the row; unknown comes last."""
+    counts = np.array(classes.confusion)
+    sizes = counts.sum(axis=1, keepdims=True)
+    shares = np.divide(100 * counts, sizes, out=np.full(counts.shape, np.nan), where=sizes > 0)
+    side = 2.2 + 0.3 * min(len(counts), NAMED)
+    figure = Figure(figsize=(side + 1.0, side), layout="constrained")
+    axes = figure.add_subplot()
+    drawn = axes.imshow(shares, cmap="viridis", vmin=0, vmax=100)
+    figure.colorbar(drawn, ax=axes, label="of the images of a class, %", fraction=0.046)
+    if len(counts) <= NAMED:
+        names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in classes.names]
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, parse_math=False)
+        axes.set_yticks(range(len(names)), names, fontsize=7, parse_math=False)
+    if len(counts) <= WRITTEN:
+        for (row, column), count in np.ndenumerate(counts):
+            if count:
+                colour = "white" if shares[row, column] < 50 else "black"
+                axes.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=7)
+    axes.set(xlabel="called", ylabel="true class")
+    entitle(figure, f"{PROSER}: {title}")
+    return figure

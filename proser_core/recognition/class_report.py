@@ -1,0 +1,91 @@
+"""What became of the test images of each class."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binomtest
+
+from proser_core.data.tasks import OpenSetTask
+from proser_core.naming import UNKNOWN
+from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.metrics import confusion_matrix
+from proser_core.recognition.scores import ScoreFunction
+from proser_core.recognition.scoring import score
+from proser_core.titles import percent
+
+LISTED = 30
+"""Classes that a table shows, the worst first."""
+HEADER = ("class", "test images", "named correctly", "95 % interval", "called unknown", "most often taken for")
+
+
+@dataclass(frozen=True)
+class ClassReport:
+    """Counts of test images, `confusion` [K+1][K+1] by true and by called class; the last one of each is unknown, of
+    all unknown test images."""
+
+    class_names: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(
+        cls,
+        logits: Mapping[str, LogitTable],
+        score_function: ScoreFunction,
+        calibration: Calibration,
+        task: OpenSetTask,
+    ) -> "ClassReport | None":
+        """Of the logits of a task's test images; None where there is none."""
+        if not len(task.test):
+            return None
+        called = score(logits["test"], score_function, calibration).predictions
+        counts = confusion_matrix(np.asarray(task.test.targets), called, task.num_known)
+        return cls(task.class_names, tuple(map(tuple, counts.tolist())))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the rows and columns of `confusion`."""
+        return (*self.class_names, UNKNOWN)
+
+    def interval(self, number: int) -> tuple[float, float]:
+        """Wilson's 95 % interval of the share of a class's images that are named correctly, unknown ones found.
+        Raises ValueError for a class without an image."""
+        row = self.confusion[number]
+        found = binomtest(row[number], sum(row)).proportion_ci(0.95, method="wilson")
+        return float(found.low), float(found.high)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A row of text under HEADER for each class, the worst first; those without an image last."""
+        counts = np.array(self.confusion)
+        sizes, hits = counts.sum(axis=1), np.diag(counts)
+        shares = np.divide(hits, sizes, out=np.full(len(sizes), 2.0), where=sizes > 0)
+        order = sorted(range(len(sizes)), key=lambda number: (shares[number], self.names[number]))
+        present = [number for number in order if sizes[number] or number < len(self.class_names)]
+        return [self._row(number, counts[number]) for number in present]
+
+    def _row(self, number: int, counts: np.ndarray) -> tuple[str, ...]:
+        name, size, unknown = self.names[number].replace("|", "\\|"), int(counts.sum()), len(self.class_names)
+        if not size:
+            return (name, "0", "", "", "", "")
+        low, high = self.interval(number)
+        called = "" if number == unknown else percent(counts[unknown] / size)
+        others = counts.copy()
+        others[[number, unknown]] = 0
+        other = int(others.argmax())
+        taken = f"{self.names[other]} ({others[other]})".replace("|", "\\|") if others[other] else ""
+        return name, str(size), percent(counts[number] / size), f"{percent(low)} to {percent(high)}", called, taken
+
+    def lines(self) -> list[str]:
+        """As Markdown, of LISTED classes at most."""
+        rows = self.rows()
+        more = f" The {LISTED} worst of {len(rows)}." if len(rows) > LISTED else ""
+        return [
+            "Test images of each class, in percent of these, with Wilson's intervals: a known one is named correctly "
+            f"where it is called known, and by its class; an unknown one where it is called unknown.{more}",
+            "",
+            *(f"| {' | '.join(cells)} |" for cells in (HEADER, _RULE, *rows[:LISTED])),
+        ]
+
+
+_RULE: Sequence[str] = ("---", "---:", "---:", "---:", "---:", "---")

@@ -1,0 +1,35 @@
+"""The confusion matrix as a figure."""
+
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.reports.figures.confusion import confusion_figure
+from pipelines.reports.figures.style import save
+from proser_core.recognition.class_report import ClassReport
+
+COUNTS = ((8, 1, 0, 1), (3, 4, 1, 2), (0, 0, 0, 0), (1, 0, 0, 9))
+
+
+def test_the_figure_has_a_row_for_each_class_and_names_that_are_no_formulas(tmp_path: Path) -> None:
+    named = ClassReport(("$a$", "a class with a name of many words", "owl"), COUNTS)
+    figure = confusion_figure(named, "own images")
+    save(figure, tmp_path / "confusion")
+    assert (tmp_path / "confusion.png").stat().st_size > 1000
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "$a$",
+        "a class with a name of …",
+        "owl",
+        "unknown",
+    ]
+    shares = np.ma.filled(axes.images[0].get_array().astype(float), np.nan)
+    np.testing.assert_allclose(shares[[0, 1, 3]].sum(axis=1), 100)
+    assert np.isnan(shares[2]).all()
+    assert sorted(text.get_text() for text in axes.texts) == ["1", "1", "1", "1", "2", "3", "4", "8", "9"]
+
+
+def test_of_a_hundred_classes_the_axes_have_numbers() -> None:
+    counts = np.eye(101, dtype=int)
+    many = ClassReport(tuple(f"class {number}" for number in range(100)), tuple(map(tuple, counts.tolist())))
+    assert not confusion_figure(many, "own images").axes[0].texts
