@@ -151,8 +151,8 @@ def folder_pretrained() -> Recipe:
         name="folder-pretrained",
         data=replace(folder().data, image_size=0),
         network=NetworkConfig(backbone="torchvision:efficientnet_b0"),
-        pretrain=PretrainConfig(epochs=30, batch_size=32, lr=0.1, schedule="one_cycle"),
-        finetune=replace(OPEN_SET, batch_size=32),
+        pretrain=PretrainConfig(epochs=30, batch_size=32, lr=0.01, schedule="one_cycle", weight_decay=0.1),
+        finetune=replace(OPEN_SET, batch_size=32, lr=0.005, weight_decay=0.1),
     )
 
 

@@ -38,6 +38,7 @@ SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # blindly again, a run whose answer was lost would be made twice
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",  # it draws bars where tqdm is installed, as beside timm
     "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING": "true",
 }
 RESUME_ADVICE = "all that was trained is in the storage: start the server, then the same command again logs the rest"

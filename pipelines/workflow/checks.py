@@ -23,6 +23,11 @@ def check_request(recipe: Recipe, data_dir: Path | None, storage: Path | str, pr
 
 def check_start(recipe: Recipe, pretrained_file: Path | None) -> None:
     """Raises ConfigError for a checkpoint from which no fine-tune would begin."""
+    if pretrained_file is not None and recipe.network.is_frozen("pretrain"):
+        raise ConfigError(
+            f"--pretrained got {pretrained_file}, and network.features is {recipe.network.features}: only heads on the "
+            "backbone's own weights would be trained. Set network.features to trained"
+        )
     if pretrained_file is not None and recipe.finetune.start == "scratch":
         raise ConfigError(
             f"--pretrained got {pretrained_file}, and finetune.start is scratch: no training would begin from it. "

@@ -67,6 +67,7 @@ def pretrain(
     missing = [plan for plan in plans if load_if_complete(plan.folder) is None]
     curves = {plan.folder: f"/split_{plan.recipe.data.split_index}" if len(plans) > 1 else "" for plan in plans}
     if missing and session.trains:
+        embed("pretrain", [(plan.recipe, plan.task) for plan in missing], session)
         with session.store.stage(spec.PRETRAIN):
             _train(missing, curves, bf16, session)
     for plan in plans:
@@ -77,7 +78,6 @@ def pretrain(
 
 def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool, session: TrainingSession) -> None:
     """Train side by side; `curves` says where the metrics of each stand in the MLflow run."""
-    embed("pretrain", [(plan.recipe, plan.task) for plan in plans], session)
     folders = [plan.folder for plan in plans]
     poll_storage(session.store, folders)
     for plan in plans:

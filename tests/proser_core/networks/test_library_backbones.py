@@ -139,7 +139,7 @@ def test_what_is_given_stays_and_fresh_weights_are_normalised_by_the_training_im
     own = replace(recipe, data=DataConfig(image_size=64, normalisation=given))
     assert with_pretrained(own) == own
     assert with_pretrained(Recipe()) == Recipe()
-    assert "fresh weights; images of 64 pixels, an embedding of 256, mixtures middle: after blocks.3.0" in (
+    assert "fresh weights; images of 64 pixels, an embedding of 256, features auto, mixtures middle: after" in (
         describe_backbone(own)
     )
 

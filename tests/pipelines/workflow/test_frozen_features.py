@@ -1,0 +1,86 @@
+"""A run on a frozen backbone: no Ray, embeddings once, and a registered classifier that takes images."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ray
+import timm
+import torch
+from PIL import Image
+from pipeline_runs import RunFolder, printed
+
+from pipelines.recipes import folder_pretrained
+from pipelines.tracking.models import load
+from pipelines.workflow.run import run
+from proser_core.config import NetworkConfig, Recipe
+from proser_core.errors import ConfigError
+from proser_core.jobs.spec import EMBEDDINGS
+
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
+SIZE = 32
+
+
+@pytest.fixture(scope="module")
+def my_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four classes of different brightness, 15 images each."""
+    root, noise = tmp_path_factory.mktemp("my_images"), np.random.default_rng(0)
+    for number, name in enumerate(("black", "dark", "light", "white")):
+        (root / name).mkdir()
+        for index in range(15):
+            pixels = noise.integers(0, 40, (SIZE, SIZE, 3)) + 70 * number
+            Image.fromarray(pixels.astype(np.uint8)).save(root / name / f"{index}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    torch.manual_seed(3)
+    net = timm.create_model("test_efficientnet")
+    net.train()(torch.randn(8, 3, SIZE, SIZE))  # moves the running statistics
+    path = tmp_path_factory.mktemp("weights") / "net.pth"
+    torch.save(net.state_dict(), path)
+    usual = folder_pretrained()
+    return replace(
+        usual,
+        precision="fp32",
+        data=replace(usual.data, image_size=SIZE),
+        network=NetworkConfig(backbone="timm:test_efficientnet", weights_file=str(path)),
+    )
+
+
+def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
+    recipe: Recipe, my_images: Path, run_folder: RunFolder
+) -> None:
+    code, text = printed(run, recipe, my_images, run_folder.storage, None)
+    assert code == 0
+    assert not ray.is_initialized()
+    assert "images of 32 pixels, an embedding of 256, features frozen, mixtures of embeddings" in text
+    assert len(list((run_folder.storage / EMBEDDINGS).iterdir())) == 2, "of the proxy and of all classes"
+    classifier = load("models:/proser@champion").classifier
+    assert classifier.normalisation == ((0.5,) * 3, (0.5,) * 3)
+    pixels = np.stack([np.array(Image.open(path)) for path in sorted(my_images.glob("*/0.png"))])
+    assert list(classifier.predict(pixels).probabilities[:, :4].argmax(1)) == [0, 1, 2, 3]
+    again, text = printed(run, recipe, my_images, run_folder.storage, None)
+    assert again == 0
+    assert "nothing" in text or "0 trained before" not in text
+
+
+def test_the_plan_of_such_a_run_starts_no_ray_and_measures_the_backbone(
+    recipe: Recipe, my_images: Path, run_folder: RunFolder
+) -> None:
+    code, text = printed(run, recipe, my_images, run_folder.root / "planned", None, None, True)
+    assert code == 0
+    assert not ray.is_initialized()
+    assert "features frozen" in text
+    assert "1 at a time" in text
+
+
+def test_frozen_features_of_fresh_weights_are_refused_before_any_work(
+    recipe: Recipe, my_images: Path, run_folder: RunFolder
+) -> None:
+    fresh = NetworkConfig(features="frozen")
+    with pytest.raises(ConfigError, match="classifier32 has fresh weights, whose embeddings mean nothing"):
+        run(replace(recipe, network=fresh), my_images, run_folder.root / "none", None, None)  # type: ignore[arg-type]
+    assert not (run_folder.root / "none").exists()
