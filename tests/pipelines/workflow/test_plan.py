@@ -30,7 +30,8 @@ def test_images_of_balanced_classes_are_counted_by_role(own_validation: bool, de
     if own_validation:
         shutil.copytree(folder / "test", folder / "val")
     recipe = tiny_recipe()
-    data = replace(recipe.data, name="folder", num_known=6, unknown_settings=(2,), development=development)
+    classes = {"num_known": 6, "unknown_settings": (2,), "development": development}
+    data = replace(recipe.data, name="folder", group_near_duplicates=False, **classes)
     recipe = replace(recipe, data=data, space="")
     (plan,) = plan_splits(TrainingInputs.of([recipe], folder, []), Store(tmp_path / "store"))
     task = make_task(data, folder, recipe.seed)
