@@ -145,6 +145,9 @@ def folder_pretrained() -> Recipe:
     The embeddings of all images are computed once; then each training takes a second. --network.backbone
     torchvision:NAME or timm:NAME chooses another one, --network.weights-file FILE its weights where nothing can be
     downloaded. --network.features head-first fine-tunes the whole network in the end.
+
+    With EfficientNet-Lite0, 6 classes of 80 photos: 90.6 % accuracy in 1:43 on one CPU core (docs/results.md). The
+    default backbone has not been measured.
     """
     return replace(
         folder(),

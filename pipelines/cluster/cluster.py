@@ -145,7 +145,7 @@ class Cluster:
         fall behind on development data. Raises StorageError where the disk is full: no other training would end either.
         """
         if all(job.embeddings for job in jobs):  # each takes a second: less than a worker's start
-            run_here(jobs, max_seconds)
+            self._run_here(jobs, max_seconds)
             return
         self.connect()
         folders = [Path(job.folder) for job in jobs]
@@ -165,6 +165,13 @@ class Cluster:
                 training_folder(config).write_failure(str(error))
         if self.mirror is not None:
             self.mirror.poll(folders)
+
+    def _run_here(self, jobs: Sequence[Job], max_seconds: float) -> None:
+        if self.mirror is not None:
+            self.mirror.train_here(Path(job.folder) for job in jobs)
+        for folder in run_here(jobs, max_seconds):
+            if self.mirror is not None:
+                self.mirror.push(folder)
 
     def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool) -> None:
         # of a CPU the driver would hold a share that a worker waits for

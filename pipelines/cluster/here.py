@@ -1,7 +1,7 @@
 """Trainings of heads on embeddings, one after the other in this process: each is shorter than a worker's start."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,9 +13,9 @@ from proser_core.store.files import write_atomically
 from proser_core.store.lock import exclusive_training
 
 
-def run_here(jobs: Sequence[Job], max_seconds: float) -> None:
-    """Train for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder. Raises StorageError
-    where the disk is full."""
+def run_here(jobs: Sequence[Job], max_seconds: float) -> Iterator[Path]:
+    """Train for at most `max_seconds` (0: no limit), and give the folder of each that has finished; the reason of one
+    that fails is in its folder. Raises StorageError where the disk is full."""
     began = time.monotonic()
     for job in jobs:
         if max_seconds and time.monotonic() - began >= max_seconds:
@@ -30,3 +30,5 @@ def run_here(jobs: Sequence[Job], max_seconds: float) -> None:
             except ProserError as error:
                 with suppress(OSError):
                     write_atomically(folder / FAILURE, str(error).encode())
+                continue
+        yield folder

@@ -123,6 +123,10 @@ class Mirror(Store):
                         self.objects.delete(f"{name}/{file}")
             return [with_files(job, self._uploaded) for job in jobs]
 
+    def train_here(self, folders: Iterable[Path]) -> None:
+        """Take folders in which this process trains: what a poll would find of them on the storage is older."""
+        self._in_step |= {self.name(folder) for folder in folders}
+
     def _uploaded(self, path: str) -> str:
         """The path in the mirror that stands for a user's file, once the storage has it."""
         if not path or Path(path).is_relative_to(self.root):

@@ -15,11 +15,10 @@ from pipelines.storage.mirror import open_storage
 from pipelines.tracking.server import shown_uri
 from pipelines.workflow.own_methods import NO_METHODS, OwnMethods, plan_methods
 from pipelines.workflow.run_stages import finish_run, open_run_of
-from pipelines.workflow.session import open_session
+from pipelines.workflow.session import decide_features, open_session
 from pipelines.workflow.stages.pretrain import found_pretraining, plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs, finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
-from proser_core.data.data_sets import open_data_set
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
@@ -28,7 +27,7 @@ from proser_core.jobs.preparing import check_prepared_for, check_split, prepare_
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import check_recipe
-from proser_core.networks.pretrained import with_features, with_pretrained
+from proser_core.networks.pretrained import with_pretrained
 from proser_core.store.files import disk_full_errors, read_json, write_atomically
 from proser_core.store.store import (
     MANIFEST,
@@ -50,7 +49,7 @@ def write_job(
     """Write the recipe's trainings to `output`, for one process, and with `with_task` the prepared task next to it.
     Raises ProserError for what cannot be trained, or a file that cannot be written."""
     recipe = with_pretrained(one_process(recipe, console))
-    recipe = with_features(recipe, open_data_set(recipe.data.name, data_dir).num_images("train"))
+    recipe = decide_features(recipe, data_dir)
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
     beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output, console)
     copied = ", ".join(["it", *beside])

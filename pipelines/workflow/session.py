@@ -98,9 +98,7 @@ def begin(title: str, recipe: Recipe, data_dir: Path | None, storage: Path | str
     check_places(recipe, data_dir, storage)
     say(console, f"{title}: storage {storage}, tracking {shown_uri()}")
     say_defects(recipe, data_dir, console)
-    recipe = for_workers(recipe)
-    if recipe.network.features != "trained" and (is_of_library(recipe.network) or recipe.network.weights_file):
-        recipe = with_features(recipe, open_data_set(recipe.data.name, data_dir).num_images("train"))
+    recipe = decide_features(for_workers(recipe), data_dir)
     if is_of_library(recipe.network):
         say(console, describe_backbone(recipe))
     return recipe
@@ -116,6 +114,15 @@ def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None
         say(console, f"class splits of {data.split_family}, {data.name}{against}: {defect}")
     for name, note in outlier_notes(data.outliers, data_dir).items():
         say(console, f"{name}: {note}")
+
+
+def decide_features(recipe: Recipe, data_dir: Path | None) -> Recipe:
+    """The recipe with `network.features` decided, for a backbone of a library by the number of its images. Raises
+    ConfigError where features cannot be frozen."""
+    network, data = recipe.network, recipe.data
+    if not is_of_library(network):
+        return recipe if network.features == "auto" else with_features(recipe, 0)
+    return with_features(recipe, open_data_set(data.name, data_dir).num_images("train"))
 
 
 def for_workers(recipe: Recipe) -> Recipe:

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import ray
-import timm
-import torch
+from frozen_features import SIZE, weights_of_timm
 from PIL import Image
 from pipeline_runs import RunFolder, printed
 
@@ -19,7 +18,6 @@ from proser_core.errors import ConfigError
 from proser_core.jobs.spec import EMBEDDINGS
 
 pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
-SIZE = 32
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +34,7 @@ def my_images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
-    torch.manual_seed(3)
-    net = timm.create_model("test_efficientnet")
-    net.train()(torch.randn(8, 3, SIZE, SIZE))  # moves the running statistics
-    path = tmp_path_factory.mktemp("weights") / "net.pth"
-    torch.save(net.state_dict(), path)
+    path = weights_of_timm(tmp_path_factory.mktemp("weights"))
     usual = folder_pretrained()
     return replace(
         usual,
@@ -59,7 +53,7 @@ def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
     assert "images of 32 pixels, an embedding of 256, features frozen, mixtures of embeddings" in text
     assert len(list((run_folder.storage / EMBEDDINGS).iterdir())) == 2, "of the proxy and of all classes"
     classifier = load("models:/proser@champion").classifier
-    assert classifier.normalisation == ((0.5,) * 3, (0.5,) * 3)
+    assert classifier.normalisation == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     pixels = np.stack([np.array(Image.open(path)) for path in sorted(my_images.glob("*/0.png"))])
     assert list(classifier.predict(pixels).probabilities[:, :4].argmax(1)) == [0, 1, 2, 3]
     again, text = printed(run, recipe, my_images, run_folder.storage, None)
@@ -70,7 +64,8 @@ def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
 def test_the_plan_of_such_a_run_starts_no_ray_and_measures_the_backbone(
     recipe: Recipe, my_images: Path, run_folder: RunFolder
 ) -> None:
-    code, text = printed(run, recipe, my_images, run_folder.root / "planned", None, None, True)
+    storage = run_folder.root / "planned"
+    code, text = printed(lambda console: run(recipe, my_images, storage, None, console, dry_run=True))
     assert code == 0
     assert not ray.is_initialized()
     assert "features frozen" in text
@@ -80,7 +75,7 @@ def test_the_plan_of_such_a_run_starts_no_ray_and_measures_the_backbone(
 def test_frozen_features_of_fresh_weights_are_refused_before_any_work(
     recipe: Recipe, my_images: Path, run_folder: RunFolder
 ) -> None:
-    fresh = NetworkConfig(features="frozen")
+    fresh, storage = replace(recipe, network=NetworkConfig(features="frozen")), run_folder.root / "none"
     with pytest.raises(ConfigError, match="classifier32 has fresh weights, whose embeddings mean nothing"):
-        run(replace(recipe, network=fresh), my_images, run_folder.root / "none", None, None)  # type: ignore[arg-type]
-    assert not (run_folder.root / "none").exists()
+        printed(run, fresh, my_images, storage, None)
+    assert not storage.exists()

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import timm
 import torch
-from small_tasks import NORMALISATION, random_images
+from frozen_features import SIZE, as_artefact, bright_task, frozen_recipe, job_of
 
-from proser_core.config import ClusterConfig, DataConfig, FinetuneConfig, NetworkConfig, PretrainConfig, Recipe
-from proser_core.data.arrays import task_from_arrays
+from proser_core.config import ClusterConfig, NetworkConfig, Recipe
 from proser_core.data.tasks import PARTS
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
@@ -25,40 +23,16 @@ from proser_core.recognition.embeddings import compute_embeddings
 from proser_core.recognition.logits import load_logits, task_logits
 from proser_core.store.store import Artefact, Store
 
-CPU, SIZE = torch.device("cpu"), 32
-
-
-def as_artefact(task, folder):
-    task.save(folder)
-    return Artefact(folder, folder.name)
-
-
-def a_task(count: int = 48, classes: int = 3, seed: int = 0):
-    """Three classes that differ by their brightness, so that heads have something to learn."""
-    targets = np.arange(count) % classes
-    pixels = random_images(count, SIZE, seed) // 3 + (targets * 80).astype(np.uint8)[:, None, None, None]
-    return task_from_arrays(pixels, targets)
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory) -> Recipe:
-    torch.manual_seed(3)
-    path = tmp_path_factory.mktemp("weights") / "net.pth"
-    net = timm.create_model("test_efficientnet")
-    net.train()(torch.randn(8, 3, SIZE, SIZE))  # moves the running statistics
-    torch.save(net.state_dict(), path)
-    network = NetworkConfig(backbone="timm:test_efficientnet", weights_file=str(path), features="frozen")
-    data = DataConfig(image_size=SIZE, num_known=3, normalisation=(*NORMALISATION[0], *NORMALISATION[1]))
-    return Recipe(
-        data=data,
-        network=network,
-        pretrain=PretrainConfig(epochs=6, batch_size=12, lr=0.1),
-        finetune=FinetuneConfig(epochs=3, batch_size=12, lr=0.01, num_dummies=2),
-    )
+    return frozen_recipe(tmp_path_factory.mktemp("weights"))
 
 
 def test_embeddings_are_those_of_the_backbone_and_are_computed_once_per_image(recipe, tmp_path):
-    store, task = Store(tmp_path / "storage"), a_task()
+    store, task = Store(tmp_path / "storage"), bright_task()
     reports: list[tuple[int, int]] = []
     made = embed_task(recipe, as_artefact(task, tmp_path / "a"), store, lambda *each: reports.append(each))
     total = sum(len(getattr(task, part)) for part in PARTS)
@@ -74,7 +48,7 @@ def test_embeddings_are_those_of_the_backbone_and_are_computed_once_per_image(re
 @pytest.mark.parametrize("same", [True, False])
 def test_an_image_of_another_task_keeps_its_embedding_where_it_is_normalised_alike(recipe, tmp_path, same):
     """The embeddings of the first task are marked, so that a copy is told from what is computed again."""
-    store, first = Store(tmp_path / "storage"), as_artefact(a_task(), tmp_path / "a")
+    store, first = Store(tmp_path / "storage"), as_artefact(bright_task(), tmp_path / "a")
 
     def marked(folder: Path) -> None:
         for path in embed_task(recipe, first, Store(tmp_path / "other"), lambda *each: None).path.glob("*.npz"):
@@ -82,20 +56,15 @@ def test_an_image_of_another_task_keeps_its_embedding_where_it_is_normalised_ali
                 np.savez(folder / path.name, embeddings=arrays["embeddings"] + 1000, digests=arrays["digests"])
 
     store.run(spec.EMBEDDINGS, spec.embedding_inputs(recipe, first), marked)
-    second = a_task()
+    second = bright_task()
     second = replace(second, train=replace(second.train, images=second.train.images[::-1].copy()))
     data = recipe.data if same else replace(recipe.data, normalisation=(0.5,) * 6)
     made = embed_task(replace(recipe, data=data), as_artefact(second, tmp_path / "b"), store, lambda *each: None)
     assert (embedded(second, made.path).train.images.min() > 900) == same
 
 
-def job_of(recipe, kind, task: Artefact, store: Store, weights: str = "") -> spec.Job:
-    inputs = spec.job_inputs(kind, recipe, task, weights, False, "code")
-    return spec.Job.of(kind, recipe, task, store.folder(kind, inputs), False, weights, inputs)
-
-
 def test_a_job_on_embeddings_writes_heads_whose_logits_are_those_of_the_whole_network(recipe, tmp_path):
-    store, task = Store(tmp_path / "storage"), a_task()
+    store, task = Store(tmp_path / "storage"), bright_task()
     artefact = as_artefact(task, tmp_path / "task")
     embed_task(recipe, artefact, store, lambda *each: None)
     first = job_of(recipe, "pretrain", artefact, store)
@@ -114,7 +83,7 @@ def test_a_job_on_embeddings_writes_heads_whose_logits_are_those_of_the_whole_ne
 
 
 def test_a_classifier_trained_in_memory_takes_images_and_leaves_the_backbone_as_it_is(recipe):
-    task = a_task()
+    task = bright_task()
     classifier = train(task, recipe)
     fresh = make_closed_set_net(recipe.network, 3, SIZE, seed=9)
     weights = classifier.net.backbone.state_dict()
@@ -124,7 +93,7 @@ def test_a_classifier_trained_in_memory_takes_images_and_leaves_the_backbone_as_
 
 def test_head_first_trains_the_whole_network_in_the_end(recipe):
     recipe = replace(recipe, network=replace(recipe.network, features="head-first"))
-    classifier = train(a_task(), recipe)
+    classifier = train(bright_task(), recipe)
     fresh = make_closed_set_net(recipe.network, 3, SIZE, seed=0).backbone.state_dict()
     weights = classifier.net.backbone.state_dict()
     assert not torch.equal(weights["stages.conv_stem.weight"], fresh["stages.conv_stem.weight"])
