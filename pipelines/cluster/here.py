@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import torch
+
 from proser_core.errors import ProserError, StorageError
 from proser_core.jobs.spec import FAILURE, Job
 from proser_core.jobs.starting_point import check_starting_point
@@ -16,7 +18,7 @@ from proser_core.store.lock import exclusive_training
 def run_here(jobs: Sequence[Job], max_seconds: float) -> Iterator[Path]:
     """Train for at most `max_seconds` (0: no limit), and give the folder of each that has finished; the reason of one
     that fails is in its folder. Raises StorageError where the disk is full."""
-    began = time.monotonic()
+    began, threads = time.monotonic(), torch.get_num_threads()
     for job in jobs:
         if max_seconds and time.monotonic() - began >= max_seconds:
             return
@@ -31,4 +33,6 @@ def run_here(jobs: Sequence[Job], max_seconds: float) -> Iterator[Path]:
                 with suppress(OSError):
                     write_atomically(folder / FAILURE, str(error).encode())
                 continue
+            finally:
+                torch.set_num_threads(threads)  # a training takes its own number of them
         yield folder

@@ -13,7 +13,7 @@ from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
 from pipelines.workflow.checks import check_places
 from pipelines.workflow.own_methods import OwnMethods
-from pipelines.workflow.session import precision_name, say_defects
+from pipelines.workflow.session import decide_features, precision_name, say_defects
 from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
 from proser_core.baselines.methods import same_network
@@ -54,9 +54,10 @@ def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
         look_up("method", name, METHODS)
     methods = [METHODS[name] for name in method_names(request)]
     own, plain = request.recipe.finetune, FinetuneConfig()
+    scoring = ("dummy_weight", "score", "mirror", "development")
     for part, names, given, usual in (
         ("finetune", STATED, own, plain),
-        ("calibration", ("dummy_weight",), request.recipe.calibration, CalibrationConfig()),
+        ("calibration", scoring, request.recipe.calibration, CalibrationConfig()),
     ):
         for name in names:
             if getattr(given, name) != getattr(usual, name):
@@ -89,11 +90,10 @@ def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
         "outliers": tuple(there) or study.data.outliers,  # where none is there, preparing names the first
     }
     recipes = [
-        with_pretrained(
-            replace(request.recipe, name=name, space="", data=replace(study.data_of(family, index), **options))
-        )
+        replace(request.recipe, name=name, space="", data=replace(study.data_of(family, index), **options))
         for index in request.split_indices or study.splits_of(family)
     ]
+    recipes = [decide_features(with_pretrained(recipe), request.data_dir) for recipe in recipes]
     left_out = {each: reason for each, reason in absent.items() if there and reason}
     note = schedule_note(request.recipe.pretrain, study.data.name)
     notes = {**({f"schedule on {study.title}": note} if note else {}), **outlier_notes(there, request.data_dir)}

@@ -21,6 +21,7 @@ from proser_core.jobs import spec
 from proser_core.jobs.selection import select
 from proser_core.recognition.classifier_files import CARD
 from proser_core.store.files import read_json
+from proser_core.store.lock import exclusive_storage
 from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
 
 
@@ -71,11 +72,15 @@ def _trial(storage: Path, row: dict[str, Any]) -> Artefact:
 def _classifier(
     table: SweepTable, recipe: Recipe, row: dict[str, Any], trial: Artefact, task: Artefact, place: Path
 ) -> Path:
-    store = Store(trial.path.parents[1]) if recipe.calibration.reads_embeddings else None
-    networks = Networks(recipe, task, OpenSetTask.load(task.path), trial.path.parent, store)
+    storage = trial.path.parents[1]
+    writes = recipe.calibration.reads_embeddings
+    networks = Networks(
+        recipe, task, OpenSetTask.load(task.path), trial.path.parent, Store(storage) if writes else None
+    )
     baselines = [each for each in table.controls if each["split_index"] == row["split_index"]]
     others = {each["name"]: each["metrics"] for each in baselines}
-    return networks.save_classifier(row, networks.scored(row), others, place)
+    with exclusive_storage(storage, "proser promote --best-of") if writes else nullcontext():
+        return networks.save_classifier(row, networks.scored(row), others, place)
 
 
 def _task_of(trial: Artefact, storage: Path) -> Artefact:

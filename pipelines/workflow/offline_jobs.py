@@ -83,6 +83,11 @@ def save_job(
     _check_output(output, option)
     refuse_streaming(recipe)
     check_recipe(recipe)
+    if recipe.calibration.development:
+        raise ConfigError(
+            f"calibration.development names {', '.join(recipe.calibration.development)}, and an import reads no data "
+            "sets; leave it empty here, and give it to `proser run`, which finds what is trained"
+        )
     check_split(recipe, data_dir)
     code, task = CodeVersions.current(), None
     with disk_full_errors(output.parent):

@@ -43,7 +43,8 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
         proxy_recipe = proxy_of(recipe, num_classes)
         if proxy_recipe is None:
             refit = with_batches(refit, len(task.train))
-            session.say("  of 2 classes none can be held out, so the recipe's own fine-tune is taken as it is")
+            own = "fine-tune and score are" if recipe.calibration.score == AUTO else "fine-tune is"
+            session.say(f"  of 2 classes none can be held out, so the recipe's own {own} taken as it is")
         else:
             split = draw_split(proxy_recipe.data, num_classes)
             size = int(np.isin(task.train.targets, split.known).sum())

@@ -117,12 +117,15 @@ def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None
 
 
 def decide_features(recipe: Recipe, data_dir: Path | None) -> Recipe:
-    """The recipe with `network.features` decided, for a backbone of a library by the number of its images. Raises
+    """The recipe with `network.features` decided, for a backbone of a library by the number of its
+    training images, as if classes had equally many. Raises
     ConfigError where features cannot be frozen."""
     network, data = recipe.network, recipe.data
     if not is_of_library(network):
         return recipe if network.features == "auto" else with_features(recipe, 0)
-    return with_features(recipe, open_data_set(data.name, data_dir).num_images("train"))
+    known = open_data_set(data.name, data_dir)
+    share = (data.num_known or known.num_classes) / known.num_classes * (1 - data.val_fraction)
+    return with_features(recipe, round(share * known.num_images("train")))
 
 
 def for_workers(recipe: Recipe) -> Recipe:

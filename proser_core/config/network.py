@@ -44,8 +44,8 @@ class NetworkConfig(Block):
     timm:NAME with weights, but on a GPU with 2,000 training images or more; else trained."""
 
     def is_frozen(self, kind: str) -> bool:
-        """Whether a pretraining or a fine-tune (`kind`) sees embeddings in the place of images."""
-        return self.features == "frozen" or (self.features == "head-first" and kind == "pretrain")
+        """Whether a pretraining or a fine-tune sees embeddings in the place of images; other kinds never do."""
+        return self.features in {"pretrain": ("frozen", "head-first"), "finetune": ("frozen",)}.get(kind, ())
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -92,7 +92,7 @@ def _from_table(paths: Sequence[str], table: Path, root: Path) -> list[str | Non
             f"{table} has no row for {missing[0]}, one of {len(missing)} images without one; need the path of every "
             f"image below {root}, and its group"
         )
-    return [groups[name] for name in names]
+    return [groups[name] or None for name in names]  # an empty cell says nothing
 
 
 def _read_table(table: Path) -> Mapping[str, str]:

@@ -55,17 +55,17 @@ def judge_mirroring(train: ImageSet, names: Sequence[str], seed: int) -> Mirrori
     own, of_mirror = (np.where(same, each, -np.inf).max(axis=1) for each in (as_they_are, mirrored))
     compared = np.isfinite(own) & (own != of_mirror)
     if not compared.any():
-        return Mirroring(True, "on, for no class has images enough to compare its mirror images with")
+        return Mirroring(True, "not judged (auto: on): no class has images enough to compare its mirror images with")
     nearer, labels = own[compared] > of_mirror[compared], labels[compared]
     found = f"{100 * nearer.mean():.0f} % of {len(nearer):,} images are more like their class than their mirror images"
     odd = [label for label in np.unique(labels) if _is_one_sided(nearer[labels == label], SHARE_OF_CLASS, len(names))]
     if not odd and not _is_one_sided(nearer, SHARE, 1):
-        return Mirroring(True, f"harmless, so that auto is on: {found} (50 % expected)")
+        return Mirroring(True, f"harmless (auto: on): {found} (50 % expected)")
     odd.sort(key=lambda label: -nearer[labels == label].mean())
     worst = ", ".join(names[label] for label in odd[:5])
     pairs = _look_alikes(mirrored[compared].argmax(axis=1), train.labels[rows], labels, names)
     reasons = [found, f"above all those of {worst}" if worst else "", f"mirrored, {', '.join(pairs)}" if pairs else ""]
-    return Mirroring(False, "harmful, so that auto is off: " + "; ".join(filter(None, reasons)))
+    return Mirroring(False, "harmful (auto: off): " + "; ".join(filter(None, reasons)))
 
 
 def _is_one_sided(nearer: np.ndarray, share: float, tests: int) -> bool:

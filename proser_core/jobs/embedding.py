@@ -79,8 +79,10 @@ def _known(root: Path, inputs: dict[str, Any]) -> Known:
     known: Known = {}
     same = {name: value for name, value in inputs.items() if name != "task"}
     for path in (root / EMBEDDINGS).glob(f"*/{MANIFEST}"):
-        is_same = {name: Manifest.read(path.parent).inputs.get(name) for name in same} == same
-        if inputs["normalisation"] and is_same and load_if_complete(path.parent) is not None:
+        if not inputs["normalisation"] or load_if_complete(path.parent) is None:
+            continue
+        recorded = Manifest.read(path.parent).inputs
+        if all(recorded.get(name) == value for name, value in same.items()):
             for part in PARTS:
                 with np.load(path.with_name(f"{part}.npz")) as arrays:
                     known |= dict(zip(map(bytes, arrays["digests"]), arrays["embeddings"], strict=True))

@@ -22,11 +22,10 @@ PREPARING = "proser_core.jobs.further_development"
 def check_further(recipe: Recipe, data_dir: Path | None) -> None:
     """Raises ConfigError for a set that there is not, or that is known or tested on, DataError for one not found."""
     data = recipe.data
-    tested = {data.name, data.unknown, *data.outliers} - {""}
+    taken = set().union(*map(_shared, (data.name, data.unknown, data.development, *data.outliers)))
     for name in recipe.calibration.development:
         look_up("set of development unknowns", name, {**SOURCES, **OUTLIERS})
-        classes_of = OUTLIERS[name].classes_of if name in OUTLIERS else name
-        if classes_of in tested or name in (*tested, data.development):
+        if _shared(name) & taken:
             raise ConfigError(
                 f"calibration.development has {name}, whose classes are known, tested on, or already those of "
                 "data.development; give another set"
@@ -34,6 +33,11 @@ def check_further(recipe: Recipe, data_dir: Path | None) -> None:
         missing = _opened(name, data_dir, data.download).missing
         if missing:
             raise DataError(missing)
+
+
+def _shared(name: str) -> set[str]:
+    """A set, and the one that its images or classes are of."""
+    return {name, OUTLIERS[name].classes_of if name in OUTLIERS else ""} - {""}
 
 
 def further_images(recipe: Recipe, task: Artefact, data_dir: Path | None, store: Store) -> Artefact | None:

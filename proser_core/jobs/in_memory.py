@@ -126,6 +126,7 @@ def _trained(
             seen, closed_set = task, whole
         progress.begin(kind, kind, count, done=0)
         in_bf16 = bf16 and seen is task
-        net = train_network(kind, closed_set, seen.train, normalisation, recipe, bf16=in_bf16, report=report)
+        how = recipe if seen is task else replace(recipe, cluster=replace(recipe.cluster, gpus_per_worker=0.0))
+        net = train_network(kind, closed_set, seen.train, normalisation, how, bf16=in_bf16, report=report)
         progress.close()
     return net, seen

@@ -12,7 +12,6 @@ from proser_core.jobs.spec import WEIGHTS
 from proser_core.networks.heads import load_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
-from proser_core.recognition import embedding_table
 from proser_core.recognition.embedding_table import (
     EmbeddingTable,
     compute_embedding_table,
@@ -24,7 +23,7 @@ from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store
 
 TABLES, FILE = "network_tables", "tables.npz"
-COMPUTING = embedding_table.__name__
+COMPUTING = __name__
 
 
 def trained_network(

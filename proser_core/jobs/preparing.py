@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from proser_core.config import FinetuneConfig, Recipe, decisive_data, to_json
+from proser_core.config.recipe import LATER
 from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.data.preparation import make_task, open_data_sets, split_of
 from proser_core.data.readers import parquet
@@ -120,8 +121,9 @@ def check_split(recipe: Recipe, data_dir: Path | None) -> None:
 def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> None:
     """Raises ConfigError where a task with these `inputs` was prepared for another recipe."""
     data = inputs.get("data")
-    recorded = {"normalisation": [], **(data if isinstance(data, dict) else {}), "seed": inputs.get("seed")}
-    needed = {**data_fields(recipe), "normalisation": list(recipe.data.normalisation), "seed": recipe.seed}
+    usual = {name: value for name, value in LATER.items() if name not in AUGMENTATION_ONLY}
+    recorded = {**usual, **(data if isinstance(data, dict) else {}), "seed": inputs.get("seed")}
+    needed = {**usual, **data_fields(recipe), "seed": recipe.seed}
     for name, value in needed.items():
         if recorded.get(name) != value:
             field = name if name == "seed" else f"data.{name}"

@@ -4,7 +4,7 @@ The folders and their keys are those of the pipeline, so that `proser import` on
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.tables import closed_set_scores, fit_score, placeholder_scores
-from proser_core.data.tasks import OpenSetTask
+from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs import spec
@@ -32,6 +32,7 @@ from proser_core.jobs.preparing import (
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.starting_point import check_starting_point, delete_changed_checkpoint
 from proser_core.jobs.trials import Trial, plan_trials
+from proser_core.networks.pretrained import with_features
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
@@ -64,6 +65,8 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     store = Store(out)
     with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}"):
         task = _prepared(job, store)
+        recipe = with_features(recipe, TaskSummary.read(task.path).counts["train"])
+        job = replace(job, recipe=recipe)
         check_batches(recipe, job.finetunes, task.path)
         job.save(store.root / JOB_FILE)
         bf16 = resolve_precision(recipe)

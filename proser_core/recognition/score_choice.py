@@ -56,7 +56,7 @@ class ScoreChoice:
     @property
     def in_words(self) -> str:
         """Which score was chosen and which is the best on each set."""
-        why = "chosen by the mean macro-F1 on development data" if self.by_development else "named by the recipe"
+        why = "chosen by the mean macro-F1 on development data" if self.by_development else "named in advance"
         found = [f"{self.chosen.score.name}, {why}"]
         for each, name in self.best.items():
             own, best = (percent(_macro_f1(report, each)) for report in (self.chosen, self.report_of(name)))
@@ -68,7 +68,8 @@ class ScoreChoice:
         return next(each for each in self.reports if each.score.name == name)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values: the chosen score, the best of each set, and development metrics and all others by score."""
+        """Plain values: the chosen score and whether development data chose it, the best of each set, and development
+        metrics and all others by score."""
         scores = {
             each.score.name: {
                 "development": {name: asdict(metrics) for name, metrics in each.development.items()},
@@ -76,7 +77,13 @@ class ScoreChoice:
             }
             for each in self.reports
         }
-        return {"chosen": self.chosen.score.name, "best": self.best, "scores": scores, "failures": self.failures}
+        return {
+            "chosen": self.chosen.score.name,
+            "by_development": self.by_development,
+            "best": self.best,
+            "scores": scores,
+            "failures": self.failures,
+        }
 
 
 def fitted(kind: type[ScoreFunction], tables: Tables, targets: np.ndarray) -> ScoreFunction:

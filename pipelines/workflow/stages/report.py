@@ -14,6 +14,7 @@ from pipelines.reports.spaces import OWN_SPACE
 from pipelines.reports.sweep_table import SweepTable, images_title
 from pipelines.workflow.stages.evaluate import EVALUATION, TEST_SCORES, read_evaluation
 from pipelines.workflow.training import TrainedSplit
+from proser_core import titles
 from proser_core.baselines.tables import controls
 from proser_core.config import Recipe, from_json
 from proser_core.data.splits.class_split import ClassSplit
@@ -91,9 +92,15 @@ def tabulate_run(recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluat
     space, index = recipe.space or OWN_SPACE, recipe.data.split_index
     points = [{**row, "spaces": [space]} if row["objective"] == "proser" else row for row in rows]
     others = {name: each["flat"] for name, each in evaluation["methods"].items() if name not in (PROSER, OWN_POINT)}
+    if recipe.calibration.reads_embeddings:  # the points are scored by PROSER's own score, without mirrored images
+        others = {titles.scored(PROSER, _scoring(evaluation)): evaluation["methods"][PROSER]["flat"], **others}
     baselines = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
     images = images_title(recipe.data, [index], recipe.seed)
     return SweepTable(recipe.name, (space,), {index: split}, points, baselines, recipe.finetune, images)
+
+
+def _scoring(evaluation: dict[str, Any]) -> str:
+    return titles.CHOSEN if evaluation["choices"] else titles.MIRRORED
 
 
 def _selection(evaluation: dict[str, Any], table: SweepTable) -> list[str]:

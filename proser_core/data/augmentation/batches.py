@@ -80,7 +80,7 @@ class TrainingBatches:
                 f"use at most {len(labelled) // 2 * 2}"
             )
         if not _are_pixels(labelled.images):  # embeddings are not augmented
-            config, rand_augment = replace(config, augmentation="none"), 0
+            config, rand_augment = replace(config, augmentation="none", flip=False), 0
         self.batch_size, self.steps_per_epoch = batch_size, len(labelled) // batch_size
         self._config, self._seed, self._purpose = config, seed, purpose
         self._positions = half_slices(batch_size, rank, world_size)

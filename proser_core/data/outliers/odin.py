@@ -110,7 +110,7 @@ def _odin_set(kind: str, way: str, folder: str) -> OutlierSource:
         find=partial(_find, name, folder, way, raw),
         origin=f"github.com/facebookresearch/odin, {COUNT:,} images of {pixels} x {pixels}, some {megabytes} MB before "
         f"compression, no licence stated; the raw ones at {raw.origin}",
-        classes_of="tiny-imagenet" if kind == "imagenet" else "",
+        classes_of="tiny-imagenet" if kind == "imagenet" else kind,
     )
 
 

@@ -163,10 +163,10 @@ def count_rows(shard: Path) -> int:
 
 
 def read_texts(table: Path, *names: str) -> list[list[str]]:
-    """Columns of a file as text. Raises DataError for a file that lacks one."""
+    """Columns of a file as text, an empty one where there is none. Raises DataError for a file that lacks a column."""
     if lacking := set(names) - set(_schema(table).names):
         raise DataError(f"{table} has no column {' and no '.join(sorted(lacking))}; need {' and '.join(names)}")
-    return [list(map(str, _column(table, name).to_pylist())) for name in names]
+    return [["" if value is None else str(value) for value in _column(table, name).to_pylist()] for name in names]
 
 
 def _arrow() -> Any:

@@ -84,7 +84,7 @@ class TestRun:
         )
         assert len(found) == 2  # of the proxy and of all classes
         assert found[1][0] == "360"
-        assert "horizontal flips, class split 0: harmful, so that auto is off: " in words
+        assert "horizontal flips, class split 0: harmful (auto: off): " in words
         assert model.classifier.recipe["data"]["flip"] is False
         assert {"groups of images", "horizontal flips"} <= model.classifier.notes.keys()
 
@@ -176,7 +176,7 @@ class TestRun:
         chosen = re.search(r"Scores, chosen by .*: PROSER: (\S+) \(best: \S+ on held-out-1, \S+ on noise\)", again)[1]
         found = load("models:/proser@candidate").classifier
         assert (found.score_function.name, found.mirror) == (chosen, True)
-        assert found.notes["Score"] == f"{chosen}, named by the recipe"
+        assert found.notes["Score"] == f"{chosen}, named in advance"
         assert found.fitting is not None
 
 

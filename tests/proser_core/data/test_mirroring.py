@@ -50,7 +50,7 @@ def mirrored_too(images: ImageSet, label: int) -> ImageSet:
 def test_digits_are_no_longer_themselves_when_mirrored(seed: int) -> None:
     found = judge_mirroring(digits.read("train", 8), NAMES, seed)
     assert not found.harmless
-    assert found.reason.startswith("harmful, so that auto is off: 9")
+    assert found.reason.startswith("harmful (auto: off): 9")
     assert "% of 1,198 images are more like their class than their mirror images; above all those of" in found.reason
 
 
@@ -59,7 +59,7 @@ def test_photos_are(seed: int) -> None:
     images = crops(400, seed=seed)
     found = judge_mirroring(images, images.class_names, seed)
     assert found.harmless
-    assert found.reason.startswith("harmless, so that auto is on: ")
+    assert found.reason.startswith("harmless (auto: on): ")
 
 
 def test_one_class_that_is_another_when_mirrored_suffices_and_both_are_named() -> None:
@@ -112,7 +112,7 @@ def task(root: Path, tmp_path: Path) -> OpenSetTask:
 
 def test_a_task_keeps_the_decision_and_says_why(task: OpenSetTask) -> None:
     assert not task.flip
-    assert task.notes[FLIPS].startswith("harmful, so that auto is off: ")
+    assert task.notes[FLIPS].startswith("harmful (auto: off): ")
 
 
 def test_auto_is_what_the_images_say_and_a_word_overrules_them(task: OpenSetTask, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_tie_goes_to_the_own_score_and_test_images_choose_nothing():
 def test_a_score_is_named_instead_of_chosen():
     found = choice("KNN")
     assert found.chosen.score.name == "KNN"
-    assert found.in_words.startswith("KNN, named by the recipe; ")
+    assert found.in_words.startswith("KNN, named in advance; ")
     assert choice("gap").chosen.score is OWN  # with the recipe's weight
     assert choice("auto").in_words.count(" on ") == 3  # the sentence and two sets
 
