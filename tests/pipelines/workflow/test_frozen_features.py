@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import ray
 from frozen_features import SIZE, weights_of_timm
 from PIL import Image
 from pipeline_runs import RunFolder, printed
 
+from pipelines.cluster.cluster import Cluster
 from pipelines.recipes import folder_pretrained
 from pipelines.tracking.models import load
 from pipelines.workflow.run import run
@@ -17,7 +17,15 @@ from proser_core.config import NetworkConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.spec import EMBEDDINGS
 
-pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs", "no_ray")
+
+
+@pytest.fixture
+def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(cluster: Cluster) -> None:
+        raise AssertionError("Ray is started")
+
+    monkeypatch.setattr(Cluster, "connect", refuse)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +57,6 @@ def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
 ) -> None:
     code, text = printed(run, recipe, my_images, run_folder.storage, None)
     assert code == 0
-    assert not ray.is_initialized()
     assert "images of 32 pixels, an embedding of 256, features frozen, mixtures of embeddings" in text
     assert len(list((run_folder.storage / EMBEDDINGS).iterdir())) == 2, "of the proxy and of all classes"
     classifier = load("models:/proser@champion").classifier
@@ -67,7 +74,6 @@ def test_the_plan_of_such_a_run_starts_no_ray_and_measures_the_backbone(
     storage = run_folder.root / "planned"
     code, text = printed(lambda console: run(recipe, my_images, storage, None, console, dry_run=True))
     assert code == 0
-    assert not ray.is_initialized()
     assert "features frozen" in text
     assert "1 at a time" in text
 

@@ -14,6 +14,7 @@ from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_ev
 from pipelines.workflow.stages.report import report
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
 from pipelines.workflow.training import TrainedSplit, finetunes_of
+from proser_core.config import CalibrationConfig, DataConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
@@ -118,7 +119,9 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
     page = (folder / "tables" / SCORES_PAGE).read_text()
     assert page.count("(chosen)") == 3
     assert "development, noise" in page
-    assert "Scores, chosen by the mean macro-F1 on development data" in (folder / "results.md").read_text()
+    results = (folder / "results.md").read_text()
+    assert "Scores, chosen by the mean macro-F1 on development data" in results
+    assert "PROSER, chosen score" in results
 
 
 @pytest.mark.parametrize(
@@ -141,6 +144,14 @@ def test_a_score_or_development_set_that_cannot_be_used_is_refused(
 
     with pytest.raises(ConfigError, match=message):
         check()
+
+
+@pytest.mark.parametrize("tested", ["imagenet-crop", "lsun-crop"])
+def test_test_images_in_another_size_choose_no_score(tested: str) -> None:
+    data = DataConfig(num_known=10, name="cifar10", unknown_settings=(), outliers=(tested,), development="cifar100")
+    chosen = CalibrationConfig(score="auto", development=(tested.replace("crop", "resize"),))
+    with pytest.raises(ConfigError, match="whose classes are known, tested on"):
+        check_further(Recipe(data=data, calibration=chosen), None)
 
 
 def test_the_key_of_an_evaluation_holds_the_core_and_its_own_file_alone() -> None:

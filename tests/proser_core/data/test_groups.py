@@ -255,6 +255,19 @@ class TestRules:
             self.groups(bursts, str(lacking))
 
     @pytest.mark.parametrize("ending", [".csv", ".parquet"])
+    def test_an_empty_cell_of_a_table_is_no_group(self, bursts: Path, tmp_path: Path, ending: str) -> None:
+        paths, table = (
+            sorted(path.relative_to(bursts).as_posix() for path in bursts.rglob("*.png")),
+            tmp_path / "groups",
+        )
+        written = pa.table({"path": paths, "group": pa.array([None] * len(paths), pa.string())})
+        if ending == ".csv":
+            written.to_pandas().to_csv(table, index=False)
+        else:
+            pq.write_table(written, table)
+        assert self.groups(bursts, str(table))["groups"] == len(paths)
+
+    @pytest.mark.parametrize("ending", [".csv", ".parquet"])
     def test_a_table_without_its_columns_is_refused(self, bursts: Path, tmp_path: Path, ending: str) -> None:
         table = tmp_path / f"groups{ending}"
         table.write_text("path,scene\n") if ending == ".csv" else pq.write_table(pa.table({"path": ["a"]}), table)

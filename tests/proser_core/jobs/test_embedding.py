@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,3 +142,9 @@ def test_a_step_on_embeddings_is_measured_without_images(recipe, kind):
 
 def test_preparing_the_recipe_again_changes_nothing(recipe):
     assert with_pretrained(recipe) == recipe
+
+
+@pytest.mark.parametrize(("features", "frozen"), [("frozen", ["pretrain", "finetune"]), ("head-first", ["pretrain"])])
+def test_networks_of_methods_own_never_see_embeddings(features: Any, frozen: list[str]) -> None:
+    network = NetworkConfig(features=features)
+    assert [kind for kind in ("pretrain", "finetune", "own") if network.is_frozen(kind)] == frozen
