@@ -145,7 +145,7 @@ class DataConfig(Block):
     @property
     def flips(self) -> bool:
         """Whether images are mirrored, once that is `decided`."""
-        assert self.flip != "auto", "a training is told what its images decide"
+        assert self.flip != "auto", "auto is decided before a training begins"
         return self.flip and self.augmentation != "none"
 
     @property

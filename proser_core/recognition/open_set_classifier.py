@@ -111,7 +111,7 @@ class OpenSetClassifier(TrainedClassifier):
             labels=[names[index] for index in scores.predictions],
             indices=scores.predictions,
             unknown_scores=scores.unknown_scores,
-            probabilities=unknown_probabilities(logits, self.score_function, self.calibration.bias),
+            probabilities=unknown_probabilities(logits, scores.scores, self.calibration.bias),
         )
 
     def logits(self, images: np.ndarray, device: str = "cpu") -> LogitTable:

@@ -59,13 +59,14 @@ def score(logits: LogitTable, score_function: ScoreFunction, calibration: Calibr
     )
 
 
-def unknown_probabilities(logits: LogitTable, score_function: ScoreFunction, bias: float) -> np.ndarray:
-    """Softmax of `[W^T phi, max_k w_k^T phi + score + bias]`, float64[N, K+1]; the last column is unknown.
+def unknown_probabilities(logits: LogitTable, scores: np.ndarray, bias: float) -> np.ndarray:
+    """Softmax of `[W^T phi, max_k w_k^T phi + score + bias]`, float64[N, K+1], from the scores [N] of these logits; the
+    last column is unknown.
 
     Its largest entry is the decision. With the paper's gap the last logit is the largest dummy's, plus the bias.
     """
     known = logits.known.astype(np.float64)
-    unknown = known.max(axis=1) + (score_function(logits).astype(np.float64) + bias)  # a tie adds exactly 0
+    unknown = known.max(axis=1) + (scores.astype(np.float64) + bias)  # a tie adds exactly 0
     augmented = np.concatenate([known, unknown[:, None]], axis=1)
     powers = np.exp(augmented - augmented.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)

@@ -24,7 +24,7 @@ SMALL = {"width": 16, "epochs": 2, "least_steps": 20, "lr": 1e-3, "generated": 3
 @pytest.fixture(scope="module")
 def parts():
     gan = train_on_digits(AUTOENCODING_GAN, width=16, codes=16, epochs=1, least_steps=80, lr=4e-3)
-    classifier = train_on_digits(ONE_VS_REST, width=16, epochs=1, least_steps=40, dropout=0.0)
+    classifier = train_on_digits(ONE_VS_REST, width=16, epochs=1, least_steps=120, dropout=0.0)
     return {AUTOENCODING_GAN.name: gan.net, ONE_VS_REST.name: classifier.net}
 
 
@@ -67,7 +67,7 @@ def test_unknown_digits_score_above_known_ones(trained):
         ZeroLogitGap()(compute_logits(trained.net, part.images, (task.mean, task.std), CPU))
         for part in (task.val, task.development)
     )
-    assert (known[:, None] < unknown).mean() > 0.65
+    assert (known[:, None] < unknown).mean() > 0.8
 
 
 def test_the_parts_stay_as_they_were(parts):
@@ -110,5 +110,6 @@ def test_state_alone_restores_the_network(trained):
     again = OSRCI.fresh(TaskShape(2, 8), replace(OSRCI.schedules["quick"], **SMALL), seed=1)
     again.load_state_dict(trained.net.state_dict())
     images = torch.randn(3, 3, 8, 8)
-    again.eval()
-    torch.testing.assert_close(again(images).known, trained.net(images).known)  # another memory format
+    again = again.to(memory_format=torch.channels_last).eval()  # as trained weights lie
+    with torch.no_grad():
+        assert torch.equal(again(images).known, trained.net(images).known)

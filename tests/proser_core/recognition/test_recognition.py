@@ -50,7 +50,7 @@ def test_bias_decisions_and_scores_are_those_of_the_papers_difference_to_the_las
 def test_probabilities_are_the_softmax_of_the_shifted_logits():
     plain = table(10)
     logits = LogitTable(np.round(plain.known * 64) / 64, np.round(plain.dummies * 64) / 64)  # exact in float32
-    for i, row in enumerate(unknown_probabilities(logits, GAP, 0.5)):
+    for i, row in enumerate(unknown_probabilities(logits, GAP(logits), 0.5)):
         powers = [math.exp(v) for v in [*logits.known[i].tolist(), max(logits.dummies[i].tolist()) + 0.5]]
         np.testing.assert_allclose(row, np.array(powers) / sum(powers), rtol=1e-9)
 
@@ -76,7 +76,7 @@ def test_the_most_probable_entry_is_the_decision(score_function, seed, scale, bi
     bias = -float(scores[0]) if bias is None else bias  # an image on the border is known
     calibration = Calibration(bias=bias, target_rate=0.95, known_rate=0.95, num_images=1, interval=(0.0, 1.0))
     decisions = score(logits, score_function, calibration).predictions
-    most_probable = unknown_probabilities(logits, score_function, bias).argmax(axis=1)
+    most_probable = unknown_probabilities(logits, scores, bias).argmax(axis=1)
     clear = (np.abs(scores + bias) > 1e-6 * (1 + abs(bias))) | (scores == -bias)
     assert (most_probable == decisions)[clear].all()
     assert clear.mean() > 0.9 or scale > 1  # large logits leave no more than 1 to the softmax
@@ -84,7 +84,7 @@ def test_the_most_probable_entry_is_the_decision(score_function, seed, scale, bi
 
 def test_probabilities_of_huge_logits_are_finite():
     logits = LogitTable(np.array([[1e4, -1e4]], np.float32), np.array([[-1e4]], np.float32))
-    assert unknown_probabilities(logits, GAP, 0.0).tolist() == [[1.0, 0.0, 0.0]]
+    assert unknown_probabilities(logits, GAP(logits), 0.0).tolist() == [[1.0, 0.0, 0.0]]
 
 
 def test_msp_tells_apart_probabilities_that_round_to_one():
