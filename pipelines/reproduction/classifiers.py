@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pipelines.reproduction.comparing import ScoredNetwork
+from pipelines.reproduction.trained_networks import TrainedNetwork
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import Method
 from proser_core.baselines.tables import fit_score
@@ -20,7 +20,7 @@ from proser_core.recognition.trained_classifier import OwnArchitecture
 
 
 def classifier_of(
-    method: Method, network: ScoredNetwork, split: TrainedSplit, schedule: ScheduleName
+    method: Method, network: TrainedNetwork, split: TrainedSplit, schedule: ScheduleName
 ) -> OpenSetClassifier:
     """A method's trained network with its score, fitted and calibrated as in its row."""
     task, recipe = OpenSetTask.load(split.task.path), split.recipe

@@ -2,35 +2,28 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipelines.reproduction.trained_networks import TrainedNetwork, network_of
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.tables import Tables, fit_score, own_rule_metrics
+from proser_core.config.calibration import AUTO
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ProserError, TrainingError
-from proser_core.generative.networks import OWN_NETWORKS
-from proser_core.jobs.own_plans import plan_own
+from proser_core.errors import ProserError
 from proser_core.jobs.own_worker import FACTS
-from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import load_logits
+from proser_core.recognition.score_choice import candidates
+from proser_core.recognition.scored_network import score_network
+from proser_core.recognition.scores import MaxLogit
 from proser_core.store.files import read_json, write_json
-from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store, load_if_complete
+from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store
+from proser_core.titles import CHOSEN, scored
 
 COMPARED = "compared.json"
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class ScoredNetwork:
-    """Folder with the logits that a method scores, and every training that led to it, in order."""
-
-    folder: Path
-    trainings: tuple[Path, ...]
 
 
 def compare(
@@ -38,64 +31,90 @@ def compare(
     methods: Sequence[str],
     own_networks: ScheduleName,
     bf16: bool,
+    furthers: Sequence[Artefact | None],
     store: Store,
     folder: Path,
 ) -> BuildResult:
     """Write a row per method and class split: its metrics, and how long and on what its trainings ran. There is none
     where its fine-tune failed. Where its own network was not trained or its logits cannot be calibrated, the comparison
-    is incomplete as well: the next run tries again."""
+    is incomplete as well: the next run tries again. Where the recipe asks for a score, the scores of each network but
+    those of methods' own follow; `furthers` are the further development unknowns of each split."""
     rows, failures = list[Row](), list[str]()
-    for split in splits:
+    for split, further in zip(splits, furthers, strict=True):
         task = OpenSetTask.load(split.task.path)
-        logits_in = functools.cache(load_logits)  # several methods score one network
+        tables_of = functools.cache(  # several methods score one network
+            lambda network, split=split, further=further: network.tables(split, store, further)
+        )
+        to_choose: dict[str, tuple[Method, TrainedNetwork]] = {}
         for method in (METHODS[name] for name in methods):
             try:
                 network = network_of(method, split, own_networks, bf16, store)
-                if network is not None:
-                    rows.append(_row(method, network, logits_in(network.folder / LOGITS), task, split))
+                if network is None:
+                    continue
+                rows.append(_row(method, network, tables_of(network), task, split))
+                if split.recipe.calibration.score and not method.network:
+                    to_choose.setdefault(method.network_title, (method, network))
             except ProserError as error:  # a network that has diverged
                 failures.append(f"{method.name}, class split {split.index}: {error}")
+        for title, (method, network) in to_choose.items():
+            try:
+                rows += _score_rows(method, network, tables_of(network), task, split, methods)
+            except ProserError as error:  # the score that the recipe names cannot be fitted
+                failures.append(f"{title}, class split {split.index}: {error}")
     write_json(folder / COMPARED, {"rows": rows, "failures": failures})
     return BuildResult(complete=not failures)
 
 
 def read_compared(compared: Artefact) -> tuple[list[Row], list[str]]:
-    """What `compare` wrote: rows of split_index, method, metrics, seconds, trained_on and what its own network said of
-    itself, and why others are missing."""
+    """What `compare` wrote: rows of split_index, method, metrics, seconds, trained_on, what its own network said of
+    itself and how its score was chosen, and why others are missing."""
     found = read_json(compared.path / COMPARED)
     return found["rows"], found["failures"]
 
 
-def network_of(
-    method: Method, split: TrainedSplit, own_networks: ScheduleName, bf16: bool, store: Store
-) -> ScoredNetwork | None:
-    """What a method scores. None where its fine-tune failed, which the rows of the sweep say. Raises TrainingError
-    where a network of its own was not trained."""
-    if method.network:
-        plan = plan_own(OWN_NETWORKS[method.network], own_networks, split.recipe, split.task, store, bf16)
-        if plan.outcome() is None:
-            raise TrainingError(plan.failure() or "its network was not trained")
-        return ScoredNetwork(plan.folder, tuple(each.folder for each in plan.with_parts))
-    pretrained = split.pretrained.path
-    if method.finetune is None:
-        return ScoredNetwork(pretrained, (pretrained,))
-    (trial,) = split.trials([method.finetune(split.recipe.finetune)], store, bf16)
-    if load_if_complete(trial.folder) is None:
-        return None
-    return ScoredNetwork(trial.folder, (pretrained, trial.folder))
-
-
-def _row(method: Method, network: ScoredNetwork, logits: Tables, task: OpenSetTask, split: TrainedSplit) -> Row:
-    score = fit_score(method, logits, task.train.targets)
-    report = evaluate(logits, score, task, split.recipe.calibration.target_rate)
-    manifests = [read_json(each / MANIFEST) for each in network.trainings]
+def _row(method: Method, network: TrainedNetwork, tables: Tables, task: OpenSetTask, split: TrainedSplit) -> Row:
+    score = fit_score(method, tables, network.targets(split, task))
+    report = evaluate(tables, score, task, split.recipe.calibration.target_rate)
     facts = read_json(network.folder / FACTS) if method.network else {}
     own = {"network": method.network, "key": network.folder.name} if method.network else {}
+    metrics = report.flat() | own_rule_metrics(method, score, tables, task, facts)
+    return {**_about(method.name, network, split), "metrics": metrics, "own": own}
+
+
+def _score_rows(
+    method: Method,
+    network: TrainedNetwork,
+    tables: Tables,
+    task: OpenSetTask,
+    split: TrainedSplit,
+    methods: Sequence[str],
+) -> list[Row]:
+    """Rows of the scores of a method's network: all but those that `methods` have rows of, and the one that development
+    data chooses; or the one that the recipe names, if the network has it."""
+    wanted, plain = split.recipe.calibration.score, method.scores_pretrained
+    own = MaxLogit() if plain else fit_score(method, tables, network.targets(split, task))
+    if wanted != AUTO and wanted not in {kind.name for kind in candidates(tables)}:
+        return []
+    choice = score_network(split.recipe, own, tables, task).choice
+    assert choice is not None
+    found = {
+        each.score.name if plain else scored(method.network_title, each.score.name): each.evaluation
+        for each in (choice.reports if wanted == AUTO else [choice.chosen])
+        if plain or each.score != own
+    }
+    further = {name: report for name, report in found.items() if name not in methods}
+    rows = [{**_about(name, network, split), "metrics": report.flat()} for name, report in further.items()]
+    if wanted == AUTO:
+        about = _about(scored(method.network_title, CHOSEN), network, split)
+        rows.append({**about, "metrics": choice.chosen.evaluation.flat(), "choice": choice.in_words})
+    return rows
+
+
+def _about(name: str, network: TrainedNetwork, split: TrainedSplit) -> Row:
+    manifests = [read_json(each / MANIFEST) for each in network.trainings]
     return {
         "split_index": split.index,
-        "method": method.name,
-        "metrics": report.flat() | own_rule_metrics(method, score, logits, task, facts),
+        "method": name,
         "seconds": sum(float(manifest["seconds"]) for manifest in manifests),
         "trained_on": sorted({manifest["made_on"] for manifest in manifests}),
-        "own": own,
     }

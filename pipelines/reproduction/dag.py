@@ -18,6 +18,7 @@ from proser_core.config.own_networks import ScheduleName
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.jobs.further_development import further_images
 from proser_core.jobs.own_plans import plan_own
 from proser_core.jobs.spec import TRIALS
 from proser_core.store.store import Artefact, BuildResult, Store
@@ -44,6 +45,11 @@ def owned(
     return [plan.outcome() for plan in plans]
 
 
+def furthers(splits: list[TrainedSplit], data_dir: Path | None, store: Store) -> list[Artefact | None]:
+    """Further development unknowns of each class split; None where the recipe names none."""
+    return [further_images(split.recipe, split.task, data_dir, store) for split in splits]
+
+
 @stage("compare")
 def compared(
     splits: list[TrainedSplit],
@@ -52,11 +58,12 @@ def compared(
     bf16: bool,
     swept: Artefact,
     owned: list[Artefact | None],
+    furthers: list[Artefact | None],
     store: Store,
     folder: Path,
 ) -> BuildResult:
     """Every method on every class split, calibrated and evaluated alike."""
-    return compare(splits, methods, own_networks, bf16, store, folder)
+    return compare(splits, methods, own_networks, bf16, furthers, store, folder)
 
 
 def methods_registered(

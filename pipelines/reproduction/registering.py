@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from pipelines.reproduction.classifiers import classifier_of
-from pipelines.reproduction.comparing import network_of
+from pipelines.reproduction.trained_networks import network_of
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
 from pipelines.workflow.session import TrainingSession

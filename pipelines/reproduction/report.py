@@ -49,6 +49,11 @@ def write_report(
             figures.append(embedded(stem.with_suffix(".svg"), title, folder))
         tables = [_in_words(each) for each in columns]
         points = [each.in_words() for each in own if each.facts]
+        points += [
+            f"{each.method}, class split {each.split_index}: {each.choice}"
+            for each in results
+            if each.choice and each.study in protocol.studies
+        ]
         sections.append(Section(name, protocol.headline, protocol.source, protocol.note, figures, tables, points))
     title = f"{', '.join(names)}: measured and published results"
     for target in (HTML, RESULTS):

@@ -33,6 +33,8 @@ class SplitResult:
     """The hardware of its trainings, in words."""
     own: dict[str, str] = field(default_factory=dict)
     """Of a network of the method's own, `network`, its name, and `key`, that of its folder; else empty."""
+    choice: str = ""
+    """How its score was chosen, in words; empty where the method decides it."""
 
     def numbers(self) -> dict[str, float]:
         """The metrics, and `seconds` where somebody took the time."""

@@ -19,10 +19,12 @@ from proser_core.baselines import METHODS
 from proser_core.baselines.methods import same_network
 from proser_core.baselines.tables import finetunes_of_methods
 from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe
+from proser_core.config.calibration import AUTO
 from proser_core.config.named_finetunes import STATED
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.errors import ConfigError, ProserError, first_line
 from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.jobs.further_development import check_further
 from proser_core.jobs.own_plans import check_servable
 from proser_core.jobs.preparing import missing_images
 from proser_core.jobs.trials import check_recipe
@@ -54,10 +56,9 @@ def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
         look_up("method", name, METHODS)
     methods = [METHODS[name] for name in method_names(request)]
     own, plain = request.recipe.finetune, FinetuneConfig()
-    scoring = ("dummy_weight", "score", "mirror", "development")
     for part, names, given, usual in (
         ("finetune", STATED, own, plain),
-        ("calibration", scoring, request.recipe.calibration, CalibrationConfig()),
+        ("calibration", ("dummy_weight",), request.recipe.calibration, CalibrationConfig()),
     ):
         for name in names:
             if getattr(given, name) != getattr(usual, name):
@@ -65,6 +66,9 @@ def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
                     f"{part}.{name} is {getattr(given, name)!r}, and every method has its own; omit it. "
                     "A sweep compares other values"
                 )
+    if request.recipe.calibration.mirror and (request.register or network_names(request)):
+        what = "--register" if request.register else f"networks of methods' own ({', '.join(network_names(request))})"
+        raise ConfigError(f"calibration.mirror is given with {what}, which the average does not suit; omit one of them")
     for name in request.studies:
         study = STUDIES[name]
         study.check_family(request.split_family)
@@ -114,6 +118,7 @@ def prepare_study(
     if note:
         say(console, f"{name}: {note}")
     try:
+        check_further(first, request.data_dir)
         say_defects(first, request.data_dir, console)
         for reason in resolved.left_out.values():
             say(console, f"{name}: not measured: {reason}")
@@ -167,6 +172,11 @@ def facts(
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),
     }
+    if recipe.calibration.score:
+        by = ["development", *recipe.calibration.development] if recipe.calibration.score == AUTO else []
+        found["scores"] = recipe.calibration.score + (f", by {' and '.join(by)}" if by else "")
+    if recipe.calibration.mirror:
+        found["evaluated as"] = "the average of image and mirrored image"
     if network_names(request):
         found["networks of methods' own"] = f"{', '.join(network_names(request))}, schedule {request.schedule}"
     found |= {name: f"failed: {first_line(error)}" for name, error in failed.items()}

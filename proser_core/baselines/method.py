@@ -13,6 +13,7 @@ import numpy as np
 
 from proser_core.config import FinetuneConfig
 from proser_core.recognition.scores import ScoreFunction
+from proser_core.titles import MAX_LOGIT, PRETRAINED, scored
 
 if TYPE_CHECKING:
     from proser_core.recognition.logits import LogitTable
@@ -45,6 +46,11 @@ class Method:
     def scores_pretrained(self) -> bool:
         """Whether its logits are those of the pretrained net."""
         return self.finetune is None and not self.network
+
+    @property
+    def network_title(self) -> str:
+        """The network that it scores, as rows of its other scores begin."""
+        return PRETRAINED if self.scores_pretrained else self.network or self.name.removesuffix(scored("", MAX_LOGIT))
 
     def fit(self, training: "LogitTable", targets: np.ndarray) -> ScoreFunction:
         """Its score for a network, from the logits of N training images and their targets int64[N] in 0..K-1."""

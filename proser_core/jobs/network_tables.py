@@ -1,5 +1,6 @@
 """Logits and embeddings of a finished training, computed once from its weights and kept in the storage."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -8,7 +9,7 @@ from proser_core.config import FinetuneConfig, Recipe, decisive_network
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.jobs.further_development import load_further
-from proser_core.jobs.spec import WEIGHTS
+from proser_core.jobs.spec import LOGITS, WEIGHTS
 from proser_core.networks.heads import load_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
@@ -19,6 +20,7 @@ from proser_core.recognition.embedding_table import (
     save_embeddings,
     task_embeddings,
 )
+from proser_core.recognition.logits import LogitTable, load_logits
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store
 
@@ -37,6 +39,22 @@ def trained_network(
     kind = "pretrain" if finetune is None else "finetune"
     (load_heads if recipe.network.is_frozen(kind) else load_weights)(net, weights)
     return net
+
+
+def evaluation_tables(
+    recipe: Recipe,
+    task: Artefact,
+    folder: Path,
+    finetune: FinetuneConfig | None,
+    store: Store | None,
+    further: Artefact | None = None,
+) -> Mapping[str, LogitTable]:
+    """What a training in `folder` is evaluated by: the logits that it left or, where the recipe's calibration needs
+    more, `network_tables`, for which there must be a store."""
+    if not recipe.calibration.reads_embeddings:
+        return load_logits(folder / LOGITS)
+    assert store is not None
+    return network_tables(recipe, task, folder, finetune, store, further)
 
 
 def network_tables(

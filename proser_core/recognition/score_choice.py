@@ -55,12 +55,13 @@ class ScoreChoice:
 
     @property
     def in_words(self) -> str:
-        """Which score was chosen and which is the best on each set."""
+        """Which score was chosen, which is the best on each set, and what could not be fitted."""
         why = "chosen by the mean macro-F1 on development data" if self.by_development else "named in advance"
         found = [f"{self.chosen.score.name}, {why}"]
         for each, name in self.best.items():
             own, best = (percent(_macro_f1(report, each)) for report in (self.chosen, self.report_of(name)))
             found.append(f"{own} on {each}" + ("" if own == best else f" (best: {name}, {best})"))
+        found += [f"not fitted: {name} ({reason})" for name, reason in self.failures.items()]
         return "; ".join(found)
 
     def report_of(self, name: str) -> ScoreReport:

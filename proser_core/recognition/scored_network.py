@@ -40,15 +40,20 @@ class ScoredNetwork:
         return FittingData({part: parts[part] for part in FittingData.PARTS}, self.targets) if parts else None
 
 
+def fitting_targets(recipe: Recipe, task: OpenSetTask) -> np.ndarray:
+    """int64[n] of the training images in the tables that a network is evaluated by: all or, with embeddings, those of
+    an index."""
+    targets = np.asarray(task.train.targets)
+    return targets[index_rows(task, recipe.seed)] if recipe.calibration.reads_embeddings else targets
+
+
 def score_network(recipe: Recipe, own: ScoreFunction, tables: Tables, task: OpenSetTask) -> ScoredNetwork:
     """A network by the score that the recipe names, or that development data chooses; by `own` without either.
 
     `tables` are logits of a training or, where the recipe needs embeddings, those of `task_embeddings` with a table of
     each set of further development unknowns. Raises as `choose_score`.
     """
-    calibration, targets = recipe.calibration, np.asarray(task.train.targets)
-    if calibration.reads_embeddings:
-        targets = targets[index_rows(task, recipe.seed)]
+    calibration, targets = recipe.calibration, fitting_targets(recipe, task)
     if not calibration.score:
         return ScoredNetwork(tables, targets, own, evaluate(tables, own, task, calibration.target_rate))
     unknown: Mapping[str, str] = {recipe.data.development: "development"} if len(tables["development"]) else {}

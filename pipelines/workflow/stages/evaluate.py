@@ -11,11 +11,11 @@ from proser_core.baselines.tables import controls, placeholder_scores
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
-from proser_core.jobs.network_tables import network_tables, trained_network
+from proser_core.jobs.network_tables import evaluation_tables, trained_network
 from proser_core.jobs.selection import Row, finetune_of, has_point, select
 from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
-from proser_core.recognition.logits import LogitTable, load_logits
+from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.score_choice import ScoreChoice
 from proser_core.recognition.scored_network import ScoredNetwork, score_network
 from proser_core.recognition.scores import MaxLogit, own_score
@@ -78,11 +78,8 @@ class Networks:
     further: Artefact | None = None
 
     def tables(self, folder: Path, finetune: FinetuneConfig | None = None) -> Mapping[str, LogitTable]:
-        """The logits that a training left or, where the recipe needs them, logits and embeddings."""
-        if not self.recipe.calibration.reads_embeddings:
-            return load_logits(folder / spec.LOGITS)
-        assert self.store is not None
-        return network_tables(self.recipe, self.task, folder, finetune, self.store, self.further)
+        """What a training is evaluated by."""
+        return evaluation_tables(self.recipe, self.task, folder, finetune, self.store, self.further)
 
     def trial_tables(self, row: Row) -> Mapping[str, LogitTable]:
         """Those of a trial."""

@@ -1,22 +1,35 @@
 """Stage compare on small trainings of digits, without Ray: methods with networks of their own beside the others."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from own_networks import BLUR, DIVERGES, DIVERGING, METHOD, NEAREST
 from pipeline_runs import ignore
 
 from pipelines.reproduction.comparing import compare, read_compared
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import METHODS
+from proser_core.config import CalibrationConfig
+from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.any_job import run_any
+from proser_core.jobs.further_development import further_images
+from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.own_plans import in_order, plan_own, waves
+from proser_core.jobs.spec import WEIGHTS
 from proser_core.jobs.worker import run_job
+from proser_core.recognition.embedding_table import task_embeddings
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.scores import FURTHER_SCORES, NormalisedNeighbour
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Artefact, Store
+from proser_core.titles import CHOSEN
 
 
 def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_loses_its_own_row_alone(
@@ -39,7 +52,7 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
     run_job(trial.job(split.task, split.pretrained, False), ignore)
 
     names = ("MaxLogit", "Diverging", "PROSER", "Dummy", "Nearest mean")
-    built = compare([split], names, "quick", False, store, tmp_path)
+    built = compare([split], names, "quick", False, [None], store, tmp_path)
     found, failures = read_compared(Artefact(tmp_path, ""))
     rows = {row["method"]: row for row in found}
     assert list(rows) == ["MaxLogit", "PROSER", "Nearest mean"]  # Dummy was not trained
@@ -51,3 +64,62 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
     assert rows["Nearest mean"]["seconds"] == pytest.approx(sum(own))
     assert rows["Nearest mean"]["own"] == {"network": "Nearest", "key": wanted[0].folder.name}
     assert 0 < rows["MaxLogit"]["seconds"] < rows["PROSER"]["seconds"]
+
+
+@pytest.fixture(scope="module")
+def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A storage with PROSER's fine-tune and its control's."""
+    store = Store(tmp_path_factory.mktemp("trained"))
+    for name in ("PROSER", "CE control, MaxLogit"):
+        (trial,) = split.trials([METHODS[name].finetune(split.recipe.finetune)], store, bf16=False)
+        run_job(trial.job(split.task, split.pretrained, False), ignore)
+    return store
+
+
+def scored_rows(split: TrainedSplit, store: Store, folder: Path, **calibration: Any) -> dict[str, Any]:
+    """What methods and scores have of each network, by row; KNN by name, or a choice."""
+    split = replace(split, recipe=replace(split.recipe, calibration=CalibrationConfig(**calibration)))
+    further = further_images(split.recipe, split.task, None, store)
+    compare([split], ("MSP", "CE control, MaxLogit", "PROSER"), "quick", False, [further], store, folder)
+    rows, failures = read_compared(Artefact(folder, ""))
+    assert not failures
+    names = [row["method"] for row in rows]
+    assert len(set(names)) == len(names)
+    return {row["method"]: row for row in rows}
+
+
+def test_a_score_that_is_named_is_a_row_of_each_network(split: TrainedSplit, trained: Store, tmp_path: Path) -> None:
+    rows = scored_rows(split, trained, tmp_path, score="KNN")
+    assert list(rows) == ["MSP", "CE control, MaxLogit", "PROSER", "KNN", "CE control, KNN", "PROSER, KNN"]
+    task = OpenSetTask.load(split.task.path)
+    tables = task_embeddings(
+        trained_network(split.recipe, None, task.num_known, split.pretrained.path / WEIGHTS), task, torch.device("cpu")
+    )
+    knn = NormalisedNeighbour.fit(tables["train"], np.asarray(task.train.targets))
+    assert rows["KNN"]["metrics"] == pytest.approx(evaluate(tables, knn, task, 0.95).flat())
+    assert rows["PROSER, KNN"]["seconds"] == rows["PROSER"]["seconds"]
+
+
+def test_a_score_that_placeholders_alone_have_is_no_row_of_their_controls(
+    split: TrainedSplit, trained: Store, tmp_path: Path
+) -> None:
+    rows = scored_rows(split, trained, tmp_path, score="p(unknown)")
+    assert list(rows) == ["MSP", "CE control, MaxLogit", "PROSER", "PROSER, p(unknown)"]
+
+
+def test_every_score_of_each_network_stands_beside_the_one_that_development_data_chooses(
+    split: TrainedSplit, trained: Store, tmp_path: Path
+) -> None:
+    plain = scored_rows(split, trained, tmp_path)
+    rows = scored_rows(split, trained, tmp_path, score="auto", development=("noise",))
+    assert {"MaxLogit", "OpenMax", *FURTHER_SCORES, "pretrained net, chosen score"} <= rows.keys()
+    assert {f"{net}, {name}" for net in ("CE control", "PROSER") for name in (*FURTHER_SCORES, CHOSEN)} <= rows.keys()
+    assert {"PROSER, gap", "CE control, gap", "gap"}.isdisjoint(rows)
+    for name, row in plain.items():
+        assert rows[name]["metrics"] == pytest.approx(row["metrics"], abs=1e-6)
+    for net in ("pretrained net", "CE control", "PROSER"):
+        chosen = rows[f"{net}, {CHOSEN}"]
+        score = chosen["choice"].partition(", chosen by")[0]
+        own = {"pretrained net": score, "CE control": f"CE control, {score}", "PROSER": f"PROSER, {score}"}[net]
+        assert chosen["metrics"] == rows["PROSER" if own == "PROSER, gap" else own]["metrics"]
+        assert " on noise" in chosen["choice"]

@@ -1,0 +1,62 @@
+"""The network that a method scores, as it was trained on a class split."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.workflow.training import TrainedSplit
+from proser_core.baselines import Method
+from proser_core.baselines.tables import Tables
+from proser_core.config import FinetuneConfig
+from proser_core.config.own_networks import ScheduleName
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import TrainingError
+from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.jobs.network_tables import evaluation_tables
+from proser_core.jobs.own_plans import plan_own
+from proser_core.jobs.spec import LOGITS
+from proser_core.recognition.logits import load_logits
+from proser_core.recognition.scored_network import fitting_targets
+from proser_core.store.store import Artefact, Store, load_if_complete
+
+
+@dataclass(frozen=True)
+class TrainedNetwork:
+    """Folder of the network that a method scores, and every training that led to it, in order; the fine-tune that it
+    is of, if any, and whether it is of the method's own kind."""
+
+    folder: Path
+    trainings: tuple[Path, ...]
+    finetune: FinetuneConfig | None = None
+    is_own: bool = False
+
+    def tables(self, split: TrainedSplit, store: Store, further: Artefact | None) -> Tables:
+        """What it is evaluated by."""
+        if self.is_own:
+            return load_logits(self.folder / LOGITS)
+        return evaluation_tables(split.recipe, split.task, self.folder, self.finetune, store, further)
+
+    def targets(self, split: TrainedSplit, task: OpenSetTask) -> np.ndarray:
+        """int64[n] of the training images in its tables."""
+        return np.asarray(task.train.targets) if self.is_own else fitting_targets(split.recipe, task)
+
+
+def network_of(
+    method: Method, split: TrainedSplit, own_networks: ScheduleName, bf16: bool, store: Store
+) -> TrainedNetwork | None:
+    """What a method scores. None where its fine-tune failed, which the rows of the sweep say. Raises TrainingError
+    where a network of its own was not trained."""
+    if method.network:
+        plan = plan_own(OWN_NETWORKS[method.network], own_networks, split.recipe, split.task, store, bf16)
+        if plan.outcome() is None:
+            raise TrainingError(plan.failure() or "its network was not trained")
+        return TrainedNetwork(plan.folder, tuple(each.folder for each in plan.with_parts), is_own=True)
+    pretrained = split.pretrained.path
+    if method.finetune is None:
+        return TrainedNetwork(pretrained, (pretrained,))
+    finetune = method.finetune(split.recipe.finetune)
+    (trial,) = split.trials([finetune], store, bf16)
+    if load_if_complete(trial.folder) is None:
+        return None
+    return TrainedNetwork(trial.folder, (pretrained, trial.folder), finetune)
