@@ -1,5 +1,6 @@
 """`proser calibrate MODEL --data DIR`: fit a new bias on known images, and register it as a new version."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,13 +25,26 @@ class CalibrateRequest:
     model: Model
     data: Path
     """Folder of images of known classes: DATA/CLASS/*, or DATA/* without classes."""
-    target_rate: float = 0.95
-    """Share of these images to accept as known."""
+    target_rate: float | None = None
+    """Share of these images to accept as known; by default 0.95."""
+    unknown_share: float | None = None
+    """Share of unknown images that you expect in use. In the place of --target-rate: the rate at which errors cost
+    least, by the validation images and unknown ones of the model's training."""
+    cost: float = 1.0
+    """With --unknown-share: what an unknown image that is taken for known costs, in units of a known one that is called
+    unknown."""
     device: Device = "cpu"
 
     def __post_init__(self) -> None:
-        if not 0 < self.target_rate < 1:
-            raise ConfigError(f"--target-rate got {self.target_rate:g}; need a fraction between 0 and 1, such as 0.99")
+        for option, value in (("--target-rate", self.target_rate), ("--unknown-share", self.unknown_share)):
+            if value is not None and not 0 < value < 1:
+                raise ConfigError(f"{option} got {value:g}; need a fraction between 0 and 1, such as 0.9")
+        if not 0 < self.cost < math.inf:
+            raise ConfigError(f"--cost got {self.cost:g}; need a positive number, such as 10")
+        if self.unknown_share is not None and self.target_rate is not None:
+            raise ConfigError("--target-rate and --unknown-share are both given, and each decides the rate; omit one")
+        if self.unknown_share is None and self.cost != 1:
+            raise ConfigError(f"--cost {self.cost:g} weighs errors by --unknown-share, which is missing; give both")
 
 
 def main(arguments: list[str]) -> int:
@@ -57,9 +71,10 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
             f"{request.data} has a folder {others[0]!r}, and {model.title} knows "
             f"{', '.join(model.classifier.class_names)}; give images of known classes only"
         )
+    rate = _rate(request, model)
     scored = folder_logits(model.classifier, request.data, request.device)
-    _check_count(len(scored.logits), request.target_rate)
-    classifier = recalibrated(model.classifier, scored.logits, request.target_rate)
+    _check_count(len(scored.logits), rate)
+    classifier = recalibrated(model.classifier, scored.logits, rate)
     registered = register_recalibrated(model, classifier, request.data)
     for line in (*_lines(model, classifier.calibration), *skipped_lines(scored.failures)):
         say(console, line)
@@ -67,11 +82,26 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
     return 1 if scored.failures else 0
 
 
+def _rate(request: CalibrateRequest, model: "LoadedModel") -> float:
+    """The share of known images to keep. Raises DataError for a model that was trained without an unknown image, and
+    CalibrationError where it is cheapest to keep none."""
+    if request.unknown_share is None:
+        return 0.95 if request.target_rate is None else request.target_rate
+    rates = model.classifier.known_rates
+    if rates is None:
+        raise DataError(
+            f"{model.title} was trained without unknown images to measure with, which --unknown-share needs; give "
+            "--target-rate"
+        )
+    # new images may score higher than every validation image: their number bounds what can be promised
+    return min(rates.cheapest(request.unknown_share, request.cost), rates.num_known / (rates.num_known + 1))
+
+
 def _check_count(count: int, target_rate: float) -> None:
     needed = round(1 / (1 - target_rate))
     if count < needed:
         raise ConfigError(
-            f"--target-rate {target_rate:g} got {count} images; need at least {needed}, so that one of them may be "
+            f"a target rate of {target_rate:g} got {count} images; need at least {needed}, so that one of them may be "
             "called unknown. Give more images or a lower rate"
         )
 

@@ -18,7 +18,6 @@ from pipelines.reports.sweep_table import SweepTable, write_table
 from pipelines.reports.trials_parquet import write_parquet
 from proser_core.config import Recipe, to_json
 from proser_core.data.splits.class_split import where
-from proser_core.recognition.class_report import ClassReport
 from proser_core.store.files import write_json
 
 TRIALS = f"{TABLES}/trials.parquet"
@@ -30,16 +29,16 @@ def write_report(
     folder: Path,
     facts: Sequence[str] = (),
     notes: Mapping[str, str] | None = None,
-    classes: ClassReport | None = None,
+    chapters: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Write results.md (`facts`, `notes` and `classes` as of `results_page`), trials, table, recipe and figures."""
+    """Write results.md (`facts`, `notes` and `chapters` as of `results_page`), trials, table, recipe and figures."""
     for space in spaces_of(table):
         for name, figure in figures_of(space).items():
             save(figure, folder / FIGURES / re.sub(r"[^\w.-]+", "_", space.title) / name)
     write_table(table, folder)
     write_parquet(table, folder / TRIALS)
     write_json(folder / RECIPE, to_json(recipe))
-    (folder / RESULTS).write_text(results_page(table, facts, notes, classes))
+    (folder / RESULTS).write_text(results_page(table, facts, notes, chapters))
 
 
 def figures_of(space: Space) -> dict[str, Figure]:

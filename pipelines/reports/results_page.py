@@ -23,7 +23,6 @@ from pipelines.reports.terminal import caption, known_columns
 from proser_core import titles
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
-from proser_core.recognition.class_report import ClassReport
 from proser_core.titles import percent
 
 LISTED = 30  # trials without a result that are listed
@@ -35,13 +34,13 @@ def results_page(
     table: SweepTable,
     facts: Sequence[str] = (),
     notes: Mapping[str, str] | None = None,
-    classes: ClassReport | None = None,
+    chapters: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """Markdown; `facts` are sentences on selection and calibration of a run, `notes` those on its images by name,
-    `classes` are of the selected point."""
+    `chapters` lines on the selected point by title."""
     parts = [overview(table, facts), "## Methods\n", _points_table(table, methods_of(table))]
-    if classes is not None:
-        parts += ["## Classes\n", *classes.lines(), ""]
+    for title, lines in (chapters or {}).items():
+        parts += [f"## {title}\n", *lines, ""]
     for space in spaces_of(table):
         if len(space.points) > 1:
             parts += [f"## {space.title}\n", *_section(space)]

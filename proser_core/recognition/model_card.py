@@ -23,7 +23,8 @@ def model_card(classifier: TrainedClassifier) -> str:
         results += ["", "### Classes", "", *classifier.classes.lines()]
     results += [line for name, note in classifier.notes.items() for line in ("", f"{name}: {note}.")]
     results += _recalibrated(classifier)
-    return "\n".join([*_knows(classifier), "", *_decides(classifier), "", *results, "", *_limits(classifier)])
+    decides = [*_decides(classifier), "", *_known_rates(classifier)]
+    return "\n".join([*_knows(classifier), "", *decides, *results, "", *_limits(classifier)])
 
 
 def _knows(classifier: TrainedClassifier) -> list[str]:
@@ -59,6 +60,11 @@ def _decides(classifier: TrainedClassifier) -> list[str]:
         f"(target {100 * calibration.target_rate:g} %); of new images of the same kind {percent(low)} to "
         f"{percent(high)} % stay known, with 95 % confidence. `proser calibrate` fits it to images of your own.",
     ]
+
+
+def _known_rates(classifier: TrainedClassifier) -> list[str]:
+    rates = classifier.known_rates
+    return ["### Which known rate?", "", *rates.lines(), ""] if rates else []
 
 
 def _score_in_words(classifier: TrainedClassifier) -> str:

@@ -14,6 +14,7 @@ from proser_core.networks.nets import PlaceholderNet
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.embedding_table import FittingData, check_embeds
+from proser_core.recognition.known_rates import KnownRates
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
@@ -69,6 +70,15 @@ class TrainedClassifier:
 
         if self.reads_embeddings:
             check_embeds(self.net)
+
+    @property
+    def known_rates(self) -> KnownRates | None:
+        """What each known rate costs: by its own scores or, where it knows every class, by the proxy's; None where
+        there was no unknown image to measure with."""
+        own = KnownRates.of(self.validation_scores) if self.validation_scores else None
+        if own is None and self.proxy is not None:
+            return KnownRates.of(self.proxy.validation_scores, of_proxy=True)
+        return own
 
     @property
     def reads_embeddings(self) -> bool:

@@ -1,11 +1,13 @@
-"""The scores of PROSER's selected trial on test images: their histogram, and macro-F1 over other known rates."""
+"""The scores of PROSER's selected trial on test images: their histogram, and macro-F1 over other known rates;
+on development data what each rate costs."""
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures.style import BLUE, ORANGE, POINT_STYLES, entitle
+from pipelines.reports.figures.style import BLUE, ORANGE, POINT_STYLES, SELECTED, entitle
 from proser_core.data.splits.class_split import in_words
 from proser_core.data.tasks import OpenSetTask
+from proser_core.recognition.known_rates import RATES, KnownRates
 from proser_core.recognition.metrics import macro_f1_curves
 from proser_core.recognition.scoring import OpenSetScores
 from proser_core.titles import PROSER
@@ -30,6 +32,33 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask, title: str) -> Fig
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     entitle(figure, f"{PROSER}: {title}")
+    return figure
+
+
+def known_rate_curve(rates: KnownRates, kept: float, title: str) -> Figure:
+    """Unknown images found against known images kept, on validation images and unknown ones that were not tested on,
+    with the rates of the table; `kept` is the share that the calibration keeps."""
+    figure = Figure(figsize=(6.5, 3.8), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot(100 * rates.kept, 100 * rates.found, color=SELECTED, lw=2, drawstyle="steps-post")
+    for rate in RATES:
+        at, found = 100 * rates.kept_at(rate), 100 * rates.found_at(rate)
+        axes.plot(at, found, "D", color=SELECTED, ms=6)
+        axes.annotate(
+            f"{100 * rate:g} %: {found:.1f}",
+            (at, found),
+            (-6, -4),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )
+    axes.axvline(100 * kept, color="black", lw=1.2, ls="--", label="calibrated")
+    axes.set(xlabel="known validation images kept, %", ylabel="unknown images found, %", xlim=(50, 100.5))
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=8, loc="lower left")
+    entitle(figure, f"{PROSER}{', proxy' if rates.of_proxy else ''}: {title}")
     return figure
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from pipelines.output_files import FIGURES, TABLES
 from pipelines.reports.figures.confusion import confusion_figure
-from pipelines.reports.figures.scores import over_known_rate, score_histogram
+from pipelines.reports.figures.scores import known_rate_curve, over_known_rate, score_histogram
 from pipelines.reports.figures.style import save
 from pipelines.reports.report_files import write_report
 from pipelines.reports.scores_page import SCORES_PAGE, score_facts, scores_page
 from pipelines.reports.spaces import OWN_SPACE
 from pipelines.reports.sweep_table import SweepTable, images_title
-from pipelines.workflow.stages.evaluate import EVALUATION, TEST_SCORES, read_evaluation
+from pipelines.workflow.stages.evaluate import CLASSIFIER, EVALUATION, TEST_SCORES, read_evaluation
 from pipelines.workflow.training import TrainedSplit
 from proser_core import titles
 from proser_core.baselines.tables import controls
@@ -24,6 +24,7 @@ from proser_core.jobs.spec import CLASS_SPLIT, LOGITS
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.logits import load_logits
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import OpenSetScores
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact
@@ -46,7 +47,13 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     calibration = from_json(Calibration, evaluation["methods"][PROSER]["report"]["calibration"])
     facts = [*_selection(evaluation, table), *score_facts(evaluation["choices"]), _calibration(calibration)]
     classes = from_json(ClassReport, evaluation["classes"]) if evaluation["classes"] else None
-    write_report(table, recipe, folder, facts, images.notes, classes)
+    classifier = OpenSetClassifier.load(evaluated.path / CLASSIFIER)
+    rates = classifier.known_rates
+    found = {"Which known rate?": rates, "Classes": classes}
+    chapters = {title: each.lines() for title, each in found.items() if each is not None}
+    write_report(table, recipe, folder, facts, images.notes, chapters)
+    if rates is not None:
+        save(known_rate_curve(rates, classifier.calibration.known_rate, table.images), folder / FIGURES / "known_rate")
     if classes is not None:
         save(confusion_figure(classes, table.images), folder / FIGURES / "confusion")
     if evaluation["choices"]:

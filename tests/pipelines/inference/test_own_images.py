@@ -112,6 +112,29 @@ class TestCalibrating:
         with pytest.raises(ConfigError, match=reason):
             printed(calibrate, CalibrateRequest("models:/own/1", known, rate))
 
+    def test_it_takes_the_rate_at_which_errors_cost_least(
+        self, registry: Registry, classifier: OpenSetClassifier, known: Path
+    ) -> None:
+        printed(calibrate, CalibrateRequest("models:/own/1", known, unknown_share=0.5, cost=4))
+        made = load("models:/own@candidate").classifier
+        assert classifier.known_rates is not None
+        assert made.calibration.target_rate == classifier.known_rates.cheapest(0.5, 4)
+        printed(calibrate, CalibrateRequest("models:/own/1", known, unknown_share=0.3))
+        assert load("models:/own@candidate").classifier.calibration.target_rate > made.calibration.target_rate
+
+    @pytest.mark.parametrize(
+        ("given", "reason"),
+        [
+            ({"unknown_share": 1.5}, "--unknown-share got 1.5; need a fraction"),
+            ({"unknown_share": 0.1, "cost": -1.0}, "--cost got -1; need a positive number"),
+            ({"unknown_share": 0.1, "target_rate": 0.9}, "are both given"),
+            ({"cost": 3.0}, "--unknown-share, which is missing"),
+        ],
+    )
+    def test_a_rule_that_decides_nothing_is_refused(self, known: Path, given: dict[str, float], reason: str) -> None:
+        with pytest.raises(ConfigError, match=reason):
+            CalibrateRequest("models:/own/1", known, **given)
+
     def test_a_run_whose_version_cannot_be_registered_is_marked_as_failed(
         self, registry: Registry, known: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
