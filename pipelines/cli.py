@@ -30,6 +30,7 @@ GROUPS = {
         "predict": Command("predict", "MODEL PATH ...", "name the class of each image, or call it unknown"),
         "evaluate": Command("evaluate", "MODEL", "all metrics on your own labelled images"),
         "calibrate": Command("calibrate", "MODEL", "fit a new bias on your own known images"),
+        "review": Command("review", "MODEL PATH ...", "group unknown images, to be named as new classes"),
         "drift": Command("drift", "MODEL PATH ...", "test whether images look like the validation images"),
         "serve": Command("serve", "MODEL", "predict over HTTP"),
     },

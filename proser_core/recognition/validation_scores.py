@@ -56,6 +56,14 @@ class ValidationScores:
         """Share of the validation images that stay known."""
         return float(self._accepted(bias)[self.is_known].mean())
 
+    def p_values(self, scores: np.ndarray) -> np.ndarray:
+        """Conformal p-values float[n] of n images with these scores: the share of known ones that score as high, each
+        image counted among the validation images. Of images like these 5 % have one of at most 0.05. Source: Vovk et
+        al. 2005."""
+        known = np.sort(self.scores[self.is_known])
+        as_high = len(known) - np.searchsorted(known, scores, side="left")
+        return (as_high + 1) / (len(known) + 1)
+
     def metrics(self, bias: float) -> dict[str, float]:
         """COMPARED by name, fractions; macro-F1 at this bias. Without an unknown image, the accuracy alone."""
         known = self.is_known

@@ -1,0 +1,153 @@
+"""`proser review MODEL PATH ... -o FOLDER`: group the images that a model does not know, to be named as new classes."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pipelines.commands.model_options import Device, ImagePaths, Model, check_device, skipped_lines
+from pipelines.commands.parsing import parse
+from pipelines.console import console, say, shown
+from pipelines.progress import ProgressBar
+from proser_core.data.readers.image_files import Found, check_paths, count_images
+from proser_core.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from pipelines.inference.unknown_groups import Group, Reviewed
+    from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+APPLY = "--apply"
+
+
+@dataclass(frozen=True)
+class ReviewRequest:
+    """Group the images that a model calls unknown, and write a page on which a person names the groups that are new
+    classes. `proser review --apply FOLDER --to MY_IMAGES` then copies the named images."""
+
+    model: Model
+    paths: ImagePaths
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    """Folder of the review, made here: index.html, images.csv and names.csv."""
+    known_rate: float | None = None
+    """Share of known validation images that the threshold keeps; by default the model's own threshold. A smaller share
+    shows more unknown images, and more known ones among them."""
+    least: int = 5
+    """Fewest images of a group."""
+    device: Device = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.known_rate is not None and not 0 < self.known_rate < 1:
+            raise ConfigError(f"--known-rate got {self.known_rate:g}; need a fraction between 0 and 1, such as 0.8")
+        if self.least < 2:
+            raise ConfigError(f"--least got {self.least}; need 2 or more")
+        if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
+            raise ConfigError(f"--output got {self.output}, which is there and not empty; give a new folder")
+
+
+@dataclass(frozen=True)
+class ApplyRequest:
+    """Copy the images that were named in a review into the folders of their classes. Train with `proser run folder`
+    after it."""
+
+    apply: Path
+    """Folder of the review, with the names.csv that its page saved."""
+    to: Path
+    """Your folder of images, with a folder for each class (or train/ with them)."""
+    dry_run: bool = False
+    """Only say what would be copied."""
+
+
+def main(arguments: list[str]) -> int:
+    """Review, or apply a review."""
+    if any(word == APPLY or word.startswith(f"{APPLY}=") for word in arguments):
+        return apply(parse(ApplyRequest, "review", arguments), console())
+    return review(parse(ReviewRequest, "review", arguments), console())
+
+
+def review(request: ReviewRequest, console: Console) -> int:
+    """Classify, group and write the page; exit code 1 where images were skipped. Raises ProserError for a model or
+    paths that do not exist, and for a network without embeddings."""
+    from pipelines.inference.review_files import NAMES, PAGE, write_review  # these load torch and mlflow
+    from pipelines.inference.unknown_groups import grouped, review_images
+    from pipelines.tracking.models import load
+
+    check_device(request.device)
+    found = Found()
+    check_paths(request.paths, found)
+    model = load(request.model)
+    classifier = _at_rate(model.classifier, request.known_rate)
+    with closing(
+        ProgressBar(console, "review", count_images(request.paths, found), "images", "reading images")
+    ) as progress:
+        reviewed = review_images(classifier, request.paths, found, request.device, progress.update)
+    groups = grouped(reviewed.embeddings, request.least)
+    write_review(request.output, model.title, reviewed, groups, classifier.class_names)
+    console.print(_table(model.title, reviewed, groups))
+    for line in skipped_lines(reviewed.failures):
+        say(console, line)
+    if groups:
+        say(console, f"Name the groups in {request.output / PAGE}, and save {NAMES} into {request.output}; then:")
+        say(console, f"  proser review {APPLY} {request.output} --to MY_IMAGES")
+    else:
+        say(console, f"no group of {request.least} images that look alike; {request.output / PAGE} shows the images")
+    return 1 if reviewed.failures else 0
+
+
+def _at_rate(classifier: "OpenSetClassifier", rate: float | None) -> "OpenSetClassifier":
+    """With the threshold that keeps `rate` of the known validation images. Raises DataError for a model that has no
+    scores of these."""
+    from proser_core.recognition.calibration import calibrate  # it loads scipy: not for --help
+
+    if rate is None:
+        return classifier
+    scores = classifier.validation_scores
+    if scores is None:
+        raise DataError(
+            "--known-rate needs a model with its scores of validation images, and this one has none; omit it"
+        )
+    return replace(classifier, calibration=calibrate(scores.scores[scores.is_known], rate))
+
+
+def apply(request: ApplyRequest, console: Console) -> int:
+    """Copy; exit code 1 where images are gone. Raises DataError for a folder without a review or without names, and for
+    names that no class may have."""
+    from pipelines.inference.review_files import NAMES, PAGE, read_named
+    from pipelines.inference.review_names import add_images
+
+    if not request.to.is_dir():
+        raise ConfigError(f"--to got {request.to}, which is no folder; give the folder of your images")
+    named = read_named(request.apply)
+    if not named:
+        raise ConfigError(f"{request.apply / NAMES} has no name yet; name a group in {request.apply / PAGE}")
+    added = add_images(named, request.to, dry_run=request.dry_run)
+    verb = "would be copied" if request.dry_run else "copied"
+    for name, count in added.copied.items():
+        there = f", {added.there[name]} there already" if added.there[name] else ""
+        say(console, f"{name}: {count} images {verb}{there}")
+    for line in skipped_lines(added.failures):
+        say(console, line)
+    if not request.dry_run:
+        say(console, f"Train: proser run folder --data-dir {request.to} (or folder-pretrained), then proser promote")
+    return 1 if added.failures else 0
+
+
+def _table(title: str, reviewed: "Reviewed", groups: Sequence["Group"]) -> Table:
+    """A row per group: its size, and the known classes that its images are most like."""
+    unknown = f"{len(reviewed.unknown) + reviewed.left_out:,} of {reviewed.total:,} images unknown"
+    table = Table(title=f"{escape(shown(title))}: {unknown}", title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("group", "images", "further"):
+        table.add_column(name, justify="right")
+    table.add_column("most like")
+    for number, group in enumerate(groups, 1):
+        like = Counter(reviewed.unknown[row].nearest_class for row in group.rows).most_common(2)
+        words = ", ".join(f"{escape(name)} ({count})" for name, count in like)
+        table.add_row(str(number), f"{len(group.rows):,}", f"{len(group.further):,}", words)
+    return table

@@ -1,0 +1,136 @@
+"""The folder of a review: a page to look at, a table of the unknown images, and the names that a person gives.
+
+index.html shows the groups; there they are named, and it saves names.csv anew. images.csv has a row for each unknown
+image, names.csv one for each group.
+"""
+
+import base64
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from pipelines.console import utf8_text
+from pipelines.inference.unknown_groups import Group, Reviewed
+from pipelines.output_files import write_output
+from proser_core.errors import DataError
+
+PAGE, IMAGES, NAMES = "index.html", "images.csv", "names.csv"
+IMAGE_COLUMNS = ("image", "group", "typical", "nearest_class", "score", "p_value", "path")
+NAME_COLUMNS = ("group", "images", "name", "without", "also")
+SHOWN = 200  # images of a group on the page
+
+
+def write_review(folder: Path, title: str, reviewed: Reviewed, groups: Sequence[Group], classes: Sequence[str]) -> None:
+    """Write the page, the images and the names, all of them empty, into the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {
+            "image": row,
+            "group": number,
+            "typical": "yes" if is_typical else "no",
+            "nearest_class": each.nearest_class,
+            "score": f"{each.score:.4f}",
+            "p_value": "" if math.isnan(each.p_value) else f"{each.p_value:.4f}",
+            "path": each.path,
+        }
+        for number, row, is_typical in _places(reviewed, groups)
+        for each in [reviewed.unknown[row]]
+    ]
+    _write_table(folder / IMAGES, IMAGE_COLUMNS, rows)
+    names = [{"group": n, "images": len(group.rows)} for n, group in enumerate(groups, 1)]
+    _write_table(folder / NAMES, NAME_COLUMNS, names)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+    )
+    about = {
+        "title": title,
+        "reviewed": reviewed,
+        "groups": [_shown(number, group, reviewed) for number, group in enumerate(groups, 1)],
+        "apart": [_image(row, reviewed) for row in range(len(reviewed.unknown))][:SHOWN] if not groups else [],
+        "classes": classes,
+        "columns": json.dumps(NAME_COLUMNS),
+    }
+    page = environment.get_template("review.html.jinja").render(about)
+    write_output(folder / PAGE, page.encode())
+
+
+def _places(reviewed: Reviewed, groups: Sequence[Group]) -> list[tuple[int, int, bool]]:
+    """Group, row and whether it is typical, of every unknown image; group 0 where there is no group."""
+    found = [
+        (number, int(row), rows is group.rows)
+        for number, group in enumerate(groups, 1)
+        for rows in (group.rows, group.further)
+        for row in rows
+    ]
+    return found or [(0, row, False) for row in range(len(reviewed.unknown))]
+
+
+def _shown(number: int, group: Group, reviewed: Reviewed) -> Mapping[str, Any]:
+    return {
+        "number": number,
+        "size": len(group.rows),
+        "num_further": len(group.further),
+        "images": [_image(int(row), reviewed) for row in group.rows[:SHOWN]],
+        "further": [_image(int(row), reviewed) for row in group.further[:SHOWN]],
+    }
+
+
+def _image(row: int, reviewed: Reviewed) -> Mapping[str, Any]:
+    each = reviewed.unknown[row]
+    lines = [f"like {each.nearest_class}", f"score {each.score:.2f}"]
+    lines += [] if math.isnan(each.p_value) else [f"p {each.p_value:.3f}"]
+    return {
+        "row": row,
+        "jpeg": base64.b64encode(each.thumbnail).decode(),
+        "name": utf8_text(Path(each.path).name),
+        "lines": lines,
+    }
+
+
+def _write_table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Other bytes than UTF-8 in a path stay as they are, so that the file is found again."""
+    lines = [columns, *([row.get(column, "") for column in columns] for row in rows)]
+    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
+        csv.writer(file).writerows(lines)
+
+
+def read_named(folder: Path) -> dict[str, list[Path]]:
+    """The files, by class, of the groups that names.csv names: without what it leaves out, with what it adds. Raises
+    DataError for a folder without a review, and for rows that do not belong to it."""
+    images, names = _read_table(folder / IMAGES, IMAGE_COLUMNS), _read_table(folder / NAMES, NAME_COLUMNS)
+    by_number = {row["image"]: row for row in images}
+    groups = {row["group"] for row in images}
+    files: dict[str, list[Path]] = {}
+    for line in names:
+        name = line["name"].strip()
+        if not name:
+            continue
+        if line["group"] not in groups:
+            raise DataError(
+                f"{folder / NAMES} names a group {line['group']}, and {IMAGES} has none; keep the rows as the review "
+                "wrote them"
+            )
+        mine = [n for n, row in by_number.items() if row["group"] == line["group"] and row["typical"] == "yes"]
+        without, also = line["without"].split(), line["also"].split()
+        stray = next((number for number in (*without, *also) if number not in by_number), None)
+        if stray is not None:
+            raise DataError(f"{folder / NAMES} has an image {stray} in group {line['group']}, and {IMAGES} has none")
+        taken = dict.fromkeys([*(number for number in mine if number not in without), *also])
+        files.setdefault(name, []).extend(Path(by_number[number]["path"]) for number in taken)
+    return files
+
+
+def _read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    if not path.is_file():
+        raise DataError(f"{path} was not found; give the folder that `proser review MODEL PATH -o FOLDER` wrote")
+    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+        rows = list(csv.DictReader(file))
+    missing = [column for column in columns if rows and rows[0].get(column) is None]
+    if missing:
+        raise DataError(f"{path} has no column {missing[0]!r}; need {', '.join(columns)}, separated by commas")
+    return rows

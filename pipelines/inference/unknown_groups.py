@@ -1,0 +1,119 @@
+"""Images that a model calls unknown, in groups that look alike to it: candidates for new classes."""
+
+import io
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from PIL import Image
+from sklearn.cluster import HDBSCAN
+from sklearn.decomposition import PCA
+
+from proser_core.data.readers.image_files import Decoded, Failure, Found, decoded, pieces
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scores.embedding_score import unit
+from proser_core.recognition.scoring import score
+
+MOST = 10_000  # unknown images that are grouped: the distances of more would take minutes
+COMPONENTS = 32  # principal ones: density says little in more dimensions
+THUMBNAIL = 96  # pixels
+
+
+@dataclass(frozen=True)
+class UnknownImage:
+    """An image that was called unknown: its score, which is above 0, the known class with the largest logit, and a
+    thumbnail as JPEG. `p_value` is the share of known images that score as high, among the validation images and this
+    one; NaN where the model has no scores of these."""
+
+    path: str
+    score: float
+    p_value: float
+    nearest_class: str
+    thumbnail: bytes
+
+
+@dataclass
+class Reviewed:
+    """What a model says of `total` images: the unknown ones with their embeddings float32[d], how many further unknown
+    ones were left out, and the images that were skipped."""
+
+    total: int = 0
+    unknown: list[UnknownImage] = field(default_factory=list)
+    embeddings: list[np.ndarray] = field(default_factory=list)
+    left_out: int = 0
+    failures: list[Failure] = field(default_factory=list)
+
+
+def review_images(
+    classifier: OpenSetClassifier, paths: Sequence[str], found: Found, device: str, report: Callable[[int], None]
+) -> Reviewed:
+    """Classify all images below the paths, and keep up to MOST unknown ones; `report` is told how many were read.
+    Raises ConfigError for a network of a method's own, which has no embedding."""
+    reviewed = Reviewed()
+    with ThreadPoolExecutor() as pool:
+        for piece in pieces(paths, found):
+            for part in decoded(piece, classifier.image_size, pool):
+                reviewed.failures += part.failures
+                reviewed.total += len(part.names)
+                if part.names:
+                    _add(reviewed, classifier, part, device)
+                report(reviewed.total + len(reviewed.failures))
+    return reviewed
+
+
+def _add(reviewed: Reviewed, classifier: OpenSetClassifier, part: Decoded, device: str) -> None:
+    table = classifier.embeddings(part.images, device)
+    scores = score(table, classifier.score_function, classifier.calibration)
+    unknown = np.flatnonzero(~scores.accepted)
+    kept = unknown[: MOST - len(reviewed.unknown)]
+    reviewed.left_out += len(unknown) - len(kept)
+    validation = classifier.validation_scores
+    p_values = np.full(len(part.names), np.nan) if validation is None else validation.p_values(scores.scores)
+    for row in kept:
+        nearest = classifier.class_names[scores.known_predictions[row]]
+        numbers = float(scores.unknown_scores[row]), float(p_values[row])
+        reviewed.unknown.append(UnknownImage(part.names[row], *numbers, nearest, _thumbnail(part.images[row])))
+        reviewed.embeddings.append(table.embeddings[row])
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows int64[n] of images that look alike, the most typical first, and of `further` ones that are nearest to them
+    and yet apart."""
+
+    rows: np.ndarray
+    further: np.ndarray
+
+
+def grouped(embeddings: Sequence[np.ndarray], least: int) -> list[Group]:
+    """Groups of at least `least` images by their embeddings float[d], the largest first; none where no images
+    are denser than the others.
+
+    HDBSCAN (Campello et al. 2013) on the directions of the embeddings, in their principal components, with its leaves
+    as groups: a person can merge groups, and hardly divide one.
+    """
+    if len(embeddings) < max(least, 2):
+        return []
+    directions = unit(np.stack(embeddings))
+    points = PCA(min(COMPONENTS, *directions.shape), random_state=0).fit_transform(directions)
+    labels = HDBSCAN(min_cluster_size=max(least, 2), cluster_selection_method="leaf", copy=True).fit_predict(points)
+    if not (labels >= 0).any():
+        return []
+    means = unit(np.stack([directions[labels == each].mean(axis=0) for each in range(labels.max() + 1)]))
+    nearness = directions @ means.T
+    nearest = np.where(labels >= 0, labels, nearness.argmax(axis=1))
+    groups = []
+    for each in range(len(means)):
+        rows = np.argsort(-nearness[:, each], kind="stable")
+        mine = rows[nearest[rows] == each]
+        groups.append(Group(mine[labels[mine] >= 0], mine[labels[mine] < 0]))
+    return sorted(groups, key=lambda group: -len(group.rows))
+
+
+def _thumbnail(pixels: np.ndarray) -> bytes:
+    image, content = Image.fromarray(pixels), io.BytesIO()
+    if image.width > THUMBNAIL:
+        image = image.resize((THUMBNAIL, THUMBNAIL))
+    image.save(content, "JPEG", quality=85)
+    return content.getvalue()

@@ -1,0 +1,271 @@
+"""Unknown images in groups, named on a page, as new classes in a folder."""
+
+import csv
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from pipeline_runs import printed
+
+from pipelines.commands.review import ApplyRequest, ReviewRequest, apply, review
+from pipelines.inference.review_files import IMAGES, NAMES, PAGE
+from pipelines.inference.unknown_groups import grouped
+from proser_core.data.readers import digits
+from proser_core.errors import ConfigError, DataError
+from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+HOSTILE = "<b>a & b.png"
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Digits in one folder, without their classes, one of them in a file with a hostile name."""
+    folder, images = tmp_path_factory.mktemp("photos"), digits.read("test", 8)
+    for number, pixels in enumerate(images.images[:200]):
+        Image.fromarray(pixels).save(folder / (HOSTILE if number == 7 else f"{number:04}.png"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(classifier: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Calls most images unknown."""
+    assert classifier.validation_scores is not None
+    folder, scores = tmp_path_factory.mktemp("model"), classifier.validation_scores
+    replace(classifier, calibration=calibrate(scores.scores[scores.is_known], 0.1)).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reviewed(model: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a review, and what was printed."""
+    folder = tmp_path_factory.mktemp("reviews") / "review"
+    code, text = printed(review, ReviewRequest(str(model), (str(photos),), folder, least=4))
+    assert code == 0
+    return folder, text
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def name_groups(folder: Path, names: dict[str, dict[str, str]]) -> None:
+    rows = [{**row, **names.get(row["group"], {})} for row in table(folder / NAMES)]
+    with (folder / NAMES).open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def copied(reviewed: tuple[Path, str], to: Path) -> Path:
+    return Path(shutil.copytree(reviewed[0], to / "review"))
+
+
+class TestGrouping:
+    def test_blobs_are_groups_and_what_lies_between_them_is_nearest_to_one(self) -> None:
+        generator = np.random.default_rng(0)
+        centres = np.eye(12)[:3]
+        points = [each + 0.03 * generator.normal(size=12) for each in np.repeat(centres, [30, 20, 10], axis=0)]
+        points += [np.eye(12)[5 + number] - centres.T @ [0.2, 0.2, 0.1] for number in range(3)]  # far from all
+        groups = grouped(points, 5)
+        assert [set(group.rows) for group in groups] == [set(range(30)), set(range(30, 50)), set(range(50, 60))]
+        assert [set(group.further) for group in groups] == [set(), set(), {60, 61, 62}]
+        directions = np.array(points[:30]) / np.linalg.norm(points[:30], axis=1, keepdims=True)
+        nearness = directions @ directions.mean(axis=0)
+        assert list(groups[0].rows) == sorted(range(30), key=lambda row: -nearness[row]), "the most typical first"
+
+    @pytest.mark.parametrize("count", [0, 1, 4])
+    def test_fewer_images_than_a_group_are_none(self, count: int) -> None:
+        assert grouped([np.ones(3)] * count, 5) == []
+
+
+class TestReviewing:
+    def test_every_unknown_image_is_in_it_once(self, reviewed: tuple[Path, str], model: Path, photos: Path) -> None:
+        folder, text = reviewed
+        rows = table(folder / IMAGES)
+        classifier = OpenSetClassifier.load(model)
+        paths = sorted(photos.iterdir())
+        found = classifier.predict(np.stack([np.asarray(Image.open(path).convert("RGB")) for path in paths]))
+        unknown = {str(path) for path, label in zip(paths, found.labels, strict=True) if label == "unknown"}
+        assert {row["path"] for row in rows} == unknown
+        assert len(rows) == len(unknown)
+        assert f"{len(unknown)} of 200 images unknown" in " ".join(text.split())
+        scores = dict(zip(map(str, paths), found.unknown_scores, strict=True))
+        assert all(float(row["score"]) == pytest.approx(scores[row["path"]], abs=1e-3) for row in rows)
+        assert classifier.validation_scores is not None
+        known = classifier.validation_scores.scores[classifier.validation_scores.is_known]
+        for row in rows:
+            as_high = np.sum(known >= scores[row["path"]] - classifier.calibration.bias - 1e-6)
+            assert float(row["p_value"]) == pytest.approx((as_high + 1) / (len(known) + 1), abs=0.02)
+
+    def test_its_groups_are_large_enough_and_have_a_row_to_name(self, reviewed: tuple[Path, str]) -> None:
+        rows, names = table(reviewed[0] / IMAGES), table(reviewed[0] / NAMES)
+        assert len(names) >= 2
+        typical = [sum(row["group"] == each["group"] and row["typical"] == "yes" for row in rows) for each in names]
+        assert typical == [int(each["images"]) for each in names]
+        assert min(typical) >= 4
+        assert typical == sorted(typical, reverse=True)
+
+    def test_its_page_needs_no_network_and_escapes_names(self, reviewed: tuple[Path, str]) -> None:
+        page = (reviewed[0] / PAGE).read_text()
+        assert page.count("data:image/jpeg;base64") == len(table(reviewed[0] / IMAGES))
+        assert not re.search(r"(src|href)=.?(https?:|//)", page)
+        assert "<b>a" not in page
+        if HOSTILE in {Path(row["path"]).name for row in table(reviewed[0] / IMAGES)}:
+            assert "&lt;b&gt;a &amp; b.png" in page
+
+    def test_a_smaller_known_rate_shows_more(self, classifier: OpenSetClassifier, photos: Path, tmp_path: Path) -> None:
+        classifier.save(tmp_path / "model")
+        counts = []
+        for rate in (None, 0.5, 0.2):
+            out = tmp_path / f"review {rate}"
+            printed(review, ReviewRequest(str(tmp_path / "model"), (str(photos),), out, rate))
+            counts.append(len(table(out / IMAGES)))
+        assert counts[0] < counts[1] < counts[2]
+
+    def test_without_a_group_the_page_says_so(self, model: Path, photos: Path, tmp_path: Path) -> None:
+        few = tuple(str(path) for path in sorted(photos.iterdir())[:3])
+        _, text = printed(review, ReviewRequest(str(model), few, tmp_path / "review"))
+        assert "no group of 5 images that look alike" in text
+        assert "No group" in (tmp_path / "review" / PAGE).read_text()
+
+    def test_an_image_that_cannot_be_decoded_is_named(self, model: Path, photos: Path, tmp_path: Path) -> None:
+        shutil.copytree(photos, tmp_path / "photos")
+        (tmp_path / "photos" / "broken.png").write_bytes(b"no image")
+        code, text = printed(review, ReviewRequest(str(model), (str(tmp_path / "photos"),), tmp_path / "review"))
+        assert code == 1
+        assert "broken.png" in text
+
+    def test_a_folder_in_use_and_odd_values_are_refused(self, photos: Path) -> None:
+        with pytest.raises(ConfigError, match="there and not empty; give a new folder"):
+            ReviewRequest("model", ("photos",), photos)
+        with pytest.raises(ConfigError, match="--least got 1"):
+            ReviewRequest("model", ("photos",), Path("new"), least=1)
+        with pytest.raises(ConfigError, match="--known-rate got 1;"):
+            ReviewRequest("model", ("photos",), Path("new"), known_rate=1.0)
+
+
+class TestApplying:
+    def test_named_groups_become_classes_merged_by_name_and_a_second_time_changes_nothing(
+        self, reviewed: tuple[Path, str], tmp_path: Path
+    ) -> None:
+        folder, images = copied(reviewed, tmp_path), tmp_path / "my_images"
+        (images / "zero").mkdir(parents=True)
+        rows = table(folder / IMAGES)
+        one, two = ([row for row in rows if row["group"] == group] for group in ("1", "2"))
+        left_out = one[0]
+        also = next(row for row in rows if row["group"] not in ("1", "2") or row["typical"] == "no")
+        name_groups(
+            folder, {"1": {"name": "new", "without": left_out["image"], "also": also["image"]}, "2": {"name": "new"}}
+        )
+        wanted = {row["path"] for row in (*one, *two) if row["typical"] == "yes"} - {left_out["path"]} | {also["path"]}
+        _, text = printed(apply, ApplyRequest(folder, images, dry_run=True))
+        assert f"new: {len(wanted)} images would be copied" in text
+        assert not (images / "new").exists()
+        code, _ = printed(apply, ApplyRequest(folder, images))
+        assert code == 0
+        assert {path.name for path in (images / "new").iterdir()} == {Path(path).name for path in wanted}
+        for path in wanted:
+            assert (images / "new" / Path(path).name).read_bytes() == Path(path).read_bytes()
+        _, again = printed(apply, ApplyRequest(folder, images))
+        assert f"new: 0 images copied, {len(wanted)} there already" in again
+        assert len(list((images / "new").iterdir())) == len(wanted)
+
+    def test_another_image_of_the_same_name_stays(self, reviewed: tuple[Path, str], tmp_path: Path) -> None:
+        folder, images = copied(reviewed, tmp_path), tmp_path / "my_images"
+        name_groups(folder, {"1": {"name": "new"}})
+        first = next(row for row in table(folder / IMAGES) if row["group"] == "1" and row["typical"] == "yes")
+        target = images / "train" / "new" / Path(first["path"]).name
+        target.parent.mkdir(parents=True)
+        target.write_bytes(b"another image")
+        printed(apply, ApplyRequest(folder, images))
+        assert target.read_bytes() == b"another image"
+        others = [path.read_bytes() for path in target.parent.iterdir()]
+        assert Path(first["path"]).read_bytes() in others
+
+    @pytest.mark.parametrize(
+        ("name", "reason"),
+        [
+            ("unknown", "would mean two things"),
+            ("../outside", "is no folder of a class"),
+            (".hidden", "is no folder of a class"),
+            ("Zero", "differ in upper and lower case alone"),
+        ],
+    )
+    def test_a_name_that_is_no_class_is_refused_before_anything_is_copied(
+        self, reviewed: tuple[Path, str], tmp_path: Path, name: str, reason: str
+    ) -> None:
+        folder, images = copied(reviewed, tmp_path), tmp_path / "my_images"
+        (images / "zero").mkdir(parents=True)
+        name_groups(folder, {"1": {"name": "good"}, "2": {"name": name}})
+        with pytest.raises(DataError, match=reason):
+            printed(apply, ApplyRequest(folder, images))
+        assert [path.name for path in images.iterdir()] == ["zero"]
+
+    def test_what_does_not_belong_to_the_review_is_refused(self, reviewed: tuple[Path, str], tmp_path: Path) -> None:
+        folder = copied(reviewed, tmp_path)
+        with pytest.raises(ConfigError, match="has no name yet"):
+            printed(apply, ApplyRequest(folder, tmp_path))
+        with pytest.raises(ConfigError, match="which is no folder; give the folder of your images"):
+            printed(apply, ApplyRequest(folder, tmp_path / "none"))
+        name_groups(folder, {"1": {"name": "new", "without": "9999"}})
+        with pytest.raises(DataError, match="has an image 9999 in group 1"):
+            printed(apply, ApplyRequest(folder, tmp_path))
+        name_groups(folder, {"1": {"group": "77", "name": "new"}})
+        with pytest.raises(DataError, match="names a group 77"):
+            printed(apply, ApplyRequest(folder, tmp_path))
+        (folder / NAMES).write_text("group;name\n1;new\n")
+        with pytest.raises(DataError, match="has no column 'group'"):
+            printed(apply, ApplyRequest(folder, tmp_path))
+        (folder / NAMES).unlink()
+        with pytest.raises(DataError, match="was not found; give the folder that `proser review"):
+            printed(apply, ApplyRequest(folder, tmp_path))
+
+    def test_an_image_that_is_gone_is_named_and_the_others_are_copied(
+        self, reviewed: tuple[Path, str], photos: Path, tmp_path: Path
+    ) -> None:
+        folder, images = copied(reviewed, tmp_path), tmp_path / "my_images"
+        images.mkdir()
+        name_groups(folder, {"1": {"name": "new"}})
+        text = (folder / IMAGES).read_text()
+        mine = [row for row in table(folder / IMAGES) if row["group"] == "1" and row["typical"] == "yes"]
+        (folder / IMAGES).write_text(text.replace(mine[0]["path"], str(photos / "gone.png")))
+        code, printed_text = printed(apply, ApplyRequest(folder, images))
+        assert code == 1
+        assert "gone.png is gone" in printed_text
+        assert len(list((images / "new").iterdir())) == len(mine) - 1
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
+def test_the_page_writes_names_that_can_be_applied(reviewed: tuple[Path, str], tmp_path: Path) -> None:
+    folder = copied(reviewed, tmp_path)
+    clicks = """<script>
+    document.querySelector("input").value = 'a "quoted", name';
+    document.querySelector("section .sheet button").click();
+    document.querySelector("details button")?.click();
+    let saved;
+    URL.createObjectURL = (blob) => { saved = blob; return "#"; };
+    document.getElementById("save").click();
+    saved.text().then((text) => { document.body.textContent = text; });
+    </script></body>"""
+    page = tmp_path / "clicked.html"
+    page.write_text((folder / PAGE).read_text().replace("</body>", clicks))
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
+    shown = subprocess.run(["chromium", *options, page.as_uri()], capture_output=True, text=True, timeout=120)
+    (body,) = re.findall(r"<body>(.*)</body>", shown.stdout, re.DOTALL)
+    (folder / NAMES).write_text(body)
+    first = next(row for row in table(folder / NAMES) if row["group"] == "1")
+    assert first["name"] == 'a "quoted", name'
+    assert len(first["without"].split()) == 1
+    images = tmp_path / "my_images"
+    images.mkdir()
+    code, _ = printed(apply, ApplyRequest(folder, images))
+    assert code == 0
+    count = int(first["images"]) - 1 + len(first["also"].split())
+    assert len(list((images / 'a "quoted", name').iterdir())) == count
