@@ -70,10 +70,26 @@ def decision_note(
             f"Known rate of the candidate on the validation images: {percent(comparison.known_rate)} % "
             f"(95 % interval to {percent(comparison.interval[1])} %), target {100 * comparison.target_rate:g} %."
         ]
+        parts += [f"\n{line[0].upper()}{line[1:]}." for line in differing_classes(comparison)]
     shown = _shown(candidate, champion)
     if shown:
         parts += ["\nTest metrics, which decide nothing:\n", markdown_table([*head, "", ""], shown).rstrip()]
     return "\n".join(parts) + "\n"
+
+
+def differing_classes(comparison: Comparison) -> list[str]:
+    """What a comparison of two classifiers with different classes says, and what it does not."""
+    if not comparison.common:
+        return []
+    new = ", ".join(
+        f"{name} ({percent(named)} % of {count} validation images named correctly)"
+        for name, (count, named) in comparison.new_classes.items()
+    )
+    return [
+        f"compared on the {len(comparison.common)} classes that both know: {', '.join(comparison.common)}; how well "
+        "unknown images are found is not compared, since other classes are unknown to each",
+        *([f"new: {new}"] if new else []),
+    ]
 
 
 def metrics_of(comparison: Comparison) -> dict[str, float]:
@@ -87,7 +103,7 @@ def metrics_of(comparison: Comparison) -> dict[str, float]:
 
 
 def _title(comparison: Comparison) -> str:
-    unknown = f"{comparison.num_unknown} development unknowns"
+    unknown = f"{comparison.num_unknown} development unknowns" if not comparison.common else "no unknown ones"
     if comparison.by_proxies:
         unknown += " of their proxies, as are macro-F1 and AUROC"
     tolerance = f"{100 * comparison.tolerance:g} points may be lost"

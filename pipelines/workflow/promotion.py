@@ -6,7 +6,14 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.reports.promotion_report import Contender, comparison_figure, comparison_table, decision_note, metrics_of
+from pipelines.reports.promotion_report import (
+    Contender,
+    comparison_figure,
+    comparison_table,
+    decision_note,
+    differing_classes,
+    metrics_of,
+)
 from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, alone, carry_out
 from pipelines.tracking.models import Model, load
@@ -15,7 +22,7 @@ from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE
 from pipelines.workflow.best_of import register_best
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.errors import ConfigError, ProserError, TrackingError
-from proser_core.recognition.comparison import Comparison, compare
+from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
 
@@ -68,8 +75,17 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
     scores, their_scores = ours.validation_scores, theirs.validation_scores
     if scores is None or their_scores is None:
         reason = "one of them has no record of its validation images"
+    elif set(ours.class_names) != set(theirs.class_names):
+        sides = (
+            Side(scores, ours.class_names, ours.calibration),
+            Side(their_scores, theirs.class_names, theirs.calibration),
+        )
+        found = compare_common(*sides, tolerance=request.tolerance)
+        if found is not None:
+            return found
+        reason = f"they have fewer than {LEAST} validation images in common of the classes that both know"
     elif scores.fingerprint != their_scores.fingerprint:
-        reason = "their validation and development images, or their classes, are not the same"
+        reason = "their validation and development images are not the same"
     else:
         bias, proxies = theirs.calibration.bias, _proxies(ours, theirs)
         return compare(scores, ours.calibration, their_scores, bias, tolerance=request.tolerance, proxies=proxies)
@@ -100,6 +116,8 @@ def _decide(
     if comparison is not None:
         console.print(comparison_table(comparison, *sides))
         figure = comparison_figure(comparison, candidate.title, champion.title)
+        for line in differing_classes(comparison):
+            say(console, line)
     note = decision_note(wanted.title, comparison, objections, *sides)
     run_id = carry_out(client, wanted, {} if comparison is None else metrics_of(comparison), note, figure)
     for objection in objections:

@@ -1,7 +1,9 @@
-"""Whether a candidate may take a champion's place: the paired bootstrap difference on the same images."""
+"""Whether a candidate may take a champion's place: the paired bootstrap difference on the same images, or on those of
+the classes that both know."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
@@ -12,6 +14,8 @@ from proser_core.titles import METRICS
 
 RESAMPLES = 2_000
 CONFIDENCE = 0.95
+LEAST = 20
+"""Images of common classes, at least, to be compared on."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,16 @@ class Comparison:
     num_known: int
     num_unknown: int
     by_proxies: bool = False
+    common: tuple[str, ...] = ()
+    """Where the two know different classes, those that both know; images of these alone are compared, and no unknown
+    ones."""
+    new_classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    """Classes that only the candidate knows: its validation images of them, and the share that it names correctly."""
 
     @property
     def objections(self) -> list[str]:
         """Why the candidate is not to be promoted; empty where it may be."""
-        missing = [METRICS[name] for name in COMPARED if name not in self.differences]
+        missing = [METRICS[name] for name in COMPARED if name not in self.differences and not self.common]
         found = [f"{' and '.join(missing)}: there are no unknown images of both to compare by"] if missing else []
         found += [
             f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)}; "
@@ -90,19 +99,86 @@ def compare(
         of_proxies = _differences(ours.validation_scores, ours.bias, theirs.validation_scores, theirs.bias)
         found |= {name: of_proxies[name] for name in ours.metrics()}
     unknown = candidate if proxies is None else proxies[0].validation_scores
-    known = int(candidate.is_known.sum())
-    rate = candidate.known_rate(bias)
-    interval = binomtest(round(rate * known), known).proportion_ci(CONFIDENCE)
     return Comparison(
         differences={name: found[name] for name in COMPARED if name in found},
-        known_rate=rate,
-        interval=(float(interval.low), float(interval.high)),
+        **_known_rate(candidate, bias),
         target_rate=calibration.target_rate,
         tolerance=tolerance,
-        num_known=known,
         num_unknown=int((~unknown.is_known).sum()),
         by_proxies=proxies is not None,
     )
+
+
+@dataclass(frozen=True)
+class Side:
+    """A classifier in a comparison: its scores, its classes in order, and its calibration."""
+
+    scores: ValidationScores
+    class_names: tuple[str, ...]
+    calibration: Calibration
+
+    def on(self, rows: np.ndarray, classes: Sequence[str]) -> ValidationScores:
+        """Its scores of images of these classes, numbered anew; a prediction of any other class is the last number."""
+        numbers = {name: number for number, name in enumerate(classes)}
+        renumbered = np.array([numbers.get(name, len(classes)) for name in self.class_names])
+        mine = self.scores.select(rows)
+        targets, predictions = renumbered[mine.targets], renumbered[mine.known_predictions]
+        return replace(mine, targets=targets, known_predictions=predictions, num_known=len(classes), fingerprint="")
+
+
+def compare_common(candidate: Side, champion: Side, *, tolerance: float) -> Comparison | None:
+    """Two classifiers with different classes, each at its own bias, on the validation images that both have of the
+    classes that both know. None where there are fewer than LEAST of these."""
+    common = tuple(name for name in candidate.class_names if name in champion.class_names)
+    ours, rows = candidate.scores, _same_images(candidate, champion)
+    if len(rows) < LEAST:
+        return None
+    one, other = candidate.on(rows[:, 0], common), champion.on(rows[:, 1], common)
+    biases = candidate.calibration.bias, champion.calibration.bias
+    new = {}
+    for number, name in enumerate(candidate.class_names):
+        mine = ours.select(np.flatnonzero(ours.targets == number))
+        if name not in champion.class_names and len(mine.targets):
+            new[name] = len(mine.targets), _of_known(mine, biases[0])["known_accuracy"]
+    return Comparison(
+        differences=_differences(one, biases[0], other, biases[1], _of_known),
+        **_known_rate(one, biases[0]),
+        target_rate=candidate.calibration.target_rate,
+        tolerance=tolerance,
+        num_unknown=0,
+        common=common,
+        new_classes=new,
+    )
+
+
+def _same_images(candidate: Side, champion: Side) -> np.ndarray:
+    """int64[n, 2]: rows of images of known classes that both have, under one name."""
+    ours, theirs = candidate.scores, champion.scores
+    if ours.images is None or theirs.images is None:
+        return np.zeros((0, 2), np.int64)
+    _, mine, others = np.intersect1d(ours.images, theirs.images, return_indices=True)
+    known = ours.is_known[mine] & theirs.is_known[others]
+    return np.array(
+        [
+            (row, other)
+            for row, other in zip(mine[known], others[known], strict=True)
+            if candidate.class_names[ours.targets[row]] == champion.class_names[theirs.targets[other]]
+        ],
+        np.int64,
+    ).reshape(-1, 2)
+
+
+def _of_known(scores: ValidationScores, bias: float) -> dict[str, float]:
+    """Metrics of images of known classes alone."""
+    right = scores.known_predictions == scores.targets
+    accepted = scores.scores <= -bias
+    return {"closed_set_accuracy": float(right.mean()), "known_accuracy": float((right & accepted).mean())}
+
+
+def _known_rate(candidate: ValidationScores, bias: float) -> dict[str, Any]:
+    known, rate = int(candidate.is_known.sum()), candidate.known_rate(bias)
+    interval = binomtest(round(rate * known), known).proportion_ci(CONFIDENCE)
+    return {"known_rate": rate, "interval": (float(interval.low), float(interval.high)), "num_known": known}
 
 
 def intervals(scores: ValidationScores, bias: float) -> dict[str, tuple[float, float]]:
@@ -117,16 +193,23 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
+Measure = Callable[[ValidationScores, float], dict[str, float]]
+
+
 def _differences(
-    candidate: ValidationScores, bias: float, champion: ValidationScores, champion_bias: float
+    candidate: ValidationScores,
+    bias: float,
+    champion: ValidationScores,
+    champion_bias: float,
+    measure: Measure = ValidationScores.metrics,
 ) -> dict[str, Difference]:
     """Of each metric that the images allow."""
     if candidate.fingerprint != champion.fingerprint:
         raise ValueError("two classifiers are compared on the same images only")
-    ours, theirs = candidate.metrics(bias), champion.metrics(champion_bias)
+    ours, theirs = measure(candidate, bias), measure(champion, champion_bias)
     drawn: dict[str, list[float]] = {name: [] for name in ours}
     for rows in _resamples(candidate.is_known):
-        one, other = candidate.select(rows).metrics(bias), champion.select(rows).metrics(champion_bias)
+        one, other = measure(candidate.select(rows), bias), measure(champion.select(rows), champion_bias)
         for name, differences in drawn.items():
             differences.append(one[name] - other[name])
     return {name: Difference(ours[name], theirs[name], ours[name] - theirs[name], *_ends(drawn[name])) for name in ours}

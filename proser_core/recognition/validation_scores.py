@@ -24,7 +24,8 @@ class ValidationScores:
     """Scores float[N], larger for unknown, closed-set predictions int64[N] in 0..K-1 and targets int64[N] in 0..K of
     validation images and development unknowns, one row per image.
 
-    Two of them stand for the same images, in the same order, where their fingerprints are equal.
+    Two of them stand for the same images, in the same order, where their fingerprints are equal. `images` uint64[N]
+    tells each image, where others are not the same; None in older classifiers.
     """
 
     scores: np.ndarray
@@ -32,6 +33,7 @@ class ValidationScores:
     targets: np.ndarray
     num_known: int
     fingerprint: str
+    images: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -45,6 +47,7 @@ class ValidationScores:
             targets=np.concatenate([task.val.targets, task.development.targets]),
             num_known=task.num_known,
             fingerprint=fingerprint(task),
+            images=image_digests(task),
         )
 
     @property
@@ -82,11 +85,16 @@ class ValidationScores:
 
     def select(self, rows: np.ndarray) -> "ValidationScores":
         """The images at `rows`, any of them as often as it is listed."""
-        return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
+        return replace(self, **{name: each[rows] for name, each in self._arrays().items()})
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """One number per image each."""
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        return arrays if self.images is None else {**arrays, "images": self.images}
 
     def save(self, path: Path) -> None:
         """Write it as .npz."""
-        arrays = {name: getattr(self, name) for name in ARRAYS}
+        arrays = self._arrays()
         np.savez_compressed(path, allow_pickle=False, num_known=self.num_known, fingerprint=self.fingerprint, **arrays)
 
     @classmethod
@@ -99,6 +107,7 @@ class ValidationScores:
                 targets=arrays["targets"],
                 num_known=int(arrays["num_known"]),
                 fingerprint=str(arrays["fingerprint"]),
+                images=arrays.get("images"),
             )
 
 
@@ -136,3 +145,14 @@ def fingerprint(task: OpenSetTask) -> str:
         for pixels in chunks(part.images):
             digest.update(pixels.tobytes())
     return digest.hexdigest()[:32]
+
+
+def image_digests(task: OpenSetTask) -> np.ndarray:
+    """uint64[N] of validation and development images: equal pixels have equal ones."""
+    digests = [
+        hashlib.blake2b(image.tobytes(), digest_size=8).digest()
+        for part in (task.val, task.development)
+        for pixels in chunks(part.images)
+        for image in pixels
+    ]
+    return np.frombuffer(b"".join(digests), np.uint64)

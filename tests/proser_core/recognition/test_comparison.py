@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from small_tasks import random_images, small_task
 
 from proser_core.recognition.calibration import calibrate
-from proser_core.recognition.comparison import Comparison, compare
+from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores import PlaceholderGap
 from proser_core.recognition.validation_scores import COMPARED, ValidationScores, fingerprint
@@ -101,7 +101,7 @@ def test_it_is_made_of_a_tasks_logits_and_survives_saving(tmp_path: Path) -> Non
     np.testing.assert_array_equal(held.scores[6:], PlaceholderGap()(logits["development"]))
     held.save(tmp_path / "scores.npz")
     loaded = ValidationScores.load(tmp_path / "scores.npz")
-    for name in ("scores", "known_predictions", "targets"):
+    for name in ("scores", "known_predictions", "targets", "images"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(held, name))
     assert (loaded.num_known, loaded.fingerprint) == (2, held.fingerprint)
 
@@ -119,3 +119,69 @@ def test_the_fingerprint_follows_images_targets_and_the_order_of_classes() -> No
     assert fingerprint(small_task()) == fingerprint(task)
     assert fingerprint(dataclasses.replace(task, test=task.train)) == fingerprint(task)
     assert len({fingerprint(each) for each in (task, *others)}) == 5
+
+
+NAMES = ("ant", "bee", "cat", "dog")
+
+
+def side(scores: ValidationScores, names: tuple[str, ...]) -> Side:
+    return Side(scores, names, calibrate(scores.scores[scores.is_known]))
+
+
+def numbered(scores: ValidationScores, first: int = 0) -> ValidationScores:
+    """Every image is another one."""
+    return dataclasses.replace(scores, images=np.arange(first, first + len(scores.targets), dtype=np.uint64))
+
+
+def test_other_classes_are_compared_on_the_images_of_those_that_both_know() -> None:
+    champion = numbered(scored(0.8, noise=2))
+    # the candidate knows cat under another number, egg besides, no ant, and has further images
+    names = ("egg", "dog", "cat", "bee")
+    theirs = numbered(scored(1.6, noise=1))
+    order = np.random.default_rng(5).permutation(len(theirs.targets))[:400]
+    renumbered = np.array([0, 3, 2, 1, 4])  # an image of an ant is one of an egg, its first class
+    own = theirs.select(order)
+    ants = own.targets == 0
+    own = dataclasses.replace(
+        own,
+        targets=renumbered[own.targets],
+        known_predictions=renumbered[own.known_predictions],
+        images=np.where(ants, own.images + 10_000, own.images),
+    )
+    found = compare_common(side(own, names), side(champion, NAMES), tolerance=0.02)
+    assert found is not None
+    assert found.common == ("dog", "cat", "bee")
+    rows = [row for row in order if theirs.targets[row] in (1, 2, 3)]
+    assert found.num_known == len(rows)
+    for metric, accepted_only in (("closed_set_accuracy", False), ("known_accuracy", True)):
+        for each, scores, bias in (
+            ("champion", champion, side(champion, NAMES).calibration.bias),
+            ("candidate", theirs, side(own, names).calibration.bias),
+        ):
+            right = [
+                scores.known_predictions[row] == scores.targets[row]
+                and (not accepted_only or scores.scores[row] <= -bias)
+                for row in rows
+            ]
+            assert getattr(found.differences[metric], each) == pytest.approx(np.mean(right))
+    assert found.new_classes.keys() == {"egg"}
+    assert found.new_classes["egg"][0] == ants.sum()
+    assert not any("no unknown images" in objection for objection in found.objections)
+    worse = compare_common(side(champion, NAMES), side(own, names), tolerance=0.02)
+    assert worse is not None
+    assert worse.objections[0].startswith(METRICS["closed_set_accuracy"])
+
+
+def test_too_few_images_in_common_are_no_comparison() -> None:
+    champion = numbered(scored(1.0))
+    last = len(champion.targets) - 1
+    known = np.flatnonzero(champion.is_known)
+    for count in (LEAST - 1, LEAST):
+        candidate = champion.select(np.append(known[:count], last))
+        found = compare_common(side(candidate, NAMES), side(champion, (*NAMES[:3], "emu")), tolerance=0.0)
+        common = int((candidate.targets < 3).sum())
+        assert (found is None) == (common < LEAST)
+    others = numbered(scored(1.0), first=10_000)
+    assert compare_common(side(others, NAMES), side(champion, NAMES), tolerance=0.0) is None
+    unnumbered = dataclasses.replace(champion, images=None)
+    assert compare_common(side(unnumbered, NAMES), side(champion, NAMES), tolerance=0.0) is None
