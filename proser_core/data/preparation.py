@@ -210,13 +210,15 @@ def stratified_rows(
 ) -> np.ndarray:
     """Mask of a stratified draw: `fraction` of each class 0..len(names)-1, at least one image, never all.
 
-    With `groups` int64[N] none of them is divided, and a class of one group has nothing drawn. Raises DataError for a
-    class with fewer than two images, and where every class is one group.
+    With `groups` int64[N] none of them is divided, and a class of one group has nothing drawn; the draw of a class then
+    depends on its name and not on the other classes, so that a further class leaves it. Raises DataError for a class
+    with fewer than two images, and where every class is one group.
     """
     ranks, quotas = np.zeros(len(targets), np.int64), np.zeros(len(names), np.int64)
     generator = keyed_generator(seed, "validation")
     for target, name in enumerate(names):
-        rows = generator.permutation(np.flatnonzero(targets == target))
+        own = generator if groups is None else keyed_generator(seed, f"validation {name}")
+        rows = own.permutation(np.flatnonzero(targets == target))
         if len(rows) < 2:
             raise DataError(
                 f"known class {name!r} has {len(rows)} training image(s); it needs at least 2, one to train on "

@@ -135,10 +135,14 @@ class TestDraw:
         drawn = draw_rows(np.zeros(150, int), groups, np.arange(150)[::-1], np.array([15]), left=2)
         assert set(groups[drawn]) == {0}
 
-    def test_validation_without_groups_is_the_draw_with_a_group_each(self) -> None:
+    def test_a_further_class_leaves_the_validation_images_of_the_others(self) -> None:
         targets = np.random.default_rng(0).integers(0, 3, 200)
-        plain, grouped = (stratified_rows(targets, ("a", "b", "c"), 0.1, 5, each) for each in (None, np.arange(200)))
-        np.testing.assert_array_equal(plain, grouped)
+        drawn = stratified_rows(targets, ("a", "b", "c"), 0.1, 5, np.arange(200))
+        others = targets != 1
+        alone = stratified_rows(targets[others] // 2, ("a", "c"), 0.1, 5, np.arange(200)[others])
+        np.testing.assert_array_equal(drawn[others], alone)
+        sizes = np.bincount(targets)
+        assert np.bincount(targets[drawn]).tolist() == [round(0.1 * size) for size in sizes]
 
 
 def scenes_of(task: OpenSetTask, root: Path) -> dict[str, set[str]]:
