@@ -44,6 +44,7 @@ class Page:
         """Load another page, in a window of this size."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Page.navigate", url=address)
+        self.until(f"location.href === {json.dumps(address)} && document.readyState === 'complete'")
 
     def value(self, expression: str) -> Any:
         """Of JavaScript in the page."""

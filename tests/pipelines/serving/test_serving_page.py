@@ -188,7 +188,7 @@ class TestInABrowser:
         self, page: Page, address: str, files: list[Path]
     ) -> None:
         page.open(f"{address}/")
-        page.until("typeof about !== 'undefined' && about")
+        page.until("about")
         content = base64.b64encode(files[1].read_bytes()).decode()
         page.value(f"""
             const given = new DataTransfer();
@@ -205,7 +205,7 @@ class TestInABrowser:
         self, page: Page, address: str, files: list[Path]
     ) -> None:
         page.open(f"{address}/", width=360, height=700)
-        page.until("typeof about !== 'undefined' && about")
+        page.until("about")
         page.choose("#files", *files)
         page.until(DONE)
         assert page.value("document.documentElement.scrollWidth") == 360
@@ -222,7 +222,7 @@ class TestInABrowser:
 
     def test_it_asks_for_the_token_and_sends_it(self, page: Page, guarded: str, files: list[Path]) -> None:
         page.open(f"{guarded}/")
-        page.until("typeof about !== 'undefined' && !document.getElementById('access').hidden")
+        page.until("!document.getElementById('access').hidden")
         assert page.value("document.activeElement.id") == "token"
         page.write("another-token")
         page.press("Enter")
@@ -239,7 +239,7 @@ class TestInABrowser:
         """With one request that waits for the rest of its body."""
         address, content = start(max_waiting=1), files[1].read_bytes()
         page.open(f"{address}/")
-        page.until("typeof about !== 'undefined' && about")
+        page.until("about")
         half = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
         half.putrequest("POST", "/predict")
         half.putheader("Content-Length", str(len(content)))
