@@ -31,7 +31,8 @@ GROUPS = {
         "evaluate": Command("evaluate", "MODEL", "all metrics on your own labelled images"),
         "calibrate": Command("calibrate", "MODEL", "fit a new bias on your own known images"),
         "drift": Command("drift", "MODEL PATH ...", "test whether images look like the validation images"),
-        "serve": Command("serve", "MODEL", "predict over HTTP"),
+        "serve": Command("serve", "MODEL", "predict over HTTP, with a page to try it on"),
+        "export": Command("export", "MODEL", "write it as one file, for torch or ONNX Runtime alone"),
     },
     "Registry": {
         "models": Command("models", "", "list the versions of a registered model"),
