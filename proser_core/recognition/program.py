@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from proser_core.errors import ConfigError
+from proser_core.errors import ConfigError, first_line
 from proser_core.naming import UNKNOWN
 from proser_core.networks.nets import ClassLogits
 from proser_core.recognition.embedding_table import outputs
@@ -75,13 +75,18 @@ class Decision(nn.Module):
 def exported(classifier: OpenSetClassifier) -> ExportedProgram:
     """The classifier as a program that takes any number of images.
 
-    Raises ConfigError for a score that has no form in torch.
+    Raises ConfigError for a score that has no form in torch, and for a network that torch cannot export.
     """
     check_exportable(classifier)
     size = classifier.image_size
     example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
     decision = Decision(classifier).cpu().eval()
-    return torch.export.export(decision, (example,), dynamic_shapes=({0: Dim("images", min=1)},), strict=False)
+    try:
+        return torch.export.export(decision, (example,), dynamic_shapes=({0: Dim("images", min=1)},), strict=False)
+    except RuntimeError as error:  # torch's own kinds of it are private
+        raise ConfigError(
+            f"the network {classifier.architecture} cannot be exported ({first_line(error)}); use `proser serve`"
+        ) from error
 
 
 def check_exportable(classifier: OpenSetClassifier) -> None:
