@@ -32,7 +32,8 @@ GROUPS = {
         "calibrate": Command("calibrate", "MODEL", "fit a new bias on your own known images"),
         "review": Command("review", "MODEL PATH ...", "group unknown images, to be named as new classes"),
         "drift": Command("drift", "MODEL PATH ...", "test whether images look like the validation images"),
-        "serve": Command("serve", "MODEL", "predict over HTTP"),
+        "serve": Command("serve", "MODEL", "predict over HTTP, with a page to try it on"),
+        "export": Command("export", "MODEL", "write it as one file, for torch or ONNX Runtime alone"),
     },
     "Registry": {
         "models": Command("models", "", "list the versions of a registered model"),

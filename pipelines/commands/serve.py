@@ -34,9 +34,9 @@ Ask = Callable[[float], dict[str, str]]
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """Serve a model over HTTP: POST image files to /predict, or speak the Open Inference Protocol; /docs shows all
-    routes. Requests that arrive together are classified together. When an alias moves, its new version is served
-    without a pause."""
+    """Serve a model over HTTP: open the address in a browser and drop images on the page, POST image files to /predict,
+    or speak the Open Inference Protocol; /docs shows all routes. Requests that arrive together are classified together.
+    When an alias moves, its new version is served without a pause."""
 
     model: Model
     host: str = "127.0.0.1"
@@ -103,7 +103,8 @@ def serve(request: ServeRequest, console: Console) -> int:
     access = Access((*request.allowed_hosts, request.host), token)
     with _served(request, uri, access, console) as (ask, status), _stop_signals() as stopped:
         say(console, f"{model.title}: {len(model.classifier.class_names)} classes, and unknown")
-        say(console, f"http://{request.host}:{request.port}/predict  (all routes: /docs; stop with Ctrl-C)")
+        address = f"http://{request.host}:{request.port}"
+        say(console, f"{address}/predict  (in a browser: {address}; all routes: /docs; stop with Ctrl-C)")
         several = request.least_and_most[1] > 1
         return ReplicaMonitor(ask, ask(60)["model"], several, console, status).until(stopped)
 

@@ -11,11 +11,12 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pipelines.serving.page import wants_page
 from proser_core.errors import ConfigError
 
 TOKEN = "PROSER_TOKEN"
 FREE = ("/health", "/v2/health/live", "/v2/health/ready")
-"""Routes that need no token: probes have none."""
+"""Routes that need no token: probes have none. Nor does the page of `/`, which asks for it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Access:
             return problem(scope, 403, f"got the host {host!r}; start the server with --allowed-hosts to allow it")
         if origin is not None and origin.partition("://")[2] != host and not self._is_named(origin.partition("://")[2]):
             return problem(scope, 403, f"got a request of a page of {origin!r}; --allowed-hosts allows pages too")
-        if self.token is None or scope["path"] in FREE:
+        if self.token is None or scope["path"] in FREE or wants_page(scope):
             return None
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and hmac.compare_digest(digest_of(token.strip()), self.token):

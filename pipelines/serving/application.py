@@ -4,6 +4,7 @@ import importlib.metadata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi_offline import FastAPIOffline
@@ -17,12 +18,15 @@ from pipelines.serving import inference_protocol, messages
 from pipelines.serving.access import FREE, Guard, problem
 from pipelines.serving.http import encoded_images, rows_of
 from pipelines.serving.metrics import Counted, exposition
+from pipelines.serving.page import try_it_page, wants_page
 from pipelines.serving.recogniser import Recogniser
 from pipelines.serving.served_model import name_of
 from pipelines.tracking.models import Model
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 ByReplica = Mapping[str, Sequence[Metric]]
 VERSION = importlib.metadata.version("proser")
+PAGE: dict[str, Any] = {"content": {"text/html": {}}}
 
 
 def _refers_to(model: type[BaseModel]) -> dict[str, Any]:
@@ -43,15 +47,19 @@ class Routes:
     def __init__(self, recogniser: Recogniser, everyone: Callable[[], Awaitable[ByReplica]] | None = None) -> None:
         self._recogniser, self._everyone = recogniser, everyone
 
-    async def about(self) -> Response:
-        """The classes of the model, and the limits of a request."""
+    async def about(self, request: Request) -> Response:
+        """The classes of the model, and the limits of a request; in a browser a page to try the model on."""
+        if wants_page(request.scope):
+            return try_it_page()
         classifier = self._served.classifier
         about = {
             "classes": classifier.class_names,
             "image_size": classifier.image_size,
             "target_rate": classifier.calibration.target_rate,
+            "known_scores": _known_scores(classifier),
         }
-        return JSONResponse({**self._health(), **about, **vars(self._recogniser.options.limits)})
+        content = {**self._health(), **about, **vars(self._recogniser.options.limits)}
+        return JSONResponse(content, headers={"Vary": "Accept"})
 
     async def health(self) -> Response:
         """The version that is served, and why a newer one is not."""
@@ -150,6 +158,15 @@ def _title(served: Model) -> str:
     return served.title if served.version else name_of(served)
 
 
+def _known_scores(classifier: OpenSetClassifier) -> list[float] | None:
+    """Between which nine in ten of the known validation images have their unknown scores."""
+    validation = classifier.validation_scores
+    if validation is None:
+        return None
+    scores = validation.scores[validation.is_known] + classifier.calibration.bias
+    return np.quantile(scores, (0.05, 0.95)).tolist()
+
+
 def application(recogniser: Recogniser, everyone: Callable[[], Awaitable[ByReplica]] | None = None) -> FastAPI:
     """The routes of a process, counted, behind the guard, with their schema."""
     app = FastAPIOffline(title="proser", version=VERSION, redoc_url=None, static_url="/docs/files")
@@ -157,12 +174,13 @@ def application(recogniser: Recogniser, everyone: Callable[[], Awaitable[ByRepli
 
     def add(path: str, answer: Callable[..., Any], model: type[BaseModel], *errors: int, **body: Any) -> None:
         refusal = messages.Failure if path.startswith("/v2") else messages.Refusal
+        responses: dict[int | str, dict[str, Any]] = {status: {"model": refusal} for status in errors}
         app.add_api_route(
             path,
             answer,
             methods=["POST" if body else "GET"],
             response_model=model,
-            responses={status: {"model": refusal} for status in errors},
+            responses=responses | ({200: PAGE} if path == "/" else {}),
             openapi_extra=_declared(path, body.get("body"), free=path in FREE),
         )
 

@@ -45,11 +45,13 @@ class Health(BaseModel):
 
 
 class About(Health):
-    """Also the classes, and the limits of a request."""
+    """Also the classes, and the limits of a request. Nine in ten known validation images of the model's training have
+    their unknown scores between the two `known_scores`; null where the model does not keep them."""
 
     classes: list[str]
     image_size: int
     target_rate: float
+    known_scores: list[float] | None
     max_images: int
     max_megabytes: float
     max_megapixels: float

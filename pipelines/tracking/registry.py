@@ -27,6 +27,7 @@ from pipelines.tracking.origins import origin_tags
 from pipelines.tracking.runs import PARENT_TAG, fitting
 from pipelines.tracking.server import experiment_id
 from pipelines.tracking.versions import CANDIDATE, CHAMPION, OLD_ARTEFACT_TAG, SHOWN, Version, versions_of
+from proser_core.errors import ConfigError
 from proser_core.naming import UNKNOWN
 from proser_core.networks.libraries import packages_of
 from proser_core.recognition.classifier_files import MODEL_CARD
@@ -154,8 +155,9 @@ def _log_model(
         artefacts = {CLASSIFIER: str(shutil.copytree(folder, Path(place) / CLASSIFIER))}  # MLflow keeps its name
         if classifier.score_function.is_exportable:
             program = Path(place) / PROGRAM
-            export_program(classifier, program)
-            artefacts["program"] = str(program)
+            with contextlib.suppress(ConfigError):  # a network that torch cannot export is used without a program
+                export_program(classifier, program)
+                artefacts["program"] = str(program)
         packages = ("mlflow", *NEEDED, *packages_of(classifier.network))
         info = mlflow.pyfunc.log_model(
             model_id=model.model_id,

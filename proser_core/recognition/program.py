@@ -5,24 +5,33 @@ extra = {"classes.json": ""}
 program = torch.export.load("program.pt2", extra_files=extra).module()
 indices, unknown_scores, probabilities = program(images)   # uint8[N, size, size, 3]
 names = json.loads(extra["classes.json"])                  # the last one is "unknown"
+
+`onnx_program.py` writes the same program in ONNX.
 """
 
 import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.export import Dim
+from torch.export import Dim, ExportedProgram
 
-from proser_core.errors import ConfigError
+from proser_core.errors import ConfigError, first_line
 from proser_core.naming import UNKNOWN
 from proser_core.networks.nets import ClassLogits
 from proser_core.recognition.embedding_table import outputs
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import EmbeddingScore
 
-PROGRAM, CLASSES = "program.pt2", "classes.json"
+PROGRAM, CLASSES, ABOUT = "program.pt2", "classes.json", "about.json"
+Outputs = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Of a program: indices, unknown scores and probabilities, as `Decision.forward` gives them."""
+Run = Callable[[np.ndarray], Outputs]
+"""A program that was loaded: from uint8[N, size, size, 3] to its outputs."""
 
 
 class Decision(nn.Module):
@@ -63,17 +72,60 @@ class Decision(nn.Module):
         return known, self.score_function.in_torch(known, dummies)
 
 
-def export_program(classifier: OpenSetClassifier, path: Path) -> None:
-    """Write the classifier as a program that takes any number of images.
+def exported(classifier: OpenSetClassifier) -> ExportedProgram:
+    """The classifier as a program that takes any number of images.
 
-    Raises ConfigError for a score that has no form in torch.
+    Raises ConfigError for a score that has no form in torch, and for a network that torch cannot export.
     """
-    score = classifier.score_function
-    if not score.is_exportable:
-        raise ConfigError(f"the score {score.name} has no form in torch, which an exported program needs")
+    check_exportable(classifier)
     size = classifier.image_size
     example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
     decision = Decision(classifier).cpu().eval()
-    exported = torch.export.export(decision, (example,), dynamic_shapes=({0: Dim("images", min=1)},), strict=False)
-    names = [*classifier.class_names, UNKNOWN]
-    torch.export.save(exported, path, extra_files={CLASSES: json.dumps(names)})
+    try:
+        return torch.export.export(decision, (example,), dynamic_shapes=({0: Dim("images", min=1)},), strict=False)
+    except RuntimeError as error:  # torch's own kinds of it are private
+        raise ConfigError(
+            f"the network {classifier.architecture} cannot be exported ({first_line(error)}); use `proser serve`"
+        ) from error
+
+
+def check_exportable(classifier: OpenSetClassifier) -> None:
+    """Raises ConfigError for a score that has no form in torch."""
+    score = classifier.score_function
+    if not score.is_exportable:
+        raise ConfigError(
+            f"the score {score.name} has no form in torch, which an exported program needs; choose another by "
+            "--calibration.score of `proser run`"
+        )
+
+
+def about(classifier: OpenSetClassifier) -> dict[str, Any]:
+    """What a file says of its program, in values for JSON. Normalisation and bias are in the program already."""
+    mean, std = classifier.normalisation
+    return {
+        "classes": [*classifier.class_names, UNKNOWN],
+        "image_size": classifier.image_size,
+        "mean": mean,
+        "std": std,
+        "score": classifier.score_function.name,
+        "bias": classifier.calibration.bias,
+        "target_rate": classifier.calibration.target_rate,
+    }
+
+
+def export_program(classifier: OpenSetClassifier, path: Path) -> None:
+    """Write the program with its class names and what else there is to say of it. Raises ConfigError as `exported`."""
+    content = about(classifier)
+    extra = {CLASSES: json.dumps(content["classes"]), ABOUT: json.dumps(content)}
+    torch.export.save(exported(classifier), path, extra_files=extra)
+
+
+def load_program(path: Path) -> Run:
+    """The program in a file."""
+    program = torch.export.load(path).module()
+
+    def run(images: np.ndarray) -> Outputs:
+        indices, scores, probabilities = program(torch.from_numpy(images))
+        return indices.numpy(), scores.numpy(), probabilities.numpy()
+
+    return run

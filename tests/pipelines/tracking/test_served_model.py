@@ -15,8 +15,10 @@ import torch
 from mlflow.exceptions import MlflowException
 from mlflow.pyfunc import PyFuncModel
 from ray_nodes import free_ports, running
+from registered_models import Registry
 from served_models import COUNT, ask, assert_as_predicted, environment_of
 
+from pipelines.tracking.models import load
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import PROGRAM
 
@@ -129,6 +131,20 @@ class TestInPython:
         np.testing.assert_allclose(probabilities.numpy(), want.probabilities, atol=1e-4)
         sure = np.abs(want.unknown_scores) > 1e-4
         np.testing.assert_array_equal(indices.numpy()[sure], want.indices[sure])
+
+    def test_a_network_that_torch_cannot_export_is_registered_without_a_program(
+        self, classifier: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: Any, **__: Any) -> None:
+            raise RuntimeError("a constant number of images")
+
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+        monkeypatch.setattr(torch.export, "export", refuse)
+        Registry(tmp_path, "served").add(classifier)
+        found = load(URI)
+        assert found.classifier.predict(pixels).labels == classifier.predict(pixels).labels
+        listed = mlflow.artifacts.list_artifacts(f"{URI}/artifacts")
+        assert [each.path for each in listed if each.path.endswith(PROGRAM)] == []
 
 
 class TestServed:

@@ -4,12 +4,14 @@ import itertools
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from small_tasks import make_classifier, random_images
+from torch import Tensor, nn
 
 from proser_core.errors import ConfigError
 from proser_core.recognition.program import PROGRAM, export_program
@@ -68,3 +70,16 @@ def test_it_takes_uint8_images_of_the_classifiers_size_alone(folder: Path) -> No
 def test_a_score_without_a_form_in_torch_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the score OpenMax has no form in torch"):
         export_program(make_classifier("OpenMax"), tmp_path / PROGRAM)
+
+
+class Counts(nn.Module):
+    """A network whose number of images is a constant to torch."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images.mean((2, 3)) + torch.full((len(images), 1), 0.5)
+
+
+def test_a_network_that_takes_one_number_of_images_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the network \w+ cannot be exported \([^\n]*\); use `proser serve`$"):
+        export_program(replace(make_classifier("MSP"), net=Counts()), tmp_path / PROGRAM)
+    assert not (tmp_path / PROGRAM).exists()

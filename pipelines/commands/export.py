@@ -1,0 +1,87 @@
+"""`proser export MODEL`: a classifier as one file that needs none of this code."""
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+from rich.console import Console
+
+from pipelines.commands.model_options import Model
+from pipelines.commands.parsing import parse
+from pipelines.console import console, say
+from pipelines.output_files import check_output, write_output
+from proser_core.data.readers.image_files import check_paths, decoded, pieces
+from proser_core.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """Write a model as one file that needs none of this code: from uint8 images to class, unknown score and
+    probabilities. Normalisation, score and threshold are in it, the class names beside it. The file is compared with
+    the model before it takes its place."""
+
+    model: Model
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    """Output file, ending in .pt2 or .onnx as the format."""
+    format: Literal["pt2", "onnx"] = "pt2"
+    """pt2 is a program of torch.export, onnx is for ONNX Runtime and needs proser[onnx]."""
+    images: tuple[str, ...] = ()
+    """Images to compare on, as `proser predict` takes them: the first 256. Without them 64 random ones."""
+
+
+def main(arguments: list[str]) -> int:
+    """Export."""
+    return export(parse(ExportRequest, "export", arguments), console())
+
+
+def export(request: ExportRequest, console: Console) -> int:
+    """Write the program where it decides as the model does. Raises ProserError for a model that does not exist or has
+    no such form, an output that cannot be written, packages or images that are missing."""
+    from pipelines.tracking.models import load  # these load torch and mlflow: not for --help
+    from proser_core.recognition.onnx_program import check_packages, export_onnx, load_onnx
+    from proser_core.recognition.program import check_exportable, export_program, load_program
+    from proser_core.recognition.program_check import TOLERANCE, check_program
+
+    check_output(request.output, "--output", (f".{request.format}",))
+    if request.images:
+        check_paths(request.images)
+    if request.format == "onnx":
+        check_packages()
+    model = load(request.model)
+    check_exportable(model.classifier)
+    images = _images(request, model.classifier.image_size)
+    write, read = (export_onnx, load_onnx) if request.format == "onnx" else (export_program, load_program)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / request.output.name
+        write(model.classifier, path)
+        found = check_program(model.classifier, read(path), images)
+        write_output(request.output, path.read_bytes())
+    size, kind = model.classifier.image_size, "" if request.images else "random "
+    say(console, f"{model.title}: {len(model.classifier.class_names)} classes, and unknown")
+    say(console, f"written: {request.output}  (images uint8[N, {size}, {size}, 3] to decisions)")
+    say(
+        console,
+        f"compared on {found.images} {kind}images, {found.unknown} of them unknown: scores differ by up to "
+        f"{found.scores:.1g}, probabilities by {found.probabilities:.1g}; {TOLERANCE:g} is allowed",
+    )
+    return 0
+
+
+def _images(request: ExportRequest, size: int) -> "np.ndarray":
+    """Of the request, or random ones: uint8[N, size, size, 3]."""
+    from proser_core.recognition.program_check import random_images
+
+    if not request.images:
+        return random_images(size)
+    with ThreadPoolExecutor() as pool:
+        parts = (part for piece in pieces(request.images) for part in decoded(piece, size, pool))
+        for part in parts:
+            if part.names:
+                return part.images
+    raise DataError(f"none of the images of {' '.join(request.images)} can be decoded; give others to compare on")

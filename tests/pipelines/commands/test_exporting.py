@@ -1,0 +1,88 @@
+"""`proser export MODEL`: a checked file, or one line that says why there is none."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pipeline_runs import Proser
+from registered_models import classifier_of
+
+from proser_core.recognition import onnx_program, program
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.program import Outputs, Run
+from proser_core.store.store import Artefact
+
+
+@pytest.fixture
+def model(classifier: OpenSetClassifier, tmp_path: Path) -> str:
+    """The folder of a classifier of real digits."""
+    classifier.save(tmp_path / "model")
+    return str(tmp_path / "model")
+
+
+def test_the_file_decides_as_the_model_and_says_what_it_is(
+    model: str, classifier: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path, proser: Proser
+) -> None:
+    code, out, error = proser("export", model, "-o", str(tmp_path / "digits.pt2"))
+    assert (code, error, "compared on 64 random images" in out) == (0, "", True)
+    extra = {"classes.json": "", "about.json": ""}
+    run = torch.export.load(tmp_path / "digits.pt2", extra_files=extra).module()
+    want = classifier.predict(pixels)
+    np.testing.assert_array_equal(run(torch.from_numpy(pixels))[0], want.indices)
+    about = json.loads(extra["about.json"])
+    assert about["classes"] == json.loads(extra["classes.json"]) == [*classifier.class_names, "unknown"]
+    assert (about["image_size"], about["bias"]) == (8, classifier.calibration.bias)
+
+
+def test_in_onnx_it_is_compared_on_images_that_are_given(
+    model: str, encoded: list[bytes], tmp_path: Path, proser: Proser
+) -> None:
+    pytest.importorskip("onnxruntime")
+    for number, content in enumerate(encoded[:5]):
+        (tmp_path / f"{number}.png").write_bytes(content)
+    (tmp_path / "5.png").write_text("no image")
+    arguments = ("--format", "onnx", "-o", str(tmp_path / "digits.onnx"), "--images", str(tmp_path / "?.png"))
+    code, out, _ = proser("export", model, *arguments)
+    assert (code, "compared on 5 images" in out, (tmp_path / "digits.onnx").is_file()) == (0, True, True)
+    (tmp_path / "5.png").rename(tmp_path / "none.png")
+    code, _, error = proser("export", model, *arguments[:-1], str(tmp_path / "none.png"))
+    assert (code, "can be decoded" in error) == (2, True)
+
+
+def test_a_score_without_such_a_form_is_refused_by_name_before_any_work(
+    task: Artefact, closed_set_weights: Path, tmp_path: Path, proser: Proser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classifier_of(task, closed_set_weights, control="OpenMax").save(tmp_path / "model")
+    monkeypatch.setattr(torch.export, "export", lambda *_, **__: pytest.fail("it was exported"))
+    code, _, error = proser("export", str(tmp_path / "model"), "-o", str(tmp_path / "digits.pt2"))
+    assert (code, error.count("\n"), "the score OpenMax has no form" in error) == (2, 1, True)
+
+
+def test_a_file_that_decides_in_another_way_is_not_written_and_an_older_one_stays(
+    model: str, tmp_path: Path, proser: Proser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "digits.pt2").write_text("older")
+
+    def load(path: Path) -> Run:
+        def run(images: np.ndarray) -> Outputs:
+            indices, scores, probabilities = loaded(images)
+            return indices, scores + 1, probabilities
+
+        loaded = load_program(path)
+        return run
+
+    load_program = program.load_program
+    monkeypatch.setattr(program, "load_program", load)
+    code, _, error = proser("export", model, "-o", str(tmp_path / "digits.pt2"))
+    assert (code, error.count("\n"), "does not decide as the model does" in error) == (2, 1, True)
+    assert (tmp_path / "digits.pt2").read_text() == "older"
+
+
+def test_onnx_without_its_packages_is_refused_before_the_model_is_loaded(
+    tmp_path: Path, proser: Proser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_program, "PACKAGES", ("onnx_of_another_name",))
+    code, _, error = proser("export", "nowhere", "--format", "onnx", "-o", str(tmp_path / "digits.onnx"))
+    assert (code, "install proser[onnx]" in error) == (2, True)

@@ -1,0 +1,257 @@
+"""The page of `/` on which a person tries the model: as the server sends it, and in a browser."""
+
+import base64
+import hashlib
+import http.client
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import screenshots
+from browser import Page, open_browser
+from ray_nodes import free_ports
+from served_models import large_image
+
+from pipelines.serving import messages
+from pipelines.serving.access import Access, digest_of
+from pipelines.serving.limits import Limits
+from pipelines.serving.local_server import local_server
+from pipelines.serving.recogniser import Options
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+BROWSERS = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8"
+HOSTILE = "<img src=x onerror=alert(1)>"
+TOKEN = "a-token"
+Start = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def hostile(classifier: OpenSetClassifier) -> OpenSetClassifier:
+    """A classifier with a class whose name is markup."""
+    return replace(classifier, class_names=(HOSTILE, *classifier.class_names[1:]))
+
+
+@pytest.fixture(scope="module")
+def start(hostile: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Starts a server of this classifier, with other options where they are given: its address."""
+    folder = tmp_path_factory.mktemp("somewhere") / "digits model"
+    hostile.save(folder)
+    limits = Limits(max_megabytes=0.2, max_megapixels=0.01)
+    options = Options(str(folder), "", "cpu", limits, 256, 0, Access(("127.0.0.1",)))
+    with ExitStack() as stack:
+
+        def start(**changed: Any) -> str:
+            (port,) = free_ports(1)
+            stack.enter_context(local_server(replace(options, **changed), "127.0.0.1", port))
+            return f"http://127.0.0.1:{port}"
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def address(start: Start) -> str:
+    return start()
+
+
+@pytest.fixture(scope="module")
+def guarded(start: Start) -> str:
+    """A server that needs the token."""
+    return start(access=Access(("127.0.0.1",), digest_of(TOKEN)))
+
+
+def get(address: str, **headers: str) -> tuple[int, Any, str]:
+    """Status, headers and text."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=60) as answer:
+            return answer.status, answer.headers, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read().decode()
+
+
+class TestAsItIsSent:
+    @pytest.mark.parametrize("accept", [None, "*/*", "application/json", "application/json, text/html", "image/png"])
+    def test_who_does_not_ask_for_html_gets_json_as_before(self, address: str, accept: str | None) -> None:
+        status, headers, text = get(f"{address}/", **({} if accept is None else {"Accept": accept}))
+        assert (status, headers["Content-Type"], headers["Vary"]) == (200, "application/json", "Accept")
+        messages.About.model_validate_json(text)
+
+    def test_it_may_run_and_load_nothing_but_what_is_in_it(self, address: str) -> None:
+        status, headers, text = get(f"{address}/", Accept=BROWSERS)
+        assert (status, headers["Content-Type"], headers["Vary"]) == (200, "text/html; charset=utf-8", "Accept")
+        policy = dict(part.split(" ", 1) for part in headers["Content-Security-Policy"].split("; "))
+        assert policy["default-src"] == "'none'"
+        for kind in ("style", "script"):
+            (inline,) = re.findall(f"<{kind}>(.*?)</{kind}>", text, re.DOTALL)
+            digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+            assert policy[f"{kind}-src"] == f"'sha256-{digest}'"
+        assert [each for each in re.findall(r'(?:src|href)="([^"]*)"', text) if not each.startswith("data:")] == [
+            "docs"
+        ]
+
+    def test_it_needs_no_token_and_tells_nothing_of_the_model(self, guarded: str, hostile: OpenSetClassifier) -> None:
+        status, _, text = get(f"{guarded}/", Accept=BROWSERS)
+        assert status == 200
+        assert not any(word in text for word in ("digits model", "somewhere", *(f">{n}<" for n in hostile.class_names)))
+        assert get(f"{guarded}/", Accept="application/json")[0] == 401
+        assert [get(f"{guarded}{path}", Accept=BROWSERS)[0] for path in ("/docs", "/metrics", "//")] == [401] * 3
+
+    def test_a_foreign_host_gets_no_page(self, address: str) -> None:
+        assert get(f"{address}/", Accept=BROWSERS, Host="evil.example")[0] == 403
+
+    def test_nine_in_ten_known_validation_images_score_between_the_known_scores(
+        self, address: str, hostile: OpenSetClassifier
+    ) -> None:
+        low, high = json.loads(get(f"{address}/")[2])["known_scores"]
+        validation = hostile.validation_scores
+        assert validation is not None
+        scores = validation.scores[validation.is_known] + hostile.calibration.bias
+        assert np.mean((scores >= low) & (scores <= high)) == pytest.approx(0.9, abs=2 / len(scores))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    program = screenshots.find_browser()
+    if program is None:
+        pytest.skip("no Chromium on PATH")
+    with open_browser(program, tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture
+def page(browser: Page) -> Page:
+    """The browser, with nothing reported yet."""
+    browser.problems.clear()
+    return browser
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, encoded: list[bytes]) -> list[Path]:
+    """Eight digits, the name of the first one markup; a text; and images of too many pixels, and of too many bytes."""
+    folder = tmp_path_factory.mktemp("files")
+    contents = {f"{number}.png": content for number, content in enumerate(encoded[:8])}
+    contents["0 <b>&amp;.png"] = contents.pop("0.png")
+    contents |= {"text.png": b"no image", "wide.png": large_image(), "long.png": bytes(300_000)}
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return [folder / name for name in sorted(contents)]
+
+
+CARDS = """cards.map(({item, file}) => ({
+  state: item.className, title: item.querySelector("h2").textContent, words: item.querySelector(".words").textContent,
+  name: item.querySelector("figcaption").textContent, score: item.querySelector(".score").innerText,
+  rows: [...item.querySelectorAll("tr")].map((row) => [...row.cells].map((cell) => cell.textContent)),
+  left: item.querySelector(".length").getBoundingClientRect().left,
+  zero: item.querySelector(".zero").getBoundingClientRect().left,
+}))"""
+DONE = "cards.length && cards.every(({item}) => item.className && item.className !== 'waiting')"
+
+
+class TestInABrowser:
+    def test_every_image_gets_a_card_with_the_librarys_answer_and_every_refusal_its_words(
+        self, page: Page, address: str, files: list[Path], hostile: OpenSetClassifier, pixels: np.ndarray
+    ) -> None:
+        page.open(f"{address}/")
+        page.until("document.title === 'digits model: try it'")
+        assert page.value("document.querySelector('#classes li').textContent") == HOSTILE
+        page.choose("#files", *files)
+        page.until(DONE)
+        cards = {card["name"]: card for card in page.value(CARDS)}
+        assert list(cards) == [file.name for file in files]
+        want = hostile.predict(pixels[:8])
+        for number, name in enumerate(["0 <b>&amp;.png", *(f"{number}.png" for number in range(1, 8))]):
+            card, unknown = cards[name], want.labels[number] == "unknown"
+            assert (card["state"], card["title"]) == ("unknown" if unknown else "known", want.labels[number])
+            assert (card["left"] < card["zero"]) == (want.unknown_scores[number] < 0)
+            shown = float(card["score"].split()[1].rstrip(",").replace("\u2212", "-"))
+            assert shown == pytest.approx(want.unknown_scores[number], rel=0.01)
+            shares = dict(zip([*hostile.class_names, "unknown"], want.probabilities[number], strict=True))
+            for title, _, share in card["rows"]:
+                if title in shares and not share.startswith(("<", ">")):
+                    assert float(share.removesuffix(" %")) == pytest.approx(100 * shares[title], abs=0.06)
+        assert {card["state"] for card in cards.values()} == {"known", "unknown", "failed"}
+        refused = {"text.png": "not an image", "wide.png": "too large", "long.png": "too large"}
+        for name, words in refused.items():
+            assert (cards[name]["state"], words in cards[name]["title"]) == ("failed", True)
+            assert cards[name]["words"]
+        assert page.value("document.getElementById('summary').textContent").startswith("11 images: ")
+        assert all("status of 4" in problem for problem in page.problems), page.problems  # no violation of the policy
+
+    def test_dropped_images_are_classified_and_clear_forgets_them(
+        self, page: Page, address: str, files: list[Path]
+    ) -> None:
+        page.open(f"{address}/")
+        page.until("about")
+        content = base64.b64encode(files[1].read_bytes()).decode()
+        page.value(f"""
+            const given = new DataTransfer();
+            given.items.add(new File([Uint8Array.from(atob("{content}"), (c) => c.charCodeAt())], "dropped.png"));
+            for (const kind of ["dragover", "drop"])
+              document.body.dispatchEvent(new DragEvent(kind, {{bubbles: true, dataTransfer: given}}));
+        """)
+        page.until(DONE)
+        assert page.value(CARDS)[0]["state"] in ("known", "unknown")
+        page.value("document.getElementById('clear').click()")
+        assert page.value("document.querySelectorAll('#results li').length") == 0
+
+    def test_it_is_named_reached_by_keys_and_as_wide_as_a_phone(
+        self, page: Page, address: str, files: list[Path]
+    ) -> None:
+        page.open(f"{address}/", width=360, height=700)
+        page.until("about")
+        page.choose("#files", *files)
+        page.until(DONE)
+        assert page.value("document.documentElement.scrollWidth") == 360
+        page.value("document.body.focus()")
+        reached = set()
+        for _ in range(6):
+            page.press("Tab")
+            reached.add(page.value("document.activeElement.id"))
+        assert {"files", "clear", "routes"} <= reached
+        nodes = page.call("Accessibility.getFullAXTree")["nodes"]
+        controls = [node for node in nodes if node["role"]["value"] in ("button", "link", "textbox", "LabelText")]
+        assert len(controls) > 3
+        assert [node for node in controls if node["role"]["value"] != "LabelText" and not node["name"]["value"]] == []
+
+    def test_it_asks_for_the_token_and_sends_it(self, page: Page, guarded: str, files: list[Path]) -> None:
+        page.open(f"{guarded}/")
+        page.until("!document.getElementById('access').hidden")
+        assert page.value("document.activeElement.id") == "token"
+        page.write("another-token")
+        page.press("Enter")
+        page.until("document.getElementById('problem').textContent.includes('does not accept')")
+        page.write(TOKEN)
+        page.press("Enter")
+        page.until("about")
+        page.choose("#files", files[1])
+        page.until(DONE)
+        assert page.value(CARDS)[0]["state"] in ("known", "unknown")
+        assert page.value("document.getElementById('routes').hidden")
+
+    def test_a_busy_server_is_asked_again_on_demand(self, page: Page, start: Start, files: list[Path]) -> None:
+        """With one request that waits for the rest of its body."""
+        address, content = start(max_waiting=1), files[1].read_bytes()
+        page.open(f"{address}/")
+        page.until("about")
+        half = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+        half.putrequest("POST", "/predict")
+        half.putheader("Content-Length", str(len(content)))
+        half.endheaders(content[:10])
+        while get(f"{address}/v2/health/ready")[0] == 200:
+            pass
+        page.choose("#files", files[1])
+        page.until(DONE)
+        (card,) = page.value(CARDS)
+        assert (card["state"], "busy" in card["title"]) == ("failed", True)
+        half.send(content[10:])
+        assert half.getresponse().status == 200
+        page.value("document.querySelector('.again').click()")
+        page.until("cards[0].prediction")
+        assert page.value(CARDS)[0]["state"] in ("known", "unknown")
