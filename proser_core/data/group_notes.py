@@ -46,9 +46,17 @@ class KnownGroups:
         ]
         if divided := sum(counts.values()) - len(sizes):
             found.append(f"{divided:,} counted twice, because the folders train/, val/ and test/ divide them")
+        if mixed := self._mixed():
+            found.append(f"{mixed:,} with images of more than one class")
         if len(sizes) < len(groups):
             found.append("intervals take images for independent, and are too narrow by that")
         return {GROUPS: "; ".join([*found, *self._warnings()])}
+
+    def _mixed(self) -> int:
+        """Groups with images of more than one class."""
+        groups, labels = (np.concatenate(list(each.values())) for each in (self.groups, self.labels))
+        of_classes = np.unique(np.stack([groups, labels]), axis=1)[0]
+        return int((np.unique(of_classes, return_counts=True)[1] > 1).sum())
 
     def _warnings(self) -> list[str]:
         groups, labels = (np.concatenate(list(each.values())) for each in (self.groups, self.labels))

@@ -1,0 +1,65 @@
+"""What an image file is, before it is resized for a network: format, size and colour, what it looks like, and whether
+it can be read at all."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+
+from proser_core.data.decoding import open_image, read_content, to_rgb_square
+from proser_core.data.near_duplicates import SIZE, Looks, looks_of
+from proser_core.data.readers.image_files import Failure
+from proser_core.errors import DataError
+
+AT_ONCE = 256
+"""Files of which small images are in memory at a time."""
+Progress = Callable[[int], None]
+"""Called with the number of files that were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Photo:
+    """An image file that can be read; a grey one may have three channels alike. `digest` is that of its content."""
+
+    width: int
+    height: int
+    format: str
+    is_grey: bool
+    digest: bytes
+
+
+def read_photos(paths: Sequence[str], progress: Progress = lambda done: None) -> tuple[list[Photo | Failure], Looks]:
+    """Of each file what it is, or why it cannot be read; and the looks of those that can, in their order.
+
+    Memory holds AT_ONCE small images, and of each thread one image as it is.
+    """
+    found: list[Photo | Failure] = []
+    looks = [Looks(np.zeros(0, np.uint64), np.zeros((0, SIZE * SIZE // 4), np.uint8))]
+    with ThreadPoolExecutor() as pool:
+        for start in range(0, len(paths), AT_ONCE):
+            some = list(pool.map(_read, paths[start : start + AT_ONCE]))
+            found += [photo for photo, _ in some]
+            if pixels := list(_pixels(some)):
+                looks.append(looks_of(np.stack(pixels)))
+            progress(len(found))
+    return found, Looks(*(np.concatenate(parts) for parts in zip(*looks, strict=True)))
+
+
+def _pixels(some: Sequence[tuple[Photo | Failure, np.ndarray | None]]) -> Iterator[np.ndarray]:
+    return (pixels for _, pixels in some if pixels is not None)
+
+
+def _read(path: str) -> tuple[Photo | Failure, np.ndarray | None]:
+    try:
+        content = read_content(Path(path))
+        assert content is not None
+        with open_image(content, path) as image:
+            width, height, kind = image.width, image.height, str(image.format)
+            pixels = to_rgb_square(image, SIZE)
+    except DataError as error:
+        return Failure(path, str(error)), None
+    is_grey = bool((pixels == pixels[..., :1]).all())
+    return Photo(width, height, kind, is_grey, blake2b(content, digest_size=16).digest()), pixels
