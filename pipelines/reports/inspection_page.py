@@ -43,9 +43,16 @@ def facts_of(inspection: Inspection) -> dict[str, str]:
         + (f"; {drawn} are drawn from the training images" if drawn else ""),
         "sizes": f"{_size(smallest)} to {_size(largest)} pixels, median {_size(median)}",
         "formats": ", ".join(f"{name} {count:,}" for name, count in formats),
-        "groups": f"{len(sizes):,}, the largest of {sizes.max():,} images; none is divided between parts",
+        "groups": f"{len(sizes):,}, the largest of {sizes.max():,} images; {_divided(inspection)}",
         "flips": inspection.mirroring.reason,
     }
+
+
+def _divided(inspection: Inspection) -> str:
+    parts = np.unique(inspection.parts, return_inverse=True)[1]
+    pairs = np.unique(np.stack([inspection.groups, parts]), axis=1)
+    divided = int((np.bincount(pairs[0]) > 1).sum())
+    return f"the folders train/, val/ and test/ divide {divided:,}" if divided else "none is divided between parts"
 
 
 def class_rows(inspection: Inspection) -> list[tuple[str, int, float]]:

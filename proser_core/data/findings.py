@@ -201,8 +201,9 @@ def doubted(rows: np.ndarray, names: Iterable[str], shares: np.ndarray, model: s
     """The images whose neighbours, by the embeddings of a model, mostly are of the classes named."""
     captions = [f"{100 * share:.0f} % {name}" for name, share in zip(names, shares, strict=True)]
     return Finding(
-        f"labels that the neighbours doubt ({model})",
+        "labels that the neighbours doubt",
         len(rows),
-        "Look at each: move it where the label is wrong. Many are right, and only look like another class.",
+        "Move an image where its label is wrong; many are right, and only look like another class. Neighbours are "
+        f"those of the embeddings of {model}.",
         [[each] for each in zip(rows.tolist(), captions, strict=True)],
     )

@@ -16,13 +16,15 @@ from proser_core.errors import DataError
 
 AT_ONCE = 256
 """Files of which small images are in memory at a time."""
+GREY_SPREAD = 3
+"""Of 256 shades by which the channels of a grey image differ at most: formats with losses move them a little."""
 Progress = Callable[[int], None]
 """Called with the number of files that were read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Photo:
-    """An image file that can be read; a grey one may have three channels alike. `digest` is that of its content."""
+    """An image file that can be read; a grey one may be saved in colour. `digest` is that of its content."""
 
     width: int
     height: int
@@ -61,5 +63,5 @@ def _read(path: str) -> tuple[Photo | Failure, np.ndarray | None]:
             pixels = to_rgb_square(image, SIZE)
     except DataError as error:
         return Failure(path, str(error)), None
-    is_grey = bool((pixels == pixels[..., :1]).all())
+    is_grey = bool(np.ptp(pixels, axis=2).max() <= GREY_SPREAD)
     return Photo(width, height, kind, is_grey, blake2b(content, digest_size=16).digest()), pixels
