@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from PIL import Image
 
 from pipelines.console import shown
 from pipelines.reports.page import render
-from proser_core.data.decoding import decode_square, read_content
+from proser_core.data.decoding import to_rgb_square
 from proser_core.data.findings import Finding
 from proser_core.data.group_notes import PARTS
 from proser_core.data.inspection import Inspection
+from proser_core.data.photos import opened
 
 SIZE = 96
 """Height and width in pixels of a picture on the page."""
@@ -115,7 +115,8 @@ def _first(sets: Sequence[Sequence[tuple[int, str]]]) -> Iterator[Sequence[tuple
 
 def _picture(inspection: Inspection, row: int, caption: str) -> Mapping[str, str]:
     file, content = inspection.files[row], io.BytesIO()
-    pixels = decode_square(read_content(Path(file.path)), SIZE, file.path)
+    with opened(file.path) as (image, _):
+        pixels = to_rgb_square(image, SIZE)
     Image.fromarray(pixels).save(content, "JPEG", quality=80)
     return {
         "jpeg": base64.b64encode(content.getvalue()).decode(),

@@ -1,6 +1,6 @@
 """Photos of CIFAR10 as a folder of one's own images, with wrong labels and duplicates put in by a seed.
 
-python tests/support/mislabelled_photos.py DATA FOLDER
+python tests/support/mislabelled_photos.py DATA FOLDER [SEED]
 
 80 photos each of airplane, automobile, cat, deer, dog and ship lie in FOLDER/CLASS/; of all, 5 % in that of another
 class. Copies are added, whole files and JPEGs of another size: of 8 photos each in their own class, of 8 each in
@@ -17,14 +17,14 @@ from PIL import Image
 from proser_core.data.data_sets import open_data_set
 
 CLASSES = ("airplane", "automobile", "cat", "deer", "dog", "ship")
-COUNT, WRONG, COPIES, SEED = 80, 24, 8, 0
+COUNT, WRONG, COPIES = 80, 24, 8
 
 
-def write_photos(data_dir: Path, folder: Path) -> dict[str, list[list[str]]]:
+def write_photos(data_dir: Path, folder: Path, seed: int = 0) -> dict[str, list[list[str]]]:
     """Write FOLDER and FOLDER.json; by kind the files with wrong labels, or pairs of an original and its copy."""
     source = open_data_set("cifar10", data_dir).load("test", size=32)
     assert isinstance(source.images, np.ndarray)
-    draw, photos = np.random.default_rng(SEED), list[tuple[str, np.ndarray]]()
+    draw, photos = np.random.default_rng(seed), list[tuple[str, np.ndarray]]()
     for name in CLASSES:
         rows = np.flatnonzero(source.labels == source.class_names.index(name))
         photos += [(name, source.images[row]) for row in draw.permutation(rows)[:COUNT]]
@@ -63,4 +63,4 @@ def _below(path: Path, folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    write_photos(Path(sys.argv[1]), Path(sys.argv[2]))
+    write_photos(Path(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:]))

@@ -1,6 +1,9 @@
 """What image files are: formats, sizes, colour, and why one cannot be read."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
+from time import sleep
 
 import numpy as np
 import pytest
@@ -10,8 +13,9 @@ from scenes import scene
 from proser_core.data import photos
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.near_duplicates import SIZE, looks_of
-from proser_core.data.photos import Photo, read_photos
+from proser_core.data.photos import Photo, opened, read_photos
 from proser_core.data.readers.image_files import Failure
+from proser_core.errors import DataError
 
 
 def save(image: Image.Image, path: Path) -> str:
@@ -59,3 +63,29 @@ def test_without_an_image_there_are_no_looks(paths: list[str]) -> None:
     found, looks = read_photos(paths)
     assert len(found) == len(paths)
     assert looks.hashes.shape == (0,)
+
+
+def test_large_images_are_not_decoded_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(photos, "_room", photos._Room(40_000))
+    paths = [save(scene(number), tmp_path / f"{number}.png") for number in range(12)]  # of 14,400 pixels
+    inside, most = 0, 0
+    lock = Lock()
+
+    def enter(path: str) -> None:
+        nonlocal inside, most
+        with opened(path):
+            with lock:
+                inside += 1
+                most = max(most, inside)
+            sleep(0.01)
+            with lock:
+                inside -= 1
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(enter, paths))
+    assert most == 2
+    (tmp_path / "broken.png").write_bytes(b"none")
+    with pytest.raises(DataError, match="broken"), opened(str(tmp_path / "broken.png")):
+        pass
+    with opened(paths[0]), opened(paths[1]):  # nothing was kept
+        pass
