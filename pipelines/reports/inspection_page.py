@@ -40,7 +40,7 @@ def facts_of(inspection: Inspection) -> dict[str, str]:
     return {
         "images": f"{len(photos):,} in {len(listing.class_names)} classes"
         + (f": {parts}" if parts else "")
-        + (f"; {drawn} are drawn from the training images" if drawn else ""),
+        + (f"; those for {drawn} are drawn from the training images" if drawn else ""),
         "sizes": f"{_size(smallest)} to {_size(largest)} pixels, median {_size(median)}",
         "formats": ", ".join(f"{name} {count:,}" for name, count in formats),
         "groups": f"{len(sizes):,}, the largest of {sizes.max():,} images; {_divided(inspection)}",

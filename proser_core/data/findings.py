@@ -17,7 +17,6 @@ TIMES = 4
 """A side that is so many times shorter or longer than the median is very small or very large."""
 ASPECT = 3
 """Sides of an image to each other, from which on a square shows little of it."""
-KEPT = "A run keeps them together in one part"
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,8 @@ def findings_of(inspection: Inspection) -> list[Finding]:
 
 def largest_to_smallest(counts: np.ndarray) -> float:
     """Images of the largest class for one of the smallest that has any."""
-    return float(counts.max() / max(counts[counts > 0].min(), 1))
+    found = counts[counts > 0]
+    return float(found.max() / found.min()) if len(found) else 1.0
 
 
 def _unreadable(inspection: Inspection) -> Iterator[Finding]:
@@ -59,13 +59,14 @@ def _repeats(inspection: Inspection) -> Iterator[Finding]:
     near = inspection.pairs[~_among(inspection.pairs, exact, len(inspection.photos))]
     labels, parts = inspection.labels, inspection.parts
     kinds = {"the same file": exact, "look-alikes": near}
+    drawings = "Where different things look alike, as in line drawings: --data.no-group-near-duplicates."
+    advice = {
+        "the same file": "One of the labels is wrong: keep the image in the right class.",
+        "look-alikes": f"One of the labels is wrong: correct it. {drawings}",
+    }
     for name, pairs in kinds.items():
-        yield _pairs(
-            inspection,
-            f"{name} in different classes",
-            pairs[labels[pairs[:, 0]] != labels[pairs[:, 1]]],
-            "One of the labels is wrong, or the class cannot be told from the image: keep it in the right class.",
-        )
+        differ = labels[pairs[:, 0]] != labels[pairs[:, 1]]
+        yield _pairs(inspection, f"{name} in different classes", pairs[differ], advice[name])
     for name, pairs in kinds.items():
         yield _pairs(
             inspection,
@@ -74,9 +75,8 @@ def _repeats(inspection: Inspection) -> Iterator[Finding]:
             "Results on them are too good: remove them from train/, or let a run draw the parts (CLASS/* alone).",
         )
     advice = {
-        "the same file": f"{KEPT}; remove the copies, which only count twice.",
-        "look-alikes": f"{KEPT}. Where they are different things, as in line drawings: "
-        "--data.no-group-near-duplicates.",
+        "the same file": "Remove the copies: they only make an image count twice.",
+        "look-alikes": f"A run keeps them together in one part. {drawings}",
     }
     for name, pairs in kinds.items():
         same = (labels[pairs[:, 0]] == labels[pairs[:, 1]]) & (parts[pairs[:, 0]] == parts[pairs[:, 1]])
@@ -118,10 +118,13 @@ def _pairs(inspection: Inspection, title: str, pairs: np.ndarray, advice: str) -
 def _classes(inspection: Inspection) -> Iterator[Finding]:
     """Classes with too few images or groups, and of unequal size, by what is trained on."""
     listing = inspection.listing
+    if len(listing.class_names) == 1:
+        advice = "There is nothing to tell it apart from: add a folder of images for each further class."
+        yield Finding("one class alone", 1, advice, lines=listing.class_names)
     trained = inspection.counts("train")
     least, drawn = listing.least_images, " and ".join(PARTS[part] for part in listing.drawn)
     needs = f"{least} or more, to train{f' and to draw {drawn} images' if drawn else ''}"
-    small = {number: f"{count} images" for number, count in enumerate(trained.tolist()) if count < least}
+    small = {number: f"{count} image(s)" for number, count in enumerate(trained.tolist()) if count < least}
     for part in [each for each in ("val", "test") if each not in listing.drawn]:
         counts = inspection.counts(part)
         small |= {row: f"none in {part}/" for row in np.flatnonzero(counts == 0).tolist() if row not in small}

@@ -35,7 +35,7 @@ def test_a_clean_folder_is_described_and_has_no_findings(tmp_path: Path, proser:
     code, text, error = proser("inspect", str(tmp_path / "own"))
     assert (code, error) == (0, "")
     for part in (
-        "12 in 2 classes; validation and test are drawn from the training images",
+        "12 in 2 classes; those for validation and test are drawn from the training images",
         "120 x 120 to 120 x 120 pixels",
         "PNG 12",
         "12, the largest of 1 images; none is divided",

@@ -100,7 +100,7 @@ class TestClasses:
         (root / "flower/1.png").rename(root / "lamp/2.png")
         _, findings = found_in(root)
         finding = findings["classes with too few images"]
-        assert list(finding.lines) == ["lamp: 2 images", "owl: 0 images"]
+        assert list(finding.lines) == ["lamp: 2 image(s)", "owl: 0 image(s)"]
         assert finding.advice.startswith("A class needs 3 or more, to train and to draw validation and test images")
 
     @pytest.mark.parametrize(("parts", "least"), [(("train", "test"), 2), (("train", "val", "test"), 1)])
@@ -136,6 +136,17 @@ class TestClasses:
             add(scene(number), root / "temple" / f"{number}.png")
         _, findings = found_in(root)
         assert list(findings["classes of unequal size (3.0 to 1)"].lines) == ["temple: 9 images", "flower: 3 images"]
+
+    def test_one_alone_has_nothing_to_be_told_apart_from(self, root: Path) -> None:
+        shutil.rmtree(root / "temple")
+        assert list(found_in(root)[1]) == ["one class alone"]
+
+    def test_without_a_training_image_that_can_be_read(self, root: Path) -> None:
+        root.rename(root.with_name("test"))
+        for name in CLASSES:
+            (root.parent / "train" / name).mkdir(parents=True)
+            (root.parent / "train" / name / "1.png").write_bytes(b"none")
+        assert list(found_in(root.parent)[1]) == ["files that cannot be read", "classes with too few images"]
 
     def test_with_a_name_that_a_run_refuses(self, root: Path) -> None:
         (root / "temple").rename(root / "Unknown")
