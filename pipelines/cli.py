@@ -21,6 +21,7 @@ class Command(NamedTuple):
 
 
 GROUPS = {
+    "Images": {"inspect": Command("inspect_", "MY_IMAGES", "find what is wrong with your own images")},
     "Train": {
         "run": Command("run", "RECIPE", "train on images, and register a calibrated classifier"),
         "sweep": Command("sweep", "RECIPE SPACE ...", "train every point of search spaces on class splits"),

@@ -68,13 +68,17 @@ def template_digests() -> list[str]:
 
 def write_page(title: str, sections: Sequence[Section], made: Made, target: Path) -> None:
     """Render the template of the target's kind, `report.html.jinja` or `report.md.jinja`."""
-    kind = target.suffix.removeprefix(".")
+    about = {"title": title, "sections": sections, "command": made.command, "facts": made.facts}
+    target.write_text(render(f"report{target.suffix}.jinja", about))
+
+
+def render(template: str, about: Mapping[str, Any]) -> str:
+    """A template of this folder with its values, which are escaped in HTML."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=kind == "html",
+        autoescape=".html." in template,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
     environment.filters["anchor"] = anchor
-    about = {"title": title, "sections": sections, "command": made.command, "facts": made.facts}
-    target.write_text(environment.get_template(f"report.{kind}.jinja").render(about))
+    return environment.get_template(template).render(about)

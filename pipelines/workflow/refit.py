@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.workflow.own_images import pointing_to_inspection, what_needs_a_look
 from pipelines.workflow.plan import plan_splits
 from pipelines.workflow.run_stages import REPORTED, check_run, finish_run, open_run_of, run_stages
 from pipelines.workflow.session import Session, mark_run_failed, say_failures
@@ -33,12 +34,17 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
     fewer than two classes."""
     refit, proxied = refit_of(recipe, num_classes), None
     points_of(recipe, recipe.space)  # a space that is none is refused before the images are read
-    inputs = check_run(refit, data_dir, session)
+    with pointing_to_inspection(recipe.data, data_dir):
+        inputs = check_run(refit, data_dir, session)
     run = open_run_of(recipe, inputs, ["refit"])
     session.tracking.track(run.start)
     with mark_run_failed(run):
-        task = OpenSetTask.load(prepare_task(refit, inputs.data_inputs[0], data_dir, session.store).path)
+        with pointing_to_inspection(recipe.data, data_dir):
+            task = OpenSetTask.load(prepare_task(refit, inputs.data_inputs[0], data_dir, session.store).path)
         _say_classes(session, task)
+        if recipe.data.is_own:
+            for line in what_needs_a_look(task, recipe.data, data_dir):
+                session.say(f"  {line}")
         recipe, refit = (replace(each, data=task.augmented(each.data)) for each in (recipe, refit))
         proxy_recipe = proxy_of(recipe, num_classes)
         if proxy_recipe is None:

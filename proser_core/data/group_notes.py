@@ -9,6 +9,13 @@ from proser_core.data.image_sets import ImageSet
 
 GROUPS = "groups of images"
 """The name of the note among those of a task."""
+MIXED, ALONE, NONE_LEFT = "with images of more than one class", "one group alone", "no group left for"
+WARNINGS = {
+    MIXED: "groups with images of more than one class",
+    ALONE: "classes of one group alone",
+    NONE_LEFT: "classes that cannot be validated or tested",
+}
+"""What a note says where a user should look at the images, and a title for it."""
 PARTS = {"train": "training", "val": "validation", "test": "test"}
 
 
@@ -46,13 +53,21 @@ class KnownGroups:
         ]
         if divided := sum(counts.values()) - len(sizes):
             found.append(f"{divided:,} counted twice, because the folders train/, val/ and test/ divide them")
+        if mixed := self._mixed():
+            found.append(f"{mixed:,} {MIXED}")
         if len(sizes) < len(groups):
             found.append("intervals take images for independent, and are too narrow by that")
         return {GROUPS: "; ".join([*found, *self._warnings()])}
 
+    def _mixed(self) -> int:
+        """Groups with images of more than one class."""
+        groups, labels = (np.concatenate(list(each.values())) for each in (self.groups, self.labels))
+        of_classes = np.unique(np.stack([groups, labels]), axis=1)[0]
+        return int((np.unique(of_classes, return_counts=True)[1] > 1).sum())
+
     def _warnings(self) -> list[str]:
         groups, labels = (np.concatenate(list(each.values())) for each in (self.groups, self.labels))
-        few = {"one group alone": [number for number in self.classes if len(np.unique(groups[labels == number])) == 1]}
+        few = {ALONE: [number for number in self.classes if len(np.unique(groups[labels == number])) == 1]}
         for part in self.groups:
-            few[f"no group left for {PARTS[part]}"] = [each for each in self.classes if each not in self.labels[part]]
+            few[f"{NONE_LEFT} {PARTS[part]}"] = [each for each in self.classes if each not in self.labels[part]]
         return [f"{what}: {', '.join(self.classes[each] for each in ids)}" for what, ids in few.items() if ids]

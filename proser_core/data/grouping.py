@@ -19,6 +19,7 @@ from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
 
 COLUMNS = ("path", "group")
+NO_PAIRS = np.zeros((0, 2), np.int64)
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,13 @@ class Grouping:
     def groups(self, files: Sequence[FileStatus], folders: Sequence[Path], root: Path) -> np.ndarray:
         """int64[N]: the group of each image, 0, 1, ... in the order of the images; `folders` are those of their
         classes. Raises DataError where the rule does not fit the images, or one cannot be decoded."""
-        pairs = [np.zeros((0, 2), np.int64)]
-        if self.by_looks:
-            pairs.append(_near_duplicates(tuple(files)))
-        if self.rule:
-            pairs.append(_linked(self._names([path for path, _, _ in files], folders, root)))
-        return _components(np.concatenate(pairs), len(files))
+        near = _near_duplicates(tuple(files)) if self.by_looks else NO_PAIRS
+        return self.joined(near, [path for path, _, _ in files], folders, root)
+
+    def joined(self, near: np.ndarray, paths: Sequence[str], folders: Sequence[Path], root: Path) -> np.ndarray:
+        """As `groups`, of images whose pairs int64[P, 2] of near duplicates are known already."""
+        linked = _linked(self._names(paths, folders, root)) if self.rule else NO_PAIRS
+        return components(np.concatenate([near, linked]), len(paths))
 
     def _names(self, paths: Sequence[str], folders: Sequence[Path], root: Path) -> list[str | None]:
         """The name of each image's group by the rule; None where it says nothing of an image."""
@@ -121,7 +123,7 @@ def _linked(names: Sequence[str | None]) -> np.ndarray:
     return np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def _components(pairs: np.ndarray, count: int) -> np.ndarray:
+def components(pairs: np.ndarray, count: int) -> np.ndarray:
     """int64[N]: the connected component of each of `count` images, numbered in the order of their first images."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,34 @@ TEST_SHARE = 5  # one of so many images is kept for the test where there is no t
 LEAST = 3  # images of a class from which training, validation and test each get one
 LOOKED_AT = 1000  # files of a folder, after which it counts as one without images
 ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+
+class Listed(NamedTuple):
+    """An image file: its path, the folder of its class, the number of that, and the part whose folder it is in."""
+
+    path: str
+    folder: Path
+    label: int
+    part: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """All image files of all classes as they lie, and which of PARTS are drawn from those of the training."""
+
+    class_names: tuple[str, ...]
+    files: list[Listed]
+    drawn: tuple[str, ...]
+
+    @property
+    def least_images(self) -> int:
+        """Training images that a class needs."""
+        return LEAST if "test" in self.drawn else self.least_groups
+
+    @property
+    def least_groups(self) -> int:
+        """Groups of training images from which a class gets one in training and in each part that is drawn."""
+        return 1 + len(self.drawn)
 
 
 @dataclass(frozen=True)
@@ -65,6 +94,11 @@ class _Folders:
                     f"{root} has {has}/{name} and no {lacks}/{name}; every class needs images of its own in each part"
                 )
         return cls(root, tuple(folders["train"]), {part: root / part for part in PARTS if folders[part]})
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The parts without a folder, for which some of the training images are drawn."""
+        return tuple(part for part in PARTS[1:] if part not in self.parts)
 
     def images(self, part: str, name: str) -> list[FileStatus]:
         """Those of a class in a part, in the order of their paths. Raises DataError where there are too few."""
@@ -114,7 +148,7 @@ class _Folders:
         digests = [self._digest(files[row]) for row in rows.tolist()]
         ranks = np.argsort(np.argsort(digests))
         quotas = np.maximum(1, np.bincount(labels[rows], minlength=len(self.class_names)) // TEST_SHARE)
-        left = 1 if "val" in self.parts else 2  # one to train on, and one to draw for validation
+        left = len(self.drawn)  # one to train on, and one to draw for validation
         return rows[draw_rows(labels[rows], groups[rows], ranks, quotas, left=left)]
 
     def _digest(self, image: FileStatus) -> str:
@@ -147,6 +181,19 @@ class FolderLayout:
     def has_part(self, root: Path, part: str) -> bool:
         """Whether the root keeps the images of a part in a folder of their own."""
         return _Folders.of(root).parts.get(part) == root / part
+
+    def listing(self, root: Path) -> Listing:
+        """All image files, whatever is in them and however few there are. Raises DataError as `class_names`, and for a
+        folder that cannot be read."""
+        folders = _Folders.of(root)
+        places = [
+            (part, label, folders.parts[part] / name)
+            for part in PARTS
+            if part in folders.parts
+            for label, name in enumerate(folders.class_names)
+        ]
+        files = [Listed(path, place, label, part) for part, label, place in places for path in image_paths(place)]
+        return Listing(folders.class_names, files, folders.drawn)
 
     def class_names(self, root: Path) -> tuple[str, ...]:
         """The classes by number. Raises DataError for parts with different classes and for ambiguous folders."""

@@ -1,6 +1,5 @@
 """Groups of own images: what belongs together, and splits that never divide it."""
 
-import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
-from sklearn.datasets import load_sample_images
+from scenes import as_jpeg, scene
 
 from proser_core.config import DataConfig, Recipe, digest_of
 from proser_core.data.data_sets import open_data_set
@@ -27,23 +26,7 @@ from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.preparing import prepare_inputs
 
 CONFIG = DataConfig(name="folder", image_size=16, padding=1, num_known=2, unknown_settings=(), development="none")
-PHOTOS = [Image.fromarray(photo) for photo in load_sample_images().images]  # a temple, a flower
 FRAMES = 4
-
-
-def scene(number: int, frame: int = 0) -> Image.Image:
-    """A crop of one of two photos that shows more than sky; further frames of it are shifted by 1 % of its width."""
-    generator, side, photo = np.random.default_rng(number), 120, PHOTOS[number % 2]
-    while True:
-        x, y = (int(generator.integers(0, length - side - 10)) for length in photo.size)
-        if np.std(photo.crop((x, y, x + side, y + side)).convert("L")) > 30:
-            return photo.crop((x + frame, y, x + frame + side, y + side))
-
-
-def as_jpeg(image: Image.Image) -> Image.Image:
-    file = io.BytesIO()
-    image.save(file, "JPEG", quality=50)
-    return Image.open(file)
 
 
 def looks(*images: Image.Image):

@@ -1,0 +1,43 @@
+"""What a run on one's own images says of them before it trains, and where to see more."""
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from proser_core.config import DataConfig
+from proser_core.data.findings import IMBALANCE, largest_to_smallest
+from proser_core.data.group_notes import GROUPS, WARNINGS
+from proser_core.data.repeats import REPEATS
+from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import DataError
+
+PAGE = "inspection.html"
+
+
+def what_needs_a_look(task: OpenSetTask, data: DataConfig, data_dir: Path | None) -> list[str]:
+    """One line, where anything does; the run prints the task's notes with the numbers later."""
+    groups, ratio = task.notes.get(GROUPS, ""), largest_to_smallest(np.bincount(task.train.targets))
+    found = [title for words, title in WARNINGS.items() if words in groups]
+    found += [REPEATS] if REPEATS in task.notes else []
+    found += [f"classes of unequal size ({ratio:.1f} to 1)"] if ratio >= IMBALANCE else []
+    options = ["--data.group-by", data.group_by] if data.group_by else []
+    options += [] if data.group_near_duplicates else ["--data.no-group-near-duplicates"]
+    return [f"look at the images first ({'; '.join(found)}): {_inspection(data_dir, *options)}"] if found else []
+
+
+@contextmanager
+def pointing_to_inspection(data: DataConfig, data_dir: Path | None) -> Iterator[None]:
+    """What is wrong with a user's own images is raised with the command that lists all of it."""
+    try:
+        yield
+    except DataError as error:
+        if not data.is_own:
+            raise
+        raise DataError(f"{error}. `{_inspection(data_dir)}` shows all that is wrong with the images") from error
+
+
+def _inspection(data_dir: Path | None, *options: str) -> str:
+    return shlex.join(["proser", "inspect", str(data_dir), "-o", PAGE, *options])

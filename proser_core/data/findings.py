@@ -1,0 +1,212 @@
+"""What is wrong with a folder of images, or may be: one `Finding` each, with what to do about it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from proser_core.data.group_notes import PARTS
+from proser_core.data.grouping import NO_PAIRS, components
+from proser_core.data.inspection import Inspection
+from proser_core.errors import DataError
+from proser_core.naming import check_class_names
+
+IMBALANCE = 3
+"""Images of the largest class for one of the smallest, from which on that is a finding."""
+TIMES = 4
+"""A side that is so many times shorter or longer than the median is very small or very large."""
+ASPECT = 3
+"""Sides of an image to each other, from which on a square shows little of it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`count` images, files or classes of one kind. `sets` are rows of images that are shown together, each with a
+    caption; `lines` are for what cannot be shown."""
+
+    title: str
+    count: int
+    advice: str
+    sets: Sequence[Sequence[tuple[int, str]]] = ()
+    lines: Sequence[str] = ()
+
+
+def findings_of(inspection: Inspection) -> list[Finding]:
+    """The worst first; none where there is nothing to find."""
+    found = [*_unreadable(inspection), *_repeats(inspection), *_classes(inspection), *_odd(inspection)]
+    return [finding for finding in found if finding.count]
+
+
+def largest_to_smallest(counts: np.ndarray) -> float:
+    """Images of the largest class for one of the smallest that has any."""
+    found = counts[counts > 0]
+    return float(found.max() / found.min()) if len(found) else 1.0
+
+
+def _unreadable(inspection: Inspection) -> Iterator[Finding]:
+    reasons = [failure.reason for failure in inspection.failures]
+    advice = "Repair or remove them: a run stops at the first one."
+    yield Finding("files that cannot be read", len(reasons), advice, lines=reasons)
+    try:
+        check_class_names(inspection.listing.class_names)
+    except DataError as error:
+        yield Finding("class names that cannot be used", 1, "Rename the folder: a run stops at it.", lines=[str(error)])
+
+
+def _repeats(inspection: Inspection) -> Iterator[Finding]:
+    """Of pairs that differ in class first, then of those that differ in part, then of the others."""
+    exact = _same_files(inspection)
+    near = inspection.pairs[~_among(inspection.pairs, exact, len(inspection.photos))]
+    labels, parts = inspection.labels, inspection.parts
+    kinds = {"the same file": exact, "look-alikes": near}
+    drawings = "Where different things look alike, as in line drawings: --data.no-group-near-duplicates."
+    advice = {
+        "the same file": "One of the labels is wrong: keep the image in the right class.",
+        "look-alikes": f"One of the labels is wrong: correct it. {drawings}",
+    }
+    for name, pairs in kinds.items():
+        differ = labels[pairs[:, 0]] != labels[pairs[:, 1]]
+        yield _pairs(inspection, f"{name} in different classes", pairs[differ], advice[name])
+    for name, pairs in kinds.items():
+        yield _pairs(
+            inspection,
+            f"{name} in different parts",
+            pairs[parts[pairs[:, 0]] != parts[pairs[:, 1]]],
+            "Results on them are too good: remove them from train/, or let a run draw the parts (CLASS/* alone).",
+        )
+    advice = {
+        "the same file": "Remove the copies: they only make an image count twice.",
+        "look-alikes": f"A run keeps them together in one part. {drawings}",
+    }
+    for name, pairs in kinds.items():
+        same = (labels[pairs[:, 0]] == labels[pairs[:, 1]]) & (parts[pairs[:, 0]] == parts[pairs[:, 1]])
+        yield _pairs(inspection, f"{name} in one class", pairs[same], advice[name])
+
+
+def _same_files(inspection: Inspection) -> np.ndarray:
+    """int64[P, 2]: each image with the first of the same content in each class and part."""
+    first: dict[bytes, list[int]] = {}
+    pairs = []
+    for row, photo in enumerate(inspection.photos):
+        others = first.setdefault(photo.digest, [])
+        pairs += [(other, row) for other in others]
+        if all(_place(inspection, row) != _place(inspection, other) for other in others):
+            others.append(row)
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def _place(inspection: Inspection, row: int) -> tuple[int, str]:
+    file = inspection.files[row]
+    return file.label, file.part
+
+
+def _among(pairs: np.ndarray, exact: np.ndarray, count: int) -> np.ndarray:
+    """bool[P]: which pairs are of images with the same content."""
+    same = components(exact, count)
+    return same[pairs[:, 0]] == same[pairs[:, 1]]
+
+
+def _pairs(inspection: Inspection, title: str, pairs: np.ndarray, advice: str) -> Finding:
+    """Images that are linked by pairs, in sets."""
+    rows = np.unique(pairs)
+    linked = components(np.searchsorted(rows, pairs) if len(pairs) else NO_PAIRS, len(rows))
+    order = np.argsort(linked, kind="stable")
+    sets = np.split(rows[order], np.cumsum(np.bincount(linked))[:-1]) if len(rows) else []
+    return Finding(title, len(rows), advice, [[(row, "") for row in each.tolist()] for each in sets])
+
+
+def _classes(inspection: Inspection) -> Iterator[Finding]:
+    """Classes with too few images or groups, and of unequal size, by what is trained on."""
+    listing = inspection.listing
+    if len(listing.class_names) == 1:
+        advice = "There is nothing to tell it apart from: add a folder of images for each further class."
+        yield Finding("one class alone", 1, advice, lines=listing.class_names)
+    trained = inspection.counts("train")
+    least, drawn = listing.least_images, " and ".join(PARTS[part] for part in listing.drawn)
+    needs = f"{least} or more, to train{f' and to draw {drawn} images' if drawn else ''}"
+    small = {number: f"{count} image(s)" for number, count in enumerate(trained.tolist()) if count < least}
+    for part in [each for each in ("val", "test") if each not in listing.drawn]:
+        counts = inspection.counts(part)
+        small |= {row: f"none in {part}/" for row in np.flatnonzero(counts == 0).tolist() if row not in small}
+    yield _of_classes(
+        inspection, "classes with too few images", small, f"A class needs {needs}: add images, or remove it."
+    )
+    rows = inspection.parts == "train"
+    groups, labels = inspection.groups[rows], inspection.labels[rows]
+    counts = np.array([len(np.unique(groups[labels == number])) for number in range(len(trained))])
+    few = {
+        number: f"{count} of {images} images"
+        for number, (count, images) in enumerate(zip(counts.tolist(), trained.tolist(), strict=True))
+        if count < listing.least_groups and number not in small
+    }
+    yield _of_classes(
+        inspection,
+        "classes of too few groups",
+        few,
+        f"They cannot be measured, because groups are not divided; {listing.least_groups} are needed: add images of "
+        "other scenes, or see --data.group-by and --data.no-group-near-duplicates.",
+    )
+    if (ratio := largest_to_smallest(trained)) >= IMBALANCE:
+        extreme = [int(trained.argmax()), int(np.where(trained > 0, trained, trained.max() + 1).argmin())]
+        yield _of_classes(
+            inspection,
+            f"classes of unequal size ({ratio:.1f} to 1)",
+            {number: f"{trained[number]:,} images" for number in extreme},
+            "--data.sampling balanced shows equally many of each; read the balanced accuracy.",
+        )
+
+
+def _of_classes(inspection: Inspection, title: str, about: dict[int, str], advice: str) -> Finding:
+    names = inspection.listing.class_names
+    return Finding(title, len(about), advice, lines=[f"{names[number]}: {text}" for number, text in about.items()])
+
+
+def _odd(inspection: Inspection) -> Iterator[Finding]:
+    """Images that differ from most in size, shape or colour."""
+    sides = np.array([sorted((photo.width, photo.height)) for photo in inspection.photos])
+    short, long = np.median(sides, axis=0)
+    sizes = [f"{photo.width} x {photo.height}" for photo in inspection.photos]
+    is_grey = np.array([photo.is_grey for photo in inspection.photos])
+    yield _alone(
+        "very small images",
+        np.flatnonzero(sides[:, 0] * TIMES <= short),
+        sizes,
+        "They are enlarged to the size of the others: replace them where you can.",
+    )
+    yield _alone(
+        "very large images",
+        np.flatnonzero(sides[:, 1] >= TIMES * long),
+        sizes,
+        "What matters in them may be too small after resizing: crop them to it.",
+    )
+    yield _alone(
+        f"images more than {ASPECT} times as long as wide",
+        np.flatnonzero(sides[:, 1] > ASPECT * sides[:, 0]),
+        sizes,
+        "They are squeezed into a square: crop them.",
+    )
+    kind, other, few = (
+        ("grey", "colour", is_grey) if 2 * is_grey.sum() <= len(is_grey) else ("colour", "grey", ~is_grey)
+    )
+    yield _alone(
+        f"{kind} images among {other} ones",
+        np.flatnonzero(few),
+        [""] * len(few),
+        "Where one class has most of them, a network learns that: take care that all classes have some, or none.",
+    )
+
+
+def _alone(title: str, rows: np.ndarray, captions: Sequence[str], advice: str) -> Finding:
+    return Finding(title, len(rows), advice, [[(row, captions[row])] for row in rows.tolist()])
+
+
+def doubted(rows: np.ndarray, names: Iterable[str], shares: np.ndarray, model: str) -> Finding:
+    """The images whose neighbours, by the embeddings of a model, mostly are of the classes named."""
+    captions = [f"{100 * share:.0f} % {name}" for name, share in zip(names, shares, strict=True)]
+    return Finding(
+        "labels that the neighbours doubt",
+        len(rows),
+        "Move an image where its label is wrong; many are right, and only look like another class. Neighbours are "
+        f"those of the embeddings of {model}.",
+        [[each] for each in zip(rows.tolist(), captions, strict=True)],
+    )

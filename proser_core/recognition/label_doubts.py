@@ -1,0 +1,57 @@
+"""Images whose neighbours doubt their label: most of the nearest images are of one other class."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from proser_core.recognition.scores.neighbours import NEIGHBOUR
+
+LEAST = NEIGHBOUR + 1
+"""Images of a class whose labels are judged: of fewer, one lies among strangers in any case."""
+AT_ONCE = 1024  # images whose similarities to all others are in memory
+
+
+@dataclass(frozen=True)
+class LabelDoubts:
+    """D images, most doubtful first, as rows int64[D]; the class that most of their neighbours have, int64[D], and the
+    share of these, float64[D]. `unjudged` are classes with fewer than LEAST images."""
+
+    rows: np.ndarray
+    others: np.ndarray
+    shares: np.ndarray
+    unjudged: tuple[int, ...]
+
+
+def label_doubts(embeddings: np.ndarray, labels: np.ndarray, groups: np.ndarray, num_classes: int) -> LabelDoubts:
+    """Of N images by their embeddings float[N, d], compared by direction as the KNN score does.
+
+    An image is not among its own neighbours, nor is one of its group: frames of one scene that share a wrong label
+    would confirm each other.
+    """
+    votes = np.concatenate([np.zeros((0, num_classes), np.int64), *_votes(embeddings, labels, groups, num_classes)])
+    others, counts = votes.argmax(axis=1), votes.max(axis=1)
+    sizes = np.bincount(labels, minlength=num_classes)
+    is_doubted = (others != labels) & (2 * counts > votes.sum(axis=1)) & (sizes[labels] >= LEAST)
+    rows = np.flatnonzero(is_doubted)
+    own = votes[rows, labels[rows]]
+    rows = rows[np.lexsort([rows, own, -counts[rows]])]
+    unjudged = tuple(np.flatnonzero((sizes > 0) & (sizes < LEAST)).tolist())
+    return LabelDoubts(rows, others[rows], counts[rows] / votes[rows].sum(axis=1), unjudged)
+
+
+def _votes(embeddings: np.ndarray, labels: np.ndarray, groups: np.ndarray, num_classes: int) -> Iterator[np.ndarray]:
+    """int64[n, K]: how many of the nearest images have each class."""
+    lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
+    directions = (embeddings / np.maximum(lengths, 1e-12)).astype(np.float32)
+    count = min(NEIGHBOUR, len(labels))
+    for start in range(0, len(labels), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        similarity = directions[rows] @ directions.T
+        similarity[groups[rows, None] == groups] = -np.inf
+        nearest = np.argpartition(-similarity, count - 1, axis=1)[:, :count]
+        is_other = np.isfinite(np.take_along_axis(similarity, nearest, axis=1))
+        votes = np.zeros((len(nearest), num_classes), np.int64)
+        at, which = np.nonzero(is_other)
+        np.add.at(votes, (at, labels[nearest[at, which]]), 1)
+        yield votes

@@ -1,0 +1,63 @@
+"""What a run says of a user's own images before it trains: one line, and the command that shows more."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from pipeline_runs import Proser
+from small_tasks import random_images
+
+from pipelines.workflow.own_images import pointing_to_inspection, what_needs_a_look
+from proser_core.config import DataConfig
+from proser_core.data.preparation import make_task
+from proser_core.errors import DataError
+
+DATA = DataConfig(name="folder", num_known=2, image_size=8, padding=1, unknown_settings=(), development="none")
+
+
+def write(root: Path, *counts: int) -> Path:
+    images = iter(random_images(sum(counts), 40))
+    for number, count in enumerate(counts):
+        (root / f"class {number}").mkdir(parents=True)
+        for row in range(count):
+            Image.fromarray(next(images)).save(root / f"class {number}" / f"{row}.png")
+    return root
+
+
+def test_a_folder_without_findings_is_not_mentioned(tmp_path: Path) -> None:
+    assert what_needs_a_look(make_task(DATA, write(tmp_path, 6, 6)), DATA, tmp_path) == []
+
+
+def test_what_is_found_is_named_once_with_the_command_that_shows_it(tmp_path: Path) -> None:
+    root = write(tmp_path / "my images", 20, 4)
+    (root / "class 1/copy.png").write_bytes((root / "class 0/0.png").read_bytes())
+    data = replace(DATA, group_by="^(.)", group_near_duplicates=False)
+    (line,) = what_needs_a_look(make_task(data, root), data, root)
+    assert line.startswith("look at the images first (groups with images of more than one class; ")
+    assert "; classes of unequal size (" in line
+    assert line.endswith(
+        f": proser inspect '{root}' -o inspection.html --data.group-by '^(.)' --data.no-group-near-duplicates"
+    )
+
+
+def test_an_error_of_own_images_points_to_the_command_and_others_do_not(tmp_path: Path) -> None:
+    points = r"^broken\. `proser inspect own -o inspection\.html` shows all"
+    with pytest.raises(DataError, match=points), pointing_to_inspection(DATA, Path("own")):
+        raise DataError("broken")
+    with pytest.raises(DataError, match=r"^broken$"), pointing_to_inspection(DataConfig(), Path("own")):
+        raise DataError("broken")
+
+
+@pytest.mark.usefixtures("without_ray")
+def test_a_run_stops_at_a_class_that_is_too_small_and_points_on(
+    tmp_path: Path, proser: Proser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    write(tmp_path / "own", 6, 2)
+    code, _, error = proser("run", "folder", "--data-dir", "own")
+    assert code == 2
+    assert "holds 2 image(s); a class needs 3 or more" in error
+    assert "`proser inspect own -o inspection.html` shows all that is wrong with the images" in error
+    assert len(error.splitlines()) == 1

@@ -1,0 +1,81 @@
+"""A folder of images is inspected by what a run reads it with, and nothing in it is refused."""
+
+from pathlib import Path
+
+import pytest
+from scenes import scene
+
+from proser_core.data.grouping import Grouping
+from proser_core.data.inspection import inspect_folder
+from proser_core.data.mirroring import judge_mirroring
+from proser_core.data.readers.image_folders import FolderLayout
+from proser_core.errors import DataError
+
+
+def write(root: Path, scenes: int = 8, frames: int = 2) -> Path:
+    """Temples and flowers in bursts, one folder per scene."""
+    for number in range(scenes):
+        for frame in range(frames):
+            path = root / ("temple", "flower")[number % 2] / f"scene{number}" / f"{frame}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            scene(number, frame).save(path)
+    return root
+
+
+@pytest.mark.parametrize(
+    "grouping", [Grouping(), Grouping("1"), Grouping(by_looks=False), Grouping("1", by_looks=False)]
+)
+def test_groups_are_those_of_a_run(tmp_path: Path, grouping: Grouping) -> None:
+    root = write(tmp_path)
+    found = inspect_folder(root, grouping)
+    parts = [FolderLayout(grouping).index(root, part, size=8) for part in ("train", "test")]
+    groups = {}
+    for part in parts:
+        assert part.groups is not None
+        groups |= zip(map(bytes, part.images.files[part.images.places["file"]]), part.groups.tolist(), strict=True)
+    assert {file.path.encode(): group for file, group in zip(found.files, found.groups.tolist(), strict=True)} == groups
+    assert bool(len(found.pairs)) == grouping.by_looks
+
+
+def test_the_decision_on_flips_is_that_of_a_run(tmp_path: Path) -> None:
+    root = write(tmp_path, scenes=16, frames=1)
+    found = inspect_folder(root, Grouping())
+    images = FolderLayout().read(root, "train", size=32)
+    tested = FolderLayout().read(root, "test", size=32)
+    assert found.mirroring == judge_mirroring(images.joined(tested), found.listing.class_names, seed=0)
+
+
+def test_what_a_run_stops_at_is_kept_as_a_failure_or_counted(tmp_path: Path) -> None:
+    root = write(tmp_path)
+    (root / "temple" / "broken.jpg").write_bytes(b"no image")
+    (root / "temple" / "gone.jpg").symlink_to("nowhere")
+    (root / "owl").mkdir()
+    found = inspect_folder(root, Grouping())
+    assert [Path(each.name).name for each in found.failures] == ["broken.jpg", "gone.jpg"]
+    assert found.counts().tolist() == [8, 0, 8]
+    assert len(found.photos) == len(found.files) == len(found.groups) == 16
+
+
+def test_progress_counts_every_file(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    inspect_folder(write(tmp_path), Grouping(), lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (16, 16)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda root: root / "nowhere", "nowhere is no folder; need a folder of images for each class"),
+        (lambda root: root, "holds no folder of images; need a folder of images for each class"),
+        (lambda root: (root / "owl").mkdir() or (root / "owl/a.png").touch() or root, "none of the 1 images below"),
+    ],
+    ids=["missing", "empty", "all broken"],
+)
+def test_a_folder_without_an_image_is_refused(tmp_path: Path, make, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        inspect_folder(make(tmp_path), Grouping())
+
+
+def test_a_rule_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"data\.group_by 'session' is found in no name"):
+        inspect_folder(write(tmp_path), Grouping("session"))
