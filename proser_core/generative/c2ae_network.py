@@ -61,7 +61,7 @@ class C2aeNet(nn.Module):
 
     def decoded(self, codes: Tensor, known_class: int) -> Tensor:
         """Images [B, 3, s, s] in [0, 1]: all codes under one class."""
-        return self.decoder(codes, torch.full((len(codes),), known_class, device=codes.device))
+        return self.decoder(codes, torch.full((codes.shape[0],), known_class, device=codes.device))
 
 
 def absolute_errors(pixels: Tensor, decoded: Tensor) -> Tensor:

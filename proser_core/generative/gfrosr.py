@@ -85,7 +85,7 @@ class GfrosrNet(nn.Module):
         """What the classifier sees, [B, 6, S, S] normalised alike, and the errors [B, 1]; the images alone, and [B, 0],
         without the reconstruction."""
         if self.autoencoder is None:
-            return images, images.new_empty(len(images), 0)
+            return images, images.new_empty(images.shape[0], 0)
         found, pixels = self.autoencoder(images), self.autoencoder.pixels
         again = (scaled(found.reconstructed, images.shape[-1]) - pixels.mean) / pixels.std
         return torch.cat([images, again.to(images.dtype)], dim=1), found.errors()[:, None]
