@@ -73,6 +73,8 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
         )
     rate = _rate(request, model)
     scored = folder_logits(model.classifier, request.data, request.device)
+    if request.unknown_share is not None:  # of n images one at least may be called unknown, as of any others
+        rate = min(rate, 1 - 1 / max(len(scored.logits), 2))
     _check_count(len(scored.logits), rate)
     classifier = recalibrated(model.classifier, scored.logits, rate)
     registered = register_recalibrated(model, classifier, request.data)
@@ -93,8 +95,7 @@ def _rate(request: CalibrateRequest, model: "LoadedModel") -> float:
             f"{model.title} was trained without unknown images to measure with, which --unknown-share needs; give "
             "--target-rate"
         )
-    # new images may score higher than every validation image: their number bounds what can be promised
-    return min(rates.cheapest(request.unknown_share, request.cost), rates.num_known / (rates.num_known + 1))
+    return rates.cheapest(request.unknown_share, request.cost)
 
 
 def _check_count(count: int, target_rate: float) -> None:

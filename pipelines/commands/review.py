@@ -82,6 +82,10 @@ def review(request: ReviewRequest, console: Console) -> int:
     check_device(request.device)
     found = Found()
     check_paths(request.paths, found)
+    try:
+        request.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--output got {request.output}, which cannot be made ({error.strerror})") from error
     model = load(request.model)
     classifier = _at_rate(model.classifier, request.known_rate)
     with closing(

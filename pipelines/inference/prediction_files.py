@@ -55,8 +55,12 @@ def _csv(path: Path, class_names: list[str]) -> Iterator[Write]:
 
 
 def _harmless(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: harmless(cell) for name, cell in row.items()}
+
+
+def harmless(cell: Any) -> Any:
     """With an apostrophe before what a spreadsheet would run as a formula: file names may come from others."""
-    return {name: f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell for name, cell in row.items()}
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
 @contextmanager

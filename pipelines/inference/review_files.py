@@ -4,7 +4,6 @@ index.html shows the groups; there they are named, and it saves names.csv anew. 
 image, names.csv one for each group.
 """
 
-import base64
 import csv
 import json
 import math
@@ -12,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from pipelines.console import utf8_text
+from pipelines.console import shown
+from pipelines.inference.prediction_files import harmless
 from pipelines.inference.unknown_groups import Group, Reviewed
 from pipelines.output_files import write_output
+from pipelines.reports.page import render
 from proser_core.errors import DataError
 
 PAGE, IMAGES, NAMES = "index.html", "images.csv", "names.csv"
@@ -27,13 +26,12 @@ SHOWN = 200  # images of a group on the page
 
 def write_review(folder: Path, title: str, reviewed: Reviewed, groups: Sequence[Group], classes: Sequence[str]) -> None:
     """Write the page, the images and the names, all of them empty, into the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
     rows = [
         {
             "image": row,
             "group": number,
             "typical": "yes" if is_typical else "no",
-            "nearest_class": each.nearest_class,
+            "nearest_class": harmless(each.nearest_class),
             "score": f"{each.score:.4f}",
             "p_value": "" if math.isnan(each.p_value) else f"{each.p_value:.4f}",
             "path": each.path,
@@ -44,19 +42,16 @@ def write_review(folder: Path, title: str, reviewed: Reviewed, groups: Sequence[
     _write_table(folder / IMAGES, IMAGE_COLUMNS, rows)
     names = [{"group": n, "images": len(group.rows)} for n, group in enumerate(groups, 1)]
     _write_table(folder / NAMES, NAME_COLUMNS, names)
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
-    )
     about = {
-        "title": title,
+        "title": shown(f"{title}: {len(reviewed.unknown):,} of {reviewed.total:,} images unknown"),
         "reviewed": reviewed,
         "groups": [_shown(number, group, reviewed) for number, group in enumerate(groups, 1)],
-        "apart": [_image(row, reviewed) for row in range(len(reviewed.unknown))][:SHOWN] if not groups else [],
+        "apart": [] if groups else [_image(row, reviewed) for row in range(len(reviewed.unknown))[:SHOWN]],
+        "num_apart": 0 if groups else len(reviewed.unknown),
         "classes": classes,
         "columns": json.dumps(NAME_COLUMNS),
     }
-    page = environment.get_template("review.html.jinja").render(about)
-    write_output(folder / PAGE, page.encode())
+    write_output(folder / PAGE, render("review.html.jinja", about).encode())
 
 
 def _places(reviewed: Reviewed, groups: Sequence[Group]) -> list[tuple[int, int, bool]]:
@@ -82,14 +77,9 @@ def _shown(number: int, group: Group, reviewed: Reviewed) -> Mapping[str, Any]:
 
 def _image(row: int, reviewed: Reviewed) -> Mapping[str, Any]:
     each = reviewed.unknown[row]
-    lines = [f"like {each.nearest_class}", f"score {each.score:.2f}"]
+    lines = [f"like {shown(each.nearest_class)}", f"score {each.score:.2f}"]
     lines += [] if math.isnan(each.p_value) else [f"p {each.p_value:.3f}"]
-    return {
-        "row": row,
-        "jpeg": base64.b64encode(each.thumbnail).decode(),
-        "name": utf8_text(Path(each.path).name),
-        "lines": lines,
-    }
+    return {"row": row, "jpeg": each.picture, "name": shown(Path(each.path).name), "lines": lines}
 
 
 def _write_table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -130,7 +120,10 @@ def _read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
         raise DataError(f"{path} was not found; give the folder that `proser review MODEL PATH -o FOLDER` wrote")
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
         rows = list(csv.DictReader(file))
-    missing = [column for column in columns if rows and rows[0].get(column) is None]
-    if missing:
-        raise DataError(f"{path} has no column {missing[0]!r}; need {', '.join(columns)}, separated by commas")
+    for number, row in enumerate(rows, 2):
+        missing = [column for column in columns if row.get(column) is None]
+        if missing:
+            raise DataError(
+                f"{path} has no column {missing[0]!r} in line {number}; need {', '.join(columns)}, separated by commas"
+            )
     return rows

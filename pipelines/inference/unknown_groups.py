@@ -1,36 +1,37 @@
 """Images that a model calls unknown, in groups that look alike to it: candidates for new classes."""
 
-import io
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from PIL import Image
 from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
 
+from pipelines.reports.page import thumbnail
 from proser_core.data.readers.image_files import Decoded, Failure, Found, decoded, pieces
+from proser_core.errors import DataError
+from proser_core.recognition.embedding_table import check_embeds
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores.embedding_score import unit
 from proser_core.recognition.scoring import score
 
 MOST = 10_000  # unknown images that are grouped: the distances of more would take minutes
 COMPONENTS = 32  # principal ones: density says little in more dimensions
-THUMBNAIL = 96  # pixels
 
 
 @dataclass(frozen=True)
 class UnknownImage:
-    """An image that was called unknown: its score, which is above 0, the known class with the largest logit, and a
-    thumbnail as JPEG. `p_value` is the share of known images that score as high, among the validation images and this
-    one; NaN where the model has no scores of these."""
+    """An image that was called unknown: its absolute path, its score, which is above 0, the known class with the
+    largest logit, and a picture for a page. `p_value` is the share of known images that score as high, among the
+    validation images and this one; NaN where the model has no scores of these."""
 
     path: str
     score: float
     p_value: float
     nearest_class: str
-    thumbnail: bytes
+    picture: str
 
 
 @dataclass
@@ -49,7 +50,11 @@ def review_images(
     classifier: OpenSetClassifier, paths: Sequence[str], found: Found, device: str, report: Callable[[int], None]
 ) -> Reviewed:
     """Classify all images below the paths, and keep up to MOST unknown ones; `report` is told how many were read.
-    Raises ConfigError for a network of a method's own, which has no embedding."""
+    Raises ConfigError for a network of a method's own, which has no embedding, DataError for Parquet files, whose rows
+    cannot be copied."""
+    check_embeds(classifier.net)
+    if any(piece.is_parquet for piece in pieces(paths, replace(found))):
+        raise DataError("a Parquet file was given, and named images are copied as files; give folders of image files")
     reviewed = Reviewed()
     with ThreadPoolExecutor() as pool:
         for piece in pieces(paths, found):
@@ -73,7 +78,8 @@ def _add(reviewed: Reviewed, classifier: OpenSetClassifier, part: Decoded, devic
     for row in kept:
         nearest = classifier.class_names[scores.known_predictions[row]]
         numbers = float(scores.unknown_scores[row]), float(p_values[row])
-        reviewed.unknown.append(UnknownImage(part.names[row], *numbers, nearest, _thumbnail(part.images[row])))
+        path, picture = os.path.abspath(part.names[row]), thumbnail(part.images[row])
+        reviewed.unknown.append(UnknownImage(path, *numbers, nearest, picture))
         reviewed.embeddings.append(table.embeddings[row])
 
 
@@ -109,11 +115,3 @@ def grouped(embeddings: Sequence[np.ndarray], least: int) -> list[Group]:
         mine = rows[nearest[rows] == each]
         groups.append(Group(mine[labels[mine] >= 0], mine[labels[mine] < 0]))
     return sorted(groups, key=lambda group: -len(group.rows))
-
-
-def _thumbnail(pixels: np.ndarray) -> bytes:
-    image, content = Image.fromarray(pixels), io.BytesIO()
-    if image.width > THUMBNAIL:
-        image = image.resize((THUMBNAIL, THUMBNAIL))
-    image.save(content, "JPEG", quality=85)
-    return content.getvalue()

@@ -1,7 +1,5 @@
 """What `proser inspect` found: facts in words, and a page with pictures in one HTML file that needs no network."""
 
-import base64
-import io
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,18 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from pipelines.console import shown
-from pipelines.reports.page import render
+from pipelines.reports.page import THUMBNAIL, render, thumbnail
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.findings import Finding
 from proser_core.data.group_notes import PARTS
 from proser_core.data.inspection import Inspection
 from proser_core.data.photos import opened
 
-SIZE = 96
-"""Height and width in pixels of a picture on the page."""
 MOST, MOST_OF_SET = 60, 12
 """Pictures of one finding, and of images that are shown together."""
 MOST_LINES = 200
@@ -114,12 +109,11 @@ def _first(sets: Sequence[Sequence[tuple[int, str]]]) -> Iterator[Sequence[tuple
 
 
 def _picture(inspection: Inspection, row: int, caption: str) -> Mapping[str, str]:
-    file, content = inspection.files[row], io.BytesIO()
+    file = inspection.files[row]
     with opened(file.path) as (image, _):
-        pixels = to_rgb_square(image, SIZE)
-    Image.fromarray(pixels).save(content, "JPEG", quality=80)
+        pixels = to_rgb_square(image, THUMBNAIL)
     return {
-        "jpeg": base64.b64encode(content.getvalue()).decode(),
+        "jpeg": thumbnail(pixels),
         "label": shown(inspection.listing.class_names[file.label]),
         "caption": shown(caption),
         "name": name_of(inspection, row),

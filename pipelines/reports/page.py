@@ -1,17 +1,21 @@
 """A page of sections with figures and tables, and how it was made: Markdown, or one HTML file that needs no network."""
 
 import base64
+import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from PIL import Image
 
 from proser_core.digests import sha256_of
 
 HTML = "report.html"
+THUMBNAIL = 96  # pixels
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,16 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def template_digests() -> list[str]:
-    """Digests of the templates, which decide a page along with code and content."""
-    return [sha256_of(path) for path in sorted(Path(__file__).parent.glob("*.jinja"))]
+    """Digests of the templates of `write_page`, which decide a page along with code and content."""
+    return [sha256_of(Path(__file__).with_name(f"{name}.jinja")) for name in ("base.html", "report.html", "report.md")]
+
+
+def thumbnail(pixels: np.ndarray) -> str:
+    """uint8[H, W, 3] for the `src` of an image on a page: JPEG in Base64, THUMBNAIL pixels high and wide at most."""
+    image, content = Image.fromarray(pixels), io.BytesIO()
+    image.thumbnail((THUMBNAIL, THUMBNAIL))
+    image.save(content, "JPEG", quality=85)
+    return base64.b64encode(content.getvalue()).decode()
 
 
 def write_page(title: str, sections: Sequence[Section], made: Made, target: Path) -> None:

@@ -89,6 +89,7 @@ def differing_classes(comparison: Comparison) -> list[str]:
         f"compared on the {len(comparison.common)} classes that both know: {', '.join(comparison.common)}; how well "
         "unknown images are found is not compared, since other classes are unknown to each",
         *([f"new: {new}"] if new else []),
+        *([f"lost: {', '.join(comparison.lost_classes)}"] if comparison.lost_classes else []),
     ]
 
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pipelines.reproduction.trained_networks import TrainedNetwork, network_of
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import METHODS, Method
@@ -16,7 +18,7 @@ from proser_core.errors import ProserError
 from proser_core.jobs.own_worker import FACTS
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.score_choice import candidates
-from proser_core.recognition.scored_network import score_network
+from proser_core.recognition.scored_network import fitting_targets, score_network
 from proser_core.recognition.scores import MaxLogit
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store
@@ -42,16 +44,18 @@ def compare(
     rows, failures = list[Row](), list[str]()
     for split, further in zip(splits, furthers, strict=True):
         task = OpenSetTask.load(split.task.path)
-        tables_of = functools.cache(  # several methods score one network
-            lambda network, split=split, further=further: network.tables(split, store, further)
-        )
+        logits_of = functools.cache(TrainedNetwork.logits)  # several methods score one network
+        tables_of = functools.cache(lambda network, split=split, further=further: network.tables(split, store, further))
         to_choose: dict[str, tuple[Method, TrainedNetwork]] = {}
         for method in (METHODS[name] for name in methods):
             try:
                 network = network_of(method, split, own_networks, bf16, store)
                 if network is None:
                     continue
-                rows.append(_row(method, network, tables_of(network), task, split))
+                tables, targets = logits_of(network), np.asarray(task.train.targets)
+                if split.recipe.calibration.mirror:
+                    tables, targets = tables_of(network), fitting_targets(split.recipe, task)
+                rows.append(_row(method, network, tables, targets, task, split))
                 if split.recipe.calibration.score and not method.network:
                     to_choose.setdefault(method.network_title, (method, network))
             except ProserError as error:  # a network that has diverged
@@ -72,8 +76,10 @@ def read_compared(compared: Artefact) -> tuple[list[Row], list[str]]:
     return found["rows"], found["failures"]
 
 
-def _row(method: Method, network: TrainedNetwork, tables: Tables, task: OpenSetTask, split: TrainedSplit) -> Row:
-    score = fit_score(method, tables, network.targets(split, task))
+def _row(
+    method: Method, network: TrainedNetwork, tables: Tables, targets: np.ndarray, task: OpenSetTask, split: TrainedSplit
+) -> Row:
+    score = fit_score(method, tables, targets)
     report = evaluate(tables, score, task, split.recipe.calibration.target_rate)
     facts = read_json(network.folder / FACTS) if method.network else {}
     own = {"network": method.network, "key": network.folder.name} if method.network else {}
@@ -92,7 +98,7 @@ def _score_rows(
     """Rows of the scores of a method's network: all but those that `methods` have rows of, and the one that development
     data chooses; or the one that the recipe names, if the network has it."""
     wanted, plain = split.recipe.calibration.score, method.scores_pretrained
-    own = MaxLogit() if plain else fit_score(method, tables, network.targets(split, task))
+    own = MaxLogit() if plain else fit_score(method, tables, fitting_targets(split.recipe, task))
     if wanted != AUTO and wanted not in {kind.name for kind in candidates(tables)}:
         return []
     choice = score_network(split.recipe, own, tables, task).choice

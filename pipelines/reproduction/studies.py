@@ -66,9 +66,14 @@ def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
                     f"{part}.{name} is {getattr(given, name)!r}, and every method has its own; omit it. "
                     "A sweep compares other values"
                 )
-    if request.recipe.calibration.mirror and (request.register or network_names(request)):
-        what = "--register" if request.register else f"networks of methods' own ({', '.join(network_names(request))})"
-        raise ConfigError(f"calibration.mirror is given with {what}, which the average does not suit; omit one of them")
+    if request.recipe.calibration.mirror and network_names(request):
+        own_names = ", ".join(network_names(request))
+        raise ConfigError(f"calibration.mirror does not suit networks of methods' own ({own_names}); omit it, or them")
+    if request.recipe.calibration.reads_embeddings and request.register:
+        raise ConfigError(
+            f"--register {' '.join(request.register)} registers a method by its own score, without mirrored images; "
+            "omit calibration.score and calibration.mirror, which `proser run` has for a model"
+        )
     for name in request.studies:
         study = STUDIES[name]
         study.check_family(request.split_family)

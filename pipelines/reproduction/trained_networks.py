@@ -3,21 +3,17 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import Method
 from proser_core.baselines.tables import Tables
 from proser_core.config import FinetuneConfig
 from proser_core.config.own_networks import ScheduleName
-from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.network_tables import evaluation_tables
 from proser_core.jobs.own_plans import plan_own
 from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logits import load_logits
-from proser_core.recognition.scored_network import fitting_targets
 from proser_core.store.store import Artefact, Store, load_if_complete
 
 
@@ -31,15 +27,14 @@ class TrainedNetwork:
     finetune: FinetuneConfig | None = None
     is_own: bool = False
 
-    def tables(self, split: TrainedSplit, store: Store, further: Artefact | None) -> Tables:
-        """What it is evaluated by."""
-        if self.is_own:
-            return load_logits(self.folder / LOGITS)
-        return evaluation_tables(split.recipe, split.task, self.folder, self.finetune, store, further)
+    def logits(self) -> Tables:
+        """Those that the training left, of all images."""
+        return load_logits(self.folder / LOGITS)
 
-    def targets(self, split: TrainedSplit, task: OpenSetTask) -> np.ndarray:
-        """int64[n] of the training images in its tables."""
-        return np.asarray(task.train.targets) if self.is_own else fitting_targets(split.recipe, task)
+    def tables(self, split: TrainedSplit, store: Store, further: Artefact | None) -> Tables:
+        """What the scores that the recipe asks for, and averages with mirrored images, are computed by; of the training
+        images those of an index. Not of a network of a method's own kind."""
+        return evaluation_tables(split.recipe, split.task, self.folder, self.finetune, store, further)
 
 
 def network_of(

@@ -22,6 +22,7 @@ from mlflow.types.schema import AnyType
 from PIL import Image
 
 import proser_core
+from pipelines.console import warn
 from pipelines.tracking.data_sets import measured
 from pipelines.tracking.origins import origin_tags
 from pipelines.tracking.runs import PARENT_TAG, fitting
@@ -155,9 +156,11 @@ def _log_model(
         artefacts = {CLASSIFIER: str(shutil.copytree(folder, Path(place) / CLASSIFIER))}  # MLflow keeps its name
         if classifier.score_function.is_exportable:
             program = Path(place) / PROGRAM
-            with contextlib.suppress(ConfigError):  # a network that torch cannot export is used without a program
+            try:
                 export_program(classifier, program)
                 artefacts["program"] = str(program)
+            except ConfigError as error:
+                warn(f"registered without a program: {error}")
         packages = ("mlflow", *NEEDED, *packages_of(classifier.network))
         info = mlflow.pyfunc.log_model(
             model_id=model.model_id,

@@ -163,7 +163,7 @@ class ParentRun:
         """The selected trial's metrics, the controls' under their names, and the report's files, once."""
         metrics: dict[str, float] = {}
         for name, method in evaluation["methods"].items():
-            prefix = "" if name == PROSER else f"controls/{_slug(name)}/"
+            prefix = "" if name == PROSER else f"controls/{slug(name)}/"
             metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
         self.report(report, metrics, {views.SELECTED: evaluation["selected"]["name"]})
         self.select([evaluation["selected"]["key"]])
@@ -176,7 +176,7 @@ class ParentRun:
     def compared(self, report: Artefact, metrics: dict[str, float]) -> None:
         """The metrics of methods side by side, by `METHOD/metric`, and the report's files, once; the run has ended."""
         parts = {name: name.partition("/") for name in metrics}
-        self.report(report, {f"{_slug(method)}/{metric}": metrics[name] for name, (method, _, metric) in parts.items()})
+        self.report(report, {f"{slug(method)}/{metric}": metrics[name] for name, (method, _, metric) in parts.items()})
         self.end("FINISHED")
 
     def report(
@@ -222,5 +222,6 @@ class ParentRun:
         self.status = status
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """A name as part of a metric's, which MLflow allows no comma or bracket."""
     return re.sub("[^a-z0-9]+", "_", name.lower()).strip("_")

@@ -23,9 +23,7 @@ def what_needs_a_look(task: OpenSetTask, data: DataConfig, data_dir: Path | None
     found = [title for words, title in WARNINGS.items() if words in groups]
     found += [REPEATS] if REPEATS in task.notes else []
     found += [f"classes of unequal size ({ratio:.1f} to 1)"] if ratio >= IMBALANCE else []
-    options = ["--data.group-by", data.group_by] if data.group_by else []
-    options += [] if data.group_near_duplicates else ["--data.no-group-near-duplicates"]
-    return [f"look at the images first ({'; '.join(found)}): {_inspection(data_dir, *options)}"] if found else []
+    return [f"look at the images first ({'; '.join(found)}): {_inspection(data, data_dir)}"] if found else []
 
 
 @contextmanager
@@ -36,8 +34,10 @@ def pointing_to_inspection(data: DataConfig, data_dir: Path | None) -> Iterator[
     except DataError as error:
         if not data.is_own:
             raise
-        raise DataError(f"{error}. `{_inspection(data_dir)}` shows all that is wrong with the images") from error
+        raise DataError(f"{error}. `{_inspection(data, data_dir)}` shows all that is wrong with the images") from error
 
 
-def _inspection(data_dir: Path | None, *options: str) -> str:
+def _inspection(data: DataConfig, data_dir: Path | None) -> str:
+    options = ["--data.group-by", data.group_by] if data.group_by else []
+    options += [] if data.group_near_duplicates else ["--data.no-group-near-duplicates"]
     return shlex.join(["proser", "inspect", str(data_dir), "-o", PAGE, *options])

@@ -83,7 +83,11 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
         found = compare_common(*sides, tolerance=request.tolerance)
         if found is not None:
             return found
+        pairs = (scores, candidate), (their_scores, champion)
+        old = next((model for each, model in pairs if each.images is None), None)
         reason = f"they have fewer than {LEAST} validation images in common of the classes that both know"
+        if old is not None:
+            reason = f"{old.title} is of an earlier version, which did not tell its validation images apart"
     elif scores.fingerprint != their_scores.fingerprint:
         reason = "their validation and development images are not the same"
     else:

@@ -57,12 +57,15 @@ class Comparison:
     ones."""
     new_classes: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     """Classes that only the candidate knows: its validation images of them, and the share that it names correctly."""
+    lost_classes: tuple[str, ...] = ()
+    """Classes that only the champion knows."""
 
     @property
     def objections(self) -> list[str]:
         """Why the candidate is not to be promoted; empty where it may be."""
         missing = [METRICS[name] for name in COMPARED if name not in self.differences and not self.common]
         found = [f"{' and '.join(missing)}: there are no unknown images of both to compare by"] if missing else []
+        found += [f"the class {name} would no longer be known" for name in self.lost_classes]
         found += [
             f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)}; "
             f"{100 * self.tolerance:g} may be lost"
@@ -148,6 +151,7 @@ def compare_common(candidate: Side, champion: Side, *, tolerance: float) -> Comp
         num_unknown=0,
         common=common,
         new_classes=new,
+        lost_classes=tuple(name for name in champion.class_names if name not in candidate.class_names),
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from proser_core.recognition.scores.embedding_score import unit
 from proser_core.recognition.scores.neighbours import NEIGHBOUR
 
 LEAST = NEIGHBOUR + 1
@@ -42,8 +43,7 @@ def label_doubts(embeddings: np.ndarray, labels: np.ndarray, groups: np.ndarray,
 
 def _votes(embeddings: np.ndarray, labels: np.ndarray, groups: np.ndarray, num_classes: int) -> Iterator[np.ndarray]:
     """int64[n, K]: how many of the nearest images have each class."""
-    lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
-    directions = (embeddings / np.maximum(lengths, 1e-12)).astype(np.float32)
+    directions = unit(embeddings).astype(np.float32)
     count = min(NEIGHBOUR, len(labels))
     for start in range(0, len(labels), AT_ONCE):
         rows = slice(start, start + AT_ONCE)

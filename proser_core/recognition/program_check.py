@@ -43,7 +43,7 @@ def _compare(classifier: OpenSetClassifier, got: Outputs, images: np.ndarray) ->
         float(np.abs(probabilities - want.probabilities).max()),
     )
     decided = want.probabilities[rows, want.indices] - want.probabilities[rows, indices]
-    if not max(found.scores, found.probabilities, float(decided.max())) <= TOLERANCE:  # nan is none
+    if not np.max([found.scores, found.probabilities, decided.max()]) <= TOLERANCE:  # of nan it is nan
         raise CheckpointError(
             f"the exported program does not decide as the model does: on {len(images)} image(s) scores differ by up to "
             f"{found.scores:.1g}, probabilities by {found.probabilities:.1g}, and {(indices != want.indices).sum()} "

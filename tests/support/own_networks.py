@@ -95,10 +95,10 @@ BLUR: OwnNetwork[Any] = OwnNetwork(
     name="blur", source="here", schedules=SCHEDULES, make=Blur, train=train_blur, scores_images=False
 )
 NEAREST: OwnNetwork[Any] = OwnNetwork(
-    name="Nearest", source="here", schedules=SCHEDULES, make=Nearest, train=train_nearest, needs=("blur",)
+    name="Nearest (mean), plain", source="here", schedules=SCHEDULES, make=Nearest, train=train_nearest, needs=("blur",)
 )
 DIVERGES: OwnNetwork[Any] = OwnNetwork(
     name="Diverges", source="here", schedules=SCHEDULES, make=Nearest, train=diverges, needs=("blur",)
 )
-METHOD = Method("Nearest mean", "here", MaxLogit(), network="Nearest")
+METHOD = Method("Nearest mean", "here", MaxLogit(), network="Nearest (mean), plain")
 DIVERGING = Method("Diverging", "here", MaxLogit(), network="Diverges")

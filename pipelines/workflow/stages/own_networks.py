@@ -5,6 +5,7 @@ from contextlib import closing
 
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import has_file, poll_storage, sync
+from pipelines.tracking.runs import slug
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.finetune import STARTING, Shortage, first_epoch
 from proser_core.jobs import spec
@@ -56,5 +57,5 @@ def title(plan: OwnPlan) -> str:
 
 def _track(plan: OwnPlan, session: TrainingSession) -> None:
     """The metrics of its epochs, in tracking too."""
-    name = f"{OWN_FOLDER}/{plan.network.name}/split_{plan.recipe.data.split_index}"
+    name = f"{OWN_FOLDER}/{slug(plan.network.name)}/split_{plan.recipe.data.split_index}"
     session.tracking.track(lambda: session.run.curve(name, spec.read_epochs(plan.folder)))

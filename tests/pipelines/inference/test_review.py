@@ -3,14 +3,17 @@
 import csv
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import screenshots
+from browser import open_browser
 from PIL import Image
 from pipeline_runs import printed
+from pyarrow import parquet
 
 from pipelines.commands.review import ApplyRequest, ReviewRequest, apply, review
 from pipelines.inference.review_files import IMAGES, NAMES, PAGE
@@ -25,10 +28,10 @@ HOSTILE = "<b>a & b.png"
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Digits in one folder, without their classes, one of them in a file with a hostile name."""
+    """Digits in one folder, without their classes, ten of them in files with hostile names."""
     folder, images = tmp_path_factory.mktemp("photos"), digits.read("test", 8)
     for number, pixels in enumerate(images.images[:200]):
-        Image.fromarray(pixels).save(folder / (HOSTILE if number == 7 else f"{number:04}.png"))
+        Image.fromarray(pixels).save(folder / (f"{number} {HOSTILE}" if number < 10 else f"{number:04}.png"))
     return folder
 
 
@@ -53,6 +56,11 @@ def reviewed(model: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory
 def table(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def png(folder: Path) -> Path:
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(folder / "black.png")
+    return folder / "black.png"
 
 
 def name_groups(folder: Path, names: dict[str, dict[str, str]]) -> None:
@@ -92,10 +100,11 @@ class TestReviewing:
         classifier = OpenSetClassifier.load(model)
         paths = sorted(photos.iterdir())
         found = classifier.predict(np.stack([np.asarray(Image.open(path).convert("RGB")) for path in paths]))
+        at_threshold = {str(path) for path, score in zip(paths, found.unknown_scores, strict=True) if abs(score) < 1e-4}
         unknown = {str(path) for path, label in zip(paths, found.labels, strict=True) if label == "unknown"}
-        assert {row["path"] for row in rows} == unknown
-        assert len(rows) == len(unknown)
-        assert f"{len(unknown)} of 200 images unknown" in " ".join(text.split())
+        assert {row["path"] for row in rows} ^ unknown <= at_threshold  # batches of other sizes round otherwise
+        assert len({row["path"] for row in rows}) == len(rows)
+        assert f"{len(rows)} of 200 images unknown" in " ".join(text.split())
         scores = dict(zip(map(str, paths), found.unknown_scores, strict=True))
         assert all(float(row["score"]) == pytest.approx(scores[row["path"]], abs=1e-3) for row in rows)
         assert classifier.validation_scores is not None
@@ -117,8 +126,8 @@ class TestReviewing:
         assert page.count("data:image/jpeg;base64") == len(table(reviewed[0] / IMAGES))
         assert not re.search(r"(src|href)=.?(https?:|//)", page)
         assert "<b>a" not in page
-        if HOSTILE in {Path(row["path"]).name for row in table(reviewed[0] / IMAGES)}:
-            assert "&lt;b&gt;a &amp; b.png" in page
+        assert any(row["path"].endswith(HOSTILE) for row in table(reviewed[0] / IMAGES))
+        assert "&lt;b&gt;a &amp; b.png" in page
 
     def test_a_smaller_known_rate_shows_more(self, classifier: OpenSetClassifier, photos: Path, tmp_path: Path) -> None:
         classifier.save(tmp_path / "model")
@@ -141,6 +150,12 @@ class TestReviewing:
         code, text = printed(review, ReviewRequest(str(model), (str(tmp_path / "photos"),), tmp_path / "review"))
         assert code == 1
         assert "broken.png" in text
+
+    def test_rows_of_parquet_files_are_refused(self, model: Path, tmp_path: Path) -> None:
+        contents = [{"bytes": path.read_bytes()} for path in [png(tmp_path)]]
+        parquet.write_table(pa.table({"image": contents}), tmp_path / "set.parquet")
+        with pytest.raises(DataError, match="give folders of image files"):
+            printed(review, ReviewRequest(str(model), (str(tmp_path / "set.parquet"),), tmp_path / "review"))
 
     def test_a_folder_in_use_and_odd_values_are_refused(self, photos: Path) -> None:
         with pytest.raises(ConfigError, match="there and not empty; give a new folder"):
@@ -195,6 +210,7 @@ class TestApplying:
             ("unknown", "would mean two things"),
             ("../outside", "is no folder of a class"),
             (".hidden", "is no folder of a class"),
+            ("train", "is no folder of a class"),
             ("Zero", "differ in upper and lower case alone"),
         ],
     )
@@ -221,11 +237,27 @@ class TestApplying:
         with pytest.raises(DataError, match="names a group 77"):
             printed(apply, ApplyRequest(folder, tmp_path))
         (folder / NAMES).write_text("group;name\n1;new\n")
-        with pytest.raises(DataError, match="has no column 'group'"):
+        with pytest.raises(DataError, match="has no column 'group' in line 2"):
             printed(apply, ApplyRequest(folder, tmp_path))
         (folder / NAMES).unlink()
         with pytest.raises(DataError, match="was not found; give the folder that `proser review"):
             printed(apply, ApplyRequest(folder, tmp_path))
+
+    def test_a_new_class_is_refused_where_other_parts_have_images_of_their_own(
+        self, reviewed: tuple[Path, str], tmp_path: Path
+    ) -> None:
+        folder, images = copied(reviewed, tmp_path), tmp_path / "my_images"
+        for part in ("train", "test"):
+            (images / part / "zero").mkdir(parents=True)
+        name_groups(folder, {"1": {"name": "new"}})
+        with pytest.raises(DataError, match="test has no folder 'new', and every part needs every class"):
+            printed(apply, ApplyRequest(folder, images))
+        name_groups(folder, {"1": {"name": "zero"}})
+        mine = [row for row in table(folder / IMAGES) if row["group"] == "1" and row["typical"] == "yes"]
+        (images / "test" / "zero" / "deep").mkdir()
+        shutil.copy(mine[0]["path"], images / "test" / "zero" / "deep" / "tested.png")
+        _, text = printed(apply, ApplyRequest(folder, images))
+        assert f"zero: {len(mine) - 1} images copied, 1 there already" in text, "none is trained on and tested"
 
     def test_an_image_that_is_gone_is_named_and_the_others_are_copied(
         self, reviewed: tuple[Path, str], photos: Path, tmp_path: Path
@@ -242,24 +274,24 @@ class TestApplying:
         assert len(list((images / "new").iterdir())) == len(mine) - 1
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
 def test_the_page_writes_names_that_can_be_applied(reviewed: tuple[Path, str], tmp_path: Path) -> None:
+    program = screenshots.find_browser()
+    if program is None:
+        pytest.skip("Chromium is not installed")
     folder = copied(reviewed, tmp_path)
-    clicks = """<script>
-    document.querySelector("input").value = 'a "quoted", name';
-    document.querySelector("section .sheet button").click();
-    document.querySelector("details button")?.click();
-    let saved;
-    URL.createObjectURL = (blob) => { saved = blob; return "#"; };
-    document.getElementById("save").click();
-    saved.text().then((text) => { document.body.textContent = text; });
-    </script></body>"""
-    page = tmp_path / "clicked.html"
-    page.write_text((folder / PAGE).read_text().replace("</body>", clicks))
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
-    shown = subprocess.run(["chromium", *options, page.as_uri()], capture_output=True, text=True, timeout=120)
-    (body,) = re.findall(r"<body>(.*)</body>", shown.stdout, re.DOTALL)
-    (folder / NAMES).write_text(body)
+    with open_browser(program, tmp_path / "profile") as page:
+        page.open((folder / PAGE).as_uri())
+        page.value("document.querySelector('input').focus()")
+        page.write('a "quoted", name')
+        page.value("document.querySelector('section .sheet button').click()")
+        page.value("document.querySelector('details button')?.click()")
+        page.value(
+            "URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text; }); return '#'; }"
+        )
+        page.value("document.getElementById('save').click()")
+        (folder / NAMES).write_text(page.until("window.saved"))
+        assert page.value("document.getElementById('count').innerText").startswith("1 of ")
+        assert not page.problems
     first = next(row for row in table(folder / NAMES) if row["group"] == "1")
     assert first["name"] == 'a "quoted", name'
     assert len(first["without"].split()) == 1

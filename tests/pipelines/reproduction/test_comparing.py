@@ -43,7 +43,7 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
     wanted = [plan_own(each, "quick", split.recipe, split.task, store, False) for each in (NEAREST, DIVERGES)]
     assert [[plan.network.name for plan in wave] for wave in waves(in_order(wanted))] == [
         ["blur"],
-        ["Nearest", "Diverges"],
+        ["Nearest (mean), plain", "Diverges"],
     ]
     for plan in in_order(wanted):
         with nullcontext() if plan.network is not DIVERGES else pytest.raises(TrainingError):
@@ -62,7 +62,7 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
     own = [read_json(path)["seconds"] for path in (store.root / "methods").glob(f"*/{MANIFEST}")]
     assert len(own) == 2  # its own and that of the part; the pretraining is not among it
     assert rows["Nearest mean"]["seconds"] == pytest.approx(sum(own))
-    assert rows["Nearest mean"]["own"] == {"network": "Nearest", "key": wanted[0].folder.name}
+    assert rows["Nearest mean"]["own"] == {"network": "Nearest (mean), plain", "key": wanted[0].folder.name}
     assert 0 < rows["MaxLogit"]["seconds"] < rows["PROSER"]["seconds"]
 
 

@@ -157,15 +157,15 @@ def test_a_method_with_a_network_of_its_own_stands_beside_the_others(
     wanted = request(folder, "few", methods=("MaxLogit", METHOD.name))
     plan = printed(reproduce, replace(wanted, dry_run=True))[1]
     assert "blur, 2 to train, 2 epochs at" in plan
-    assert "Nearest, 2 to train, 2 epochs at" in plan
+    assert "Nearest (mean), plain, 2 to train, 2 epochs at" in plan
     code, text = printed(reproduce, wanted)
     assert code == 0
     aucs = [float(row["value"]) for row in numbers(text) if (row["method"], row["metric"]) == (METHOD.name, AUROC)]
     assert len(aucs) == 2
     page = (report_of(text).parent / "results.md").read_text()
-    assert "- Nearest, class split 0: known 5" in page
+    assert "- Nearest (mean), plain, class split 0: known 5" in page
     assert "few_Nearest-the-first-images" in page
-    assert "Nearest, schedule quick" in page
+    assert "Nearest (mean), plain, schedule quick" in page
     again = printed(reproduce, request(folder, "few", methods=("MSP", METHOD.name)))[1]
     assert "own networks" not in again
     rows = [row for path in (folder.storage / "compare").glob("*/compared.json") for row in read_json(path)["rows"]]
@@ -197,7 +197,7 @@ def test_a_network_that_a_task_does_not_suit_is_refused_by_name_before_any_work(
 ) -> None:
     picky = replace(NEAREST, refusal=lambda shape: f"{shape.image_size} pixels are too few")
     monkeypatch.setitem(OWN_NETWORKS, NEAREST.name, picky)
-    with pytest.raises(ConfigError, match="Nearest cannot be trained on digits: 8 pixels are too few"):
+    with pytest.raises(ConfigError, match=r"Nearest \(mean\), plain cannot be trained on digits: 8 pixels are too few"):
         printed(reproduce, request(folder, "few", methods=(METHOD.name,)))
 
 
@@ -209,7 +209,7 @@ def test_networks_of_methods_travel_with_job_files(folder: RunFolder, tmp_path: 
     (job,) = (tmp_path / "jobs").glob("*/JOB.json")
     assert runner.main([str(job), str(tmp_path / "OUT")]) == 0
     trainings = read_json(tmp_path / "OUT" / RESULTS)["trainings"]
-    assert METHOD.name in trainings["Nearest"]["methods"]
+    assert METHOD.name in trainings["Nearest (mean), plain"]["methods"]
     code, text = printed(reproduce, request(folder, "few", import_from=(tmp_path / "OUT",), **asked))
     assert code == 0
     assert METHOD.name in {row["method"] for row in numbers(text)}
@@ -229,7 +229,7 @@ def test_a_network_of_a_method_is_registered_beside_proser_promoted_and_predicts
     assert found.own is not None
     assert found.own.name == NEAREST.name
     assert set(found.predict(random_images(3, 8)).labels) <= {*found.class_names, "unknown"}
-    assert "Network Nearest, scored by MaxLogit" in model_card(found)
+    assert "Network Nearest (mean), plain, scored by MaxLogit" in model_card(found)
     code, text = printed(promote, PromoteRequest(model_name="own", force=True))
     assert code == 0  # compared on the same images
     assert "own version 2 is the champion now, in the place of own version 1" in text

@@ -28,8 +28,8 @@ from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Store, write_manifest
 
 SIZE, KNOWN, PER_CLASS = 16, 2, 8
-NAMES = [*OWN_NETWORKS, "Nearest"]
-SCORED = [name for name in NAMES if name == "Nearest" or OWN_NETWORKS[name].scores_images]
+NAMES = [*OWN_NETWORKS, "Nearest (mean), plain"]
+SCORED = [name for name in NAMES if name == "Nearest (mean), plain" or OWN_NETWORKS[name].scores_images]
 SMALL = {
     "epochs": 2,
     "batch_size": 8,
@@ -203,6 +203,6 @@ def test_a_class_without_training_images_is_refused_by_name(name: str, tmp_path:
 
 
 def test_a_job_is_the_same_after_a_journey_as_plain_values(machine: Machine) -> None:
-    job = machine.plan("Nearest").job(bf16=False)
+    job = machine.plan("Nearest (mean), plain").job(bf16=False)
     assert job_of(job.to_json()) == job
     assert set(job.parts) == {"blur"}

@@ -47,7 +47,7 @@ def test_a_classifier_predicts_the_same_after_it_was_saved_and_loaded(
         assert found.labels == expected.labels
         np.testing.assert_array_equal(found.unknown_scores, expected.unknown_scores)
     assert loaded.own == classifier.own
-    assert loaded.architecture == "Nearest"
+    assert loaded.architecture == "Nearest (mean), plain"
 
 
 def test_a_network_that_this_process_does_not_know_is_named(
@@ -55,7 +55,9 @@ def test_a_network_that_this_process_does_not_know_is_named(
 ) -> None:
     classifier.save(tmp_path)
     monkeypatch.delitem(OWN_NETWORKS, NEAREST.name)
-    with pytest.raises(CheckpointError, match=r"weights of a network 'Nearest'.* import the module that adds it"):
+    with pytest.raises(
+        CheckpointError, match=r"weights of a network 'Nearest \(mean\), plain'.* import the module that adds it"
+    ):
         OpenSetClassifier.load(tmp_path)
 
 
@@ -74,5 +76,7 @@ def test_the_schedule_is_that_which_is_asked_for_and_a_task_that_does_not_suit_i
     assert full.own.schedule["epochs"] == 3
     picky = replace(NEAREST, refusal=lambda shape: "two classes are too few")
     monkeypatch.setitem(OWN_NETWORKS, NEAREST.name, picky)
-    with pytest.raises(ConfigError, match="Nearest cannot be trained on digits: two classes are too few"):
+    with pytest.raises(
+        ConfigError, match=r"Nearest \(mean\), plain cannot be trained on digits: two classes are too few"
+    ):
         train(digits(), RECIPE, METHOD)
