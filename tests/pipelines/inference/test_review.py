@@ -285,11 +285,9 @@ def test_the_page_writes_names_that_can_be_applied(reviewed: tuple[Path, str], t
         page.write('a "quoted", name')
         page.value("document.querySelector('section .sheet button').click()")
         page.value("document.querySelector('details button')?.click()")
-        page.value(
-            "URL.createObjectURL = (blob) => { blob.text().then((text) => { window.saved = text; }); return '#'; }"
-        )
+        page.value("URL.createObjectURL = (blob) => { blob.text().then((text) => { saved = text; }); return '#'; }")
         page.value("document.getElementById('save').click()")
-        (folder / NAMES).write_text(page.until("window.saved"))
+        (folder / NAMES).write_text(page.until("globalThis.saved"))
         assert page.value("document.getElementById('count').innerText").startswith("1 of ")
         assert not page.problems
     first = next(row for row in table(folder / NAMES) if row["group"] == "1")

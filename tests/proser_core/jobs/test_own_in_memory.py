@@ -56,7 +56,7 @@ def test_a_network_that_this_process_does_not_know_is_named(
     classifier.save(tmp_path)
     monkeypatch.delitem(OWN_NETWORKS, NEAREST.name)
     with pytest.raises(
-        CheckpointError, match=r"weights of a network 'Nearest \(mean\), plain'.* import the module that adds it"
+        CheckpointError, match=r"of a network 'Nearest \(mean\), plain'.* import the module that adds it"
     ):
         OpenSetClassifier.load(tmp_path)
 
@@ -76,7 +76,5 @@ def test_the_schedule_is_that_which_is_asked_for_and_a_task_that_does_not_suit_i
     assert full.own.schedule["epochs"] == 3
     picky = replace(NEAREST, refusal=lambda shape: "two classes are too few")
     monkeypatch.setitem(OWN_NETWORKS, NEAREST.name, picky)
-    with pytest.raises(
-        ConfigError, match=r"Nearest \(mean\), plain cannot be trained on digits: two classes are too few"
-    ):
+    with pytest.raises(ConfigError, match="plain cannot be trained on digits: two classes are too few"):
         train(digits(), RECIPE, METHOD)
