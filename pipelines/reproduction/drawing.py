@@ -12,6 +12,7 @@ from pipelines.reproduction.paper_figures.running_time import GENERATIVE, runnin
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.published import UNKNOWN
 from pipelines.reproduction.results import TableColumn
+from proser_core.baselines import METHODS
 from proser_core.data.splits.class_split import openness
 
 
@@ -21,7 +22,8 @@ def figures_of(name: str, columns: Sequence[TableColumn], images: str) -> dict[s
     if not any(column.splits for column in columns):
         return {}
     if columns[0].spec.is_time:
-        seconds = {row.method: row.mean for row in columns[0].rows if row.values}
+        # rows of one network of a method's own have one time
+        seconds = {_network_or_method(row.method): row.mean for row in columns[0].rows if row.values}
         about = f"{images}, the pretraining among it"
         return {"running_time": running_time(seconds, about, not_measured=GENERATIVE)}
     drawn = {"methods": dots(columns)}
@@ -30,6 +32,10 @@ def figures_of(name: str, columns: Sequence[TableColumn], images: str) -> dict[s
     for figure in drawn.values():
         entitle(figure, f"{name}: {images}")
     return drawn
+
+
+def _network_or_method(name: str) -> str:
+    return (METHODS[name].network if name in METHODS else "") or name
 
 
 def dots(columns: Sequence[TableColumn]) -> Figure:

@@ -12,6 +12,7 @@ from rich.console import Console
 from pipelines.output_files import RESULTS
 from pipelines.recipes import cifar100_cpu
 from pipelines.reports.page import HTML, Made
+from pipelines.reproduction.drawing import figures_of
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES, Column
 from pipelines.reproduction.published import UNKNOWN, quoted
 from pipelines.reproduction.report import NUMBERS, RECIPES, terminal_table, write_report
@@ -187,6 +188,15 @@ def test_a_time_is_in_seconds_and_held_against_nothing(tmp_path: Path) -> None:
     write_report(["running-time"], {"mnist-outliers": ""}, measured, RECIPES_OF, MADE, tmp_path)
     assert "| PROSER | 420.0 |  |  |  | 1 |" in (tmp_path / RESULTS).read_text()
     assert (tmp_path / "figures/running-time_running_time.svg").is_file()
+
+
+def test_rows_of_one_network_have_one_place_in_the_figure_of_times() -> None:
+    column = PROTOCOLS["running-time"].columns[0]
+    times = {"MSP": 300.0, "DHRNet + Softmax": 600.0, "CROSR": 600.0, "DHRNet, MaxLogit": 600.0, "PROSER": 420.0}
+    measured = [each for name, seconds in times.items() for each in results(name, 0.9, column=column, seconds=seconds)]
+    (figure,) = figures_of("running-time", [table_column(column, measured, "")], "MNIST").values()
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels[:3] == ["MSP", "DHRNet", "PROSER"]
 
 
 class Page(HTMLParser):
