@@ -172,7 +172,7 @@ function showPrediction(card) {
   show(card, unknown ? "unknown" : "known", label, words);
   const side = unknown ? "above" : "below";
   card.find(".score p").replaceChildren("Score ", element("b", scored(score)));
-  card.find(".score p").append(`, ${scored(Math.abs(score))} ${side} the threshold of 0`);
+  card.find(".score p").append(`, ${side} the threshold of 0`);
   const rows = [...known.slice(0, SHOWN), [UNKNOWN, probabilities[UNKNOWN]]].sort((one, other) => other[1] - one[1]);
   const rest = known.slice(SHOWN);
   if (rest.length) {
