@@ -41,7 +41,7 @@ class Section:
 
 def anchor(name: str) -> str:
     """A name as part of a file name or a link."""
-    return name.replace("+", "-plus-").replace(" ", "-")
+    return re.sub(r"[^\w.-]+", "-", name.replace("+", "-plus-")).strip("-")
 
 
 def embedded(svg: Path, alt: str, folder: Path) -> dict[str, str]:

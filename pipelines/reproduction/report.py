@@ -44,7 +44,7 @@ def write_report(
             figures.append(embedded(stem.with_suffix(".svg"), f"{name}: {kind.replace('_', ' ')}", folder))
         own = [each for each in outcomes if each.study in protocol.studies]
         for title, figure in picture_figures(own):
-            stem = folder / FIGURES / anchor(f"{name}_{title}".replace(":", "").replace(",", ""))
+            stem = folder / FIGURES / anchor(f"{name}_{title}")
             save(figure, stem)
             figures.append(embedded(stem.with_suffix(".svg"), title, folder))
         tables = [_in_words(each) for each in columns]

@@ -164,7 +164,7 @@ def test_a_method_with_a_network_of_its_own_stands_beside_the_others(
     assert len(aucs) == 2
     page = (report_of(text).parent / "results.md").read_text()
     assert "- Nearest (mean), plain, class split 0: known 5" in page
-    assert "few_Nearest-the-first-images" in page
+    assert "few_Nearest-mean-plain-the-first-images" in page
     assert "Nearest (mean), plain, schedule quick" in page
     again = printed(reproduce, request(folder, "few", methods=("MSP", METHOD.name)))[1]
     assert "own networks" not in again
