@@ -1,4 +1,4 @@
-"""Trainings on a machine that has no Ray and no MLflow: `python -m proser_core.job JOB.json OUT`."""
+"""Trainings on a machine without Ray and MLflow: `python -m proser_core.job JOB.json OUT`, or a folder of such jobs."""
 
 import argparse
 import sys
@@ -7,14 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from proser_core.data.splits.class_split import in_words, where
-from proser_core.errors import exit_code_of
+from proser_core.digests import sha256_of
+from proser_core.errors import ConfigError, TrainingError, exit_code_of
 from proser_core.jobs.progress import EpochProgress
 
 DESCRIPTION = """\
 Run the pretraining, the fine-tunes and the evaluation of a JOB.json (written by `proser job`) in
 this one process. What is finished is skipped, an interrupted training goes on from its last epoch:
-the same command again after whatever stopped it.
+the same command again after whatever stopped it. Of a folder every FOLDER/*/JOB.json is run, in the
+order of their names, each into OUT beside it; `timeout 540 python -m proser_core.job FOLDER` does
+9 minutes of it.
 """
+OUT, FINISHED = "OUT", "finished"
+"""Beside a job of a folder: where its outcome lies, and in it the digest of the job that finished."""
 EPILOG = """\
 OUT/results.json has every metric by training and method; `proser import OUT`, where Ray and MLflow
 are, puts all into storage, tracking and registry. Exit codes: 0 clean, 1 a training failed, 2 bad
@@ -30,16 +35,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("job", metavar="JOB.json", type=Path, help="the trainings, as `proser job` writes them")
-    parser.add_argument("out", metavar="OUT", type=Path, help="folder for weights, logits and metrics")
+    parser.add_argument(
+        "job",
+        metavar="JOB.json",
+        type=Path,
+        help="the trainings, as `proser job` writes them; or a folder, as `proser reproduce --jobs` does",
+    )
+    parser.add_argument(
+        "out", metavar="OUT", type=Path, nargs="?", help="folder for weights, logits and metrics; of a file only"
+    )
     parsed = parser.parse_args(arguments)
-    return exit_code_of(lambda: _run(parsed.job, parsed.out))
+    return exit_code_of(
+        lambda: _run_all(parsed.job, parsed.out) if parsed.job.is_dir() else _run(parsed.job, parsed.out)
+    )
 
 
-def _run(path: Path, out: Path) -> int:
+def _run_all(folder: Path, out: Path | None) -> int:
+    """Run what has not finished without a failure; a job whose pretraining fails does not stop the others."""
+    from proser_core.jobs.job_file import read_job_file
+    from proser_core.jobs.runner import JOB_FILE
+
+    paths = sorted(folder.glob(f"*/{JOB_FILE}"))
+    if out is not None:
+        raise ConfigError(f"got the folder {folder} with {out}; jobs of a folder have OUT beside each, omit {out}")
+    if not paths:
+        raise ConfigError(f"{folder} has no */{JOB_FILE}; need what `proser reproduce --jobs` writes, or a {JOB_FILE}")
+    for path in paths:
+        read_job_file(path)
+    failed = 0
+    for number, path in enumerate(paths, start=1):
+        out = path.parent / OUT
+        finished, job = out / FINISHED, sha256_of(path)
+        if finished.is_file() and finished.read_text() == job:
+            print(f"[{number}/{len(paths)}] {path}: finished")
+            continue
+        print(f"[{number}/{len(paths)}] {path}", flush=True)
+        try:
+            code = _run(path, out)
+        except TrainingError as error:
+            print(f"failed: {error}", file=sys.stderr)
+            code = 1
+        failed += code
+        if code == 0:
+            finished.write_text(job)
+    return 1 if failed else 0
+
+
+def _run(path: Path, out: Path | None) -> int:
     from proser_core.jobs.job_file import read_job_file
     from proser_core.jobs.runner import RESULTS, run
 
+    if out is None:
+        raise ConfigError(f"got {path} alone; need a folder for weights, logits and metrics after it")
     job = read_job_file(path)
     outcome = run(job, out, EpochProgress(sys.stderr))
     for line in table(outcome.results["trainings"], job.recipe.data.settings):

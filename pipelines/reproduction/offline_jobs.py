@@ -22,11 +22,10 @@ from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
+from proser_core.job import OUT
 from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.store.store import Store
-
-OUT = "OUT"
 
 
 def check_options(request: ReproduceRequest) -> None:
@@ -79,7 +78,7 @@ def write_jobs(
         say(console, f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes{networks}")
     there = folder.resolve().name
     instructions = f"""Copy {folder} and the folder proser_core to one place; then, there:
-for job in {there}/*/{JOB_FILE}; do python -m proser_core.job "$job" "$(dirname "$job")/{OUT}"; done
+python -m proser_core.job {there}
 and here again this command with --import-from {folder}/*/{OUT} instead of --jobs{" --with-task" if storage else ""}"""
     say(console, instructions)
 

@@ -322,8 +322,7 @@ class TestAMachineWithoutRay:
         assert printed(reproduce, wanted)[0] == 0
         files = sorted(jobs.glob("*/JOB.json"))
         assert [path.parent.name for path in files] == ["digits-split-0", "digits-split-1"]
-        for path in files:
-            assert runner.main([str(path), str(path.parent / "OUT")]) == 0
+        assert runner.main([str(jobs)]) == 0
         return [path.parent / "OUT" for path in files]
 
     def test_it_is_reported_as_if_it_had_been_trained_here(

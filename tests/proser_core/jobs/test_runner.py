@@ -316,3 +316,39 @@ def test_help_names_the_exit_codes() -> None:
     )
     assert process.returncode == 0
     assert "130" in process.stdout
+
+
+class TestAFolderOfJobs:
+    def test_all_are_run_in_turn_and_a_failed_one_does_not_stop_the_others(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        diverges = {"recipe": {**RECIPE, "pretrain": {**RECIPE["pretrain"], "lr": 1e30}}}
+        write_job(tmp_path / "1-diverges", finetunes=[], **diverges)
+        write_job(tmp_path / "2-good", finetunes=[])
+        assert main([str(tmp_path)]) == 1
+        out = tmp_path / "2-good" / "OUT"
+        assert digests(out)
+        assert "failed: pretraining: " in capsys.readouterr().err
+        shutil.rmtree(out / "pretrain")  # what has finished is not looked at again ...
+        write_job(tmp_path / "1-diverges", finetunes=[])
+        assert main([str(tmp_path)]) == 0
+        assert f"[2/2] {tmp_path / '2-good' / 'JOB.json'}: finished" in capsys.readouterr().out
+        assert not (out / "pretrain").exists()
+        write_job(tmp_path / "2-good", finetunes=[CONTROL])  # ... unless the job is another one
+        assert main([str(tmp_path)]) == 0
+        assert len(list(out.glob("trials/*/manifest.json"))) == 1
+
+    def test_what_cannot_be_run_is_refused_before_any_training(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main([str(tmp_path)]) == 2
+        assert "has no */JOB.json; need what `proser reproduce --jobs` writes" in capsys.readouterr().err
+        good = write_job(tmp_path / "1-good", finetunes=[])
+        write_job(tmp_path / "2-misspelt", finetune=[])
+        assert main([str(tmp_path)]) == 2
+        assert "finetune" in capsys.readouterr().err
+        assert not (tmp_path / "1-good" / "OUT").exists()
+        assert main([str(tmp_path), str(tmp_path / "OUT")]) == 2
+        assert "jobs of a folder have OUT beside each" in capsys.readouterr().err
+        assert main([str(good)]) == 2
+        assert "need a folder for weights, logits and metrics after it" in capsys.readouterr().err
