@@ -72,10 +72,15 @@ class DataSet:
     @property
     def has_own_validation(self) -> bool:
         """Whether it has a validation part, so that none is drawn from the training images."""
+        return "val" not in self.drawn_parts
+
+    @property
+    def drawn_parts(self) -> tuple[str, ...]:
+        """The parts that are drawn from its training images."""
         if self.source.counts:
-            return False
+            return ("val",)
         layout, root = self._folder()
-        return layout.has_part(root, "val")
+        return layout.drawn(root)
 
     @property
     def missing(self) -> str:

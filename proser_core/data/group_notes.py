@@ -1,11 +1,12 @@
 """What a reader of results must know of the groups of a task's images."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from proser_core.data.image_sets import ImageSet
+from proser_core.data.splits.random_split import shared_with_training
 
 GROUPS = "groups of images"
 """The name of the note among those of a task."""
@@ -21,21 +22,25 @@ PARTS = {"train": "training", "val": "validation", "test": "test"}
 
 @dataclass(frozen=True)
 class KnownGroups:
-    """Classes by name, and groups int64[N] and class ids int64[N] of their images in each of PARTS that is grouped."""
+    """Classes by name, and groups int64[N] and class ids int64[N] of their images in each of PARTS that is grouped;
+    those of `drawn` are drawn from the same images as the training."""
 
     classes: Mapping[int, str]
     groups: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]
+    drawn: tuple[str, ...]
 
     @classmethod
-    def of(cls, parts: Mapping[str, ImageSet], classes: Mapping[int, str]) -> "KnownGroups":
+    def of(
+        cls, parts: Mapping[str, ImageSet], classes: Mapping[int, str], drawn: Collection[str] = ()
+    ) -> "KnownGroups":
         """Of the images of `classes`, names by class id, in the parts."""
         groups, labels = {}, {}
         for name, part in parts.items():
             if part.groups is not None:
                 rows = np.isin(part.labels, list(classes))
                 groups[name], labels[name] = part.groups[rows], part.labels[rows]
-        return cls(classes, groups, labels)
+        return cls(classes, groups, labels, tuple(part for part in drawn if part in groups))
 
     def counts(self) -> dict[str, int]:
         """Groups in each part; empty where images were not grouped."""
@@ -55,9 +60,26 @@ class KnownGroups:
             found.append(f"{divided:,} counted twice, because the folders train/, val/ and test/ divide them")
         if mixed := self._mixed():
             found.append(f"{mixed:,} {MIXED}")
+        shared = {part: f"{100 * share:.1f}" for part, share in self.shared().items()}
+        if flattered := [f"{share} % of the {PARTS[part]} images" for part, share in shared.items() if share != "0.0"]:
+            found.append(
+                f"a random split would have put an image of the same group into training for {' and '.join(flattered)}"
+            )
         if len(sizes) < len(groups):
             found.append("intervals take images for independent, and are too narrow by that")
         return {GROUPS: "; ".join([*found, *self._warnings()])}
+
+    def shared(self) -> dict[str, float]:
+        """Of the images of each drawn part the share that would have an image of their own group in training, if parts
+        of the same sizes were drawn image by image: the expectation over all such draws."""
+        if not self.drawn:
+            return {}
+        pool, numbers = ("train", *self.drawn), {each: target for target, each in enumerate(self.classes)}
+        groups, labels = (np.concatenate([each[part] for part in pool]) for each in (self.groups, self.labels))
+        targets = np.array([numbers[each] for each in labels.tolist()], np.int64)
+        counts = {part: np.array([np.sum(self.labels[part] == each) for each in numbers]) for part in pool}
+        chances = shared_with_training(groups, targets, counts["train"])
+        return {part: float(counts[part] @ chances / max(counts[part].sum(), 1)) for part in self.drawn}
 
     def _mixed(self) -> int:
         """Groups with images of more than one class."""

@@ -50,7 +50,11 @@ def make_task(
         if config.has_development
         else known.images[np.zeros(0, np.int64)]
     )
-    grouped = KnownGroups.of({"train": train, "val": val, "test": tested}, dict(zip(split.known, names, strict=True)))
+    grouped = KnownGroups.of(
+        {"train": train, "val": val, "test": tested},
+        dict(zip(split.known, names, strict=True)),
+        images.data_sets[config.name].drawn_parts,
+    )
     mirroring = Mirroring(True, "")
     if config.is_own:
         labels = _targets(train.labels, split)

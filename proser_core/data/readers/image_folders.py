@@ -178,9 +178,9 @@ class FolderLayout:
     def is_present(self, root: Path) -> bool:
         return any(_holds_image(root / name) for name in _subfolders(root))
 
-    def has_part(self, root: Path, part: str) -> bool:
-        """Whether the root keeps the images of a part in a folder of their own."""
-        return _Folders.of(root).parts.get(part) == root / part
+    def drawn(self, root: Path) -> tuple[str, ...]:
+        """The parts that have no folder of their own, and are drawn from the training images."""
+        return _Folders.of(root).drawn
 
     def listing(self, root: Path) -> Listing:
         """All image files, whatever is in them and however few there are. Raises DataError as `class_names`, and for a

@@ -1,5 +1,6 @@
 """Groups of own images: what belongs together, and splits that never divide it."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from proser_core.data.near_duplicates import SIZE, looks_of, near_duplicates
 from proser_core.data.preparation import make_task, stratified_rows
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.splits.grouped_draw import draw_rows
+from proser_core.data.splits.random_split import shared_with_training
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.preparing import prepare_inputs
@@ -167,6 +169,35 @@ class TestTask:
         assert task.notes[GROUPS].startswith("64 images of known classes form 16, the largest of 4: ")
         assert "too narrow" in task.notes[GROUPS]
 
+    def test_the_note_says_what_a_random_split_would_have_shared_with_the_training(self, bursts: Path) -> None:
+        """Four frames a scene, so that of three mates one is trained on almost surely."""
+        note = make_task(CONFIG, bursts, 0).notes[GROUPS]
+        found = re.search(
+            r"a random split would have put an image of the same group into training for (\S+) % of the validation "
+            r"images and (\S+) % of the test images;",
+            note,
+        )
+        assert found is not None, note
+        assert all(95 < float(share) < 100 for share in found.groups())
+
+    def test_the_project_s_own_draw_without_groups_shares_as_much_in_the_mean(self, bursts: Path) -> None:
+        task = make_task(CONFIG, bursts, 0)
+        data = open_data_set("folder", bursts, grouping=Grouping())
+        pool, tested = (data.index(part, size=8) for part in ("train", "test"))
+        everything = pool.joined(tested)
+        groups, labels, shared = everything.groups, everything.labels, []
+        assert groups is not None
+        for seed in range(200):
+            drawn = stratified_rows(labels, task.class_names, 0.5, seed)
+            shared.append(np.isin(groups[drawn], groups[~drawn]).mean())
+        expected = shared_with_training(groups, labels, np.bincount(labels) // 2)
+        assert np.mean(shared) == pytest.approx(expected.mean(), abs=0.01)
+
+    def test_where_each_image_is_a_group_nothing_is_said_of_a_random_split(self, tmp_path: Path) -> None:
+        note = make_task(CONFIG, write_scenes(tmp_path, name="{scene}.png"), 0).notes[GROUPS]
+        assert note.startswith("16 images of known classes form 16, the largest of 1: ")
+        assert "random split" not in note
+
     def test_encoded_images_are_divided_alike(self, bursts: Path) -> None:
         decoded, stored = make_task(CONFIG, bursts, 0), make_task(CONFIG, bursts, 0, unpacked={})
         for name in ("train", "val", "test"):
@@ -203,6 +234,7 @@ class TestTask:
         task = make_task(CONFIG, tmp_path, 0)
         assert [len(task.test), task.groups["test"]] == [8, 8]
         assert "8 counted twice, because the folders train/, val/ and test/ divide them" in task.notes[GROUPS]
+        assert re.search(r"into training for \S+ % of the validation images;", task.notes[GROUPS])  # test/ is not drawn
 
 
 class TestRules:
