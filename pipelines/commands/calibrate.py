@@ -110,8 +110,8 @@ def _check_count(count: int, target_rate: float) -> None:
 def _lines(model: "LoadedModel", new: "Calibration") -> list[str]:
     old, (low, high) = model.classifier.calibration, new.interval
     return [
-        f"{model.title}: bias {old.bias:.4f} (target {100 * old.target_rate:g} %, {old.num_images} images)",
+        f"{model.title}: bias {old.bias:.4f} (target {100 * old.target_rate:.4g} %, {old.num_images} images)",
         f"new bias {new.bias:.4f}: {percent(new.known_rate)} % of {new.num_images} images stay known (target "
-        f"{100 * new.target_rate:g} %); of new images of their kind {percent(low)} to {percent(high)} %, with 95 % "
+        f"{100 * new.target_rate:.4g} %); of new images of their kind {percent(low)} to {percent(high)} %, with 95 % "
         "confidence",
     ]

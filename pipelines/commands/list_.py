@@ -18,6 +18,7 @@ from proser_core.data.catalogue import SOURCES
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import OUTLIERS, open_outlier_set
 from proser_core.data.splits.families import FAMILIES, Family
+from proser_core.errors import ConfigError
 from proser_core.naming import look_up
 from tune_spaces import describe, space_names
 
@@ -52,7 +53,9 @@ def main(arguments: list[str]) -> int:
 
 def print_listing(kind: str, data_dir: Path | None, console: Console) -> int:
     """A table of one kind, data and outlier sets with the place where they were found; or the names of every kind.
-    Raises ConfigError for a kind that there is not."""
+    Raises ConfigError for a kind that there is not, or no such folder."""
+    if data_dir is not None and not data_dir.is_dir():
+        raise ConfigError(f"--data-dir got {data_dir}, which is no folder; give the one that holds the data sets")
     kinds = _kinds(data_dir)
     if kind:
         _print_table(look_up("list", kind, kinds), console)

@@ -130,7 +130,7 @@ def apply(request: ApplyRequest, console: Console) -> int:
         raise ConfigError(f"--to got {request.to}, which is no folder; give the folder of your images")
     named = read_named(request.apply)
     if not named:
-        raise ConfigError(f"{request.apply / NAMES} has no name yet; name a group in {request.apply / PAGE}")
+        raise ConfigError(f"{request.apply / NAMES} names no group; name one in {request.apply / PAGE}, if it has any")
     added = add_images(named, request.to, dry_run=request.dry_run)
     verb = "would be copied" if request.dry_run else "copied"
     for name, count in added.copied.items():

@@ -230,6 +230,10 @@ def _shortage(recipe: Recipe, kind: str, cost: Cost) -> str:
     return f"{cost.at_once} of {kind} at a time need {needed:.1f} GiB; the nodes have room for {cost.fit}: {advice}"
 
 
+def _rate(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
+
+
 def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
     """Resources and time as rows of the plan."""
     recipe = plans[0].recipe
@@ -240,7 +244,7 @@ def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
         memory += f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
         lines["a pretraining" if kind == "pretrain" else "a fine-tune"] = (
             f"{_workers(recipe, kind)} worker(s) of {cluster.cpus_per_worker} CPU{gpus}, {cost.at_once} at a time; "
-            f"{1000 * cost.step.step_seconds:.3g} ms per step, measured now{memory}"
+            f"{_rate(cost.step.step_seconds)} per step, measured now{memory}"
         )
     short = "; ".join(filter(None, (_shortage(recipe, kind, cost) for kind, cost in costs.items())))
     if short:

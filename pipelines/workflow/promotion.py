@@ -90,6 +90,8 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
             reason = f"{old.title} is of an earlier version, which did not tell its validation images apart"
     elif scores.fingerprint != their_scores.fingerprint:
         reason = "their validation and development images are not the same"
+        if ours.image_size != theirs.image_size:
+            reason += f" (they see them at {ours.image_size} and {theirs.image_size} pixels)"
     else:
         bias, proxies = theirs.calibration.bias, _proxies(ours, theirs)
         return compare(scores, ours.calibration, their_scores, bias, tolerance=request.tolerance, proxies=proxies)
@@ -97,7 +99,7 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
         return None
     raise TrackingError(
         f"{candidate.title} and {champion.title} cannot be compared: {reason}. Train both on the same class split, "
-        "images and seed, or promote it without a comparison with --force"
+        "images, image size and seed, or promote it without a comparison with --force"
     )
 
 

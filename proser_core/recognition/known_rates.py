@@ -78,7 +78,7 @@ class KnownRates:
             "The rate at which errors cost least, by the share of unknown images in use and the cost of one that is "
             "taken for known, in units of a known one that is called unknown:",
             "",
-            f"| unknown images | {' | '.join(f'cost {cost:g}' for cost in COSTS)} |",
+            f"| unknown images, % | {' | '.join(f'cost {cost:g}' for cost in COSTS)} |",
             f"| ---: |{' ---: |' * len(COSTS)}",
             *(
                 f"| {100 * share:g} | {' | '.join(self._cheapest_in_words(share, cost) for cost in COSTS)} |"

@@ -69,7 +69,7 @@ async function load() {
   $("model").textContent = about.model;
   document.title = `${about.model}: try it`;
   const facts = [`sees images at ${about.image_size} × ${about.image_size} pixels`];
-  facts.push(`keeps ${number(100 * about.target_rate)} % of known validation images known`);
+  facts.push(`is calibrated to keep ${number(100 * about.target_rate)} % of known images known`);
   $("facts").textContent = `Names one of ${counted(about.classes.length, "class")}, or says unknown; ${facts.join("; ")}.`;
   $("classes").hidden = false;
   $("classes").open = about.classes.length <= 20;

@@ -107,7 +107,7 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
         ]
         session.cluster.run_jobs(jobs, workers, spec.PRETRAIN)
     for plan in plans:
-        _say_accuracy(session, OpenSetTask.load(plan.task.path), found_pretraining(plan).path, _split(plan, curves))
+        _say_accuracy(session, plan, _split(plan, curves))
 
 
 def found_pretraining(plan: Pretraining) -> Artefact:
@@ -125,12 +125,17 @@ def _split(plan: Pretraining, curves: Mapping[Path, str]) -> str:
     return f"class split {plan.recipe.data.split_index}: " if curves[plan.folder] else ""
 
 
-def _say_accuracy(session: TrainingSession, task: OpenSetTask, folder: Path, split: str) -> None:
+def _say_accuracy(session: TrainingSession, plan: Pretraining, split: str) -> None:
+    task, folder = OpenSetTask.load(plan.task.path), found_pretraining(plan).path
     predictions = load_logits(folder / spec.LOGITS)["val"].known_predictions()
     accuracy = float((predictions == task.val.targets).mean())
     session.say(f"  {split}closed-set accuracy on validation images: {100 * accuracy:.1f} %")
     if accuracy < 2 / task.num_known:
-        session.say(
-            "  that is near chance. For a checkpoint of your own: the order of its classes must be that of "
-            f"class_split.json, and it must have been trained with mean {task.mean} and standard deviation {task.std}"
+        mean, std = (", ".join(f"{value:.3f}" for value in values) for values in (task.mean, task.std))
+        remedy = (
+            "The checkpoint must have its classes in the order of class_split.json, and have been trained with mean "
+            f"{mean} and standard deviation {std}"
+            if plan.own
+            else "What follows says little; give more --pretrain.epochs, or more images"
         )
+        session.say(f"  that is near chance. {remedy}")

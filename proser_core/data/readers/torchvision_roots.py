@@ -4,6 +4,7 @@ for."""
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import numpy as np
 from PIL import Image
@@ -54,7 +55,12 @@ class TorchvisionLayout:
         chosen: dict[str, Any] = {"split": part} if is_svhn else {"train": part == "train"}
         try:
             dataset = cls(root, download=self.download, **chosen)
-        except Exception as error:  # torchvision raises RuntimeError, OSError, URLError, UnpicklingError and others
+        except URLError as error:
+            raise DataError(
+                f"torchvision could not download {self.class_name} to {root} ({error.reason}); need internet, or "
+                f"{self.needs} from elsewhere in that folder"
+            ) from error
+        except Exception as error:  # torchvision raises RuntimeError, OSError, UnpicklingError and others
             raise DataError(
                 f"{where} cannot be read as torchvision's {self.class_name} ({error}); remove "
                 f"{'both files' if is_svhn else 'the folder'} and fetch it again, for instance by {DOWNLOAD}"

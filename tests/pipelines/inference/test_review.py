@@ -226,7 +226,7 @@ class TestApplying:
 
     def test_what_does_not_belong_to_the_review_is_refused(self, reviewed: tuple[Path, str], tmp_path: Path) -> None:
         folder = copied(reviewed, tmp_path)
-        with pytest.raises(ConfigError, match="has no name yet"):
+        with pytest.raises(ConfigError, match="names no group"):
             printed(apply, ApplyRequest(folder, tmp_path))
         with pytest.raises(ConfigError, match="which is no folder; give the folder of your images"):
             printed(apply, ApplyRequest(folder, tmp_path / "none"))
