@@ -11,6 +11,7 @@ from proser_core.baselines import METHODS
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.outliers.outlier_sets import OUTLIERS
 from proser_core.data.splits.families import FAMILIES, Against, Family
+from proser_core.errors import ConfigError
 from proser_core.recognition.scores import FURTHER_SCORES
 from tune_spaces import space_names
 
@@ -61,7 +62,11 @@ def test_a_kind_that_there_is_not_is_refused_with_the_nearest(proser: Proser) ->
     assert "no list is called 'method'; did you mean 'methods'?" in error
 
 
-def test_a_data_directory_is_named_as_it_is() -> None:
+def test_a_data_directory_is_named_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"--data-dir got \[red\], which is no folder"):
+        listed("data", Path("[red]"))
+    Path("[red]").mkdir()
     assert "Data sets (in [red])" in listed("data", Path("[red]"))
     assert "Data sets (no --data-dir given)" in listed("data")
 
