@@ -35,7 +35,7 @@ threading.Thread(target=watch, daemon=True).start()
 cluster.run_jobs([job], 2, "elastic", max_seconds=600)
 """
 PROJECT = str(Path(__file__).parents[3])
-LONGEST = 240.0
+LONGEST = 480.0
 
 
 @pytest.mark.slow
@@ -51,7 +51,8 @@ def test_it_goes_on_with_one_worker_where_a_node_goes_away(
         with training(job, vars(recipe.cluster), head, tmp_path) as process:
             until(lambda: len(workers_of(job)) > 1, process)
             if end == "announced":
-                announce_end(head, deadline_s=600)  # and it stays: what leaves it does so by itself
+                # Ray counts it among the free ones until it is gone, where anything of its own runs there
+                announce_end(head, deadline_s=60)
             else:
                 second.close()
             assert process.wait(LONGEST) == 0, (tmp_path / "driver.log").read_text()
