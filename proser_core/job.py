@@ -4,22 +4,25 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, TrainingError, exit_code_of
 from proser_core.jobs.progress import EpochProgress
 
+if TYPE_CHECKING:
+    from proser_core.jobs.job_file import JobFile
+
 DESCRIPTION = """\
 Run the pretraining, the fine-tunes and the evaluation of a JOB.json (written by `proser job`) in
 this one process. What is finished is skipped, an interrupted training goes on from its last epoch:
 the same command again after whatever stopped it. Of a folder every FOLDER/*/JOB.json is run, in the
-order of their names, each into OUT beside it; `timeout 540 python -m proser_core.job FOLDER` does
+order of their names, and writes to OUT next to it; `timeout 540 python -m proser_core.job FOLDER` does
 9 minutes of it.
 """
 OUT, FINISHED = "OUT", "finished"
-"""Beside a job of a folder: where its outcome lies, and in it the digest of the job that finished."""
+"""Next to a job of a folder: where its outcome lies, and in it the digest of the job that finished."""
 EPILOG = """\
 OUT/results.json has every metric by training and method; `proser import OUT`, where Ray and MLflow
 are, puts all into storage, tracking and registry. Exit codes: 0 clean, 1 a training failed, 2 bad
@@ -46,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parsed = parser.parse_args(arguments)
     return exit_code_of(
-        lambda: _run_all(parsed.job, parsed.out) if parsed.job.is_dir() else _run(parsed.job, parsed.out)
+        lambda: _run_all(parsed.job, parsed.out) if parsed.job.is_dir() else _run_one(parsed.job, parsed.out)
     )
 
 
@@ -57,37 +60,39 @@ def _run_all(folder: Path, out: Path | None) -> int:
 
     paths = sorted(folder.glob(f"*/{JOB_FILE}"))
     if out is not None:
-        raise ConfigError(f"got the folder {folder} with {out}; jobs of a folder have OUT beside each, omit {out}")
+        raise ConfigError(f"got the folder {folder} with {out}; its jobs write to {OUT} next to each file, omit {out}")
     if not paths:
         raise ConfigError(f"{folder} has no */{JOB_FILE}; need what `proser reproduce --jobs` writes, or a {JOB_FILE}")
-    for path in paths:
-        read_job_file(path)
+    jobs = {path: read_job_file(path) for path in paths}
     failed = 0
-    for number, path in enumerate(paths, start=1):
-        out = path.parent / OUT
-        finished, job = out / FINISHED, sha256_of(path)
-        if finished.is_file() and finished.read_text() == job:
+    for number, (path, job) in enumerate(jobs.items(), start=1):
+        finished, digest = path.parent / OUT / FINISHED, sha256_of(path)
+        if finished.is_file() and finished.read_text() == digest:
             print(f"[{number}/{len(paths)}] {path}: finished")
             continue
         print(f"[{number}/{len(paths)}] {path}", flush=True)
         try:
-            code = _run(path, out)
+            code = _run(job, finished.parent)
         except TrainingError as error:
             print(f"failed: {error}", file=sys.stderr)
             code = 1
         failed += code
         if code == 0:
-            finished.write_text(job)
+            finished.write_text(digest)
     return 1 if failed else 0
 
 
-def _run(path: Path, out: Path | None) -> int:
+def _run_one(path: Path, out: Path | None) -> int:
     from proser_core.jobs.job_file import read_job_file
-    from proser_core.jobs.runner import RESULTS, run
 
     if out is None:
         raise ConfigError(f"got {path} alone; need a folder for weights, logits and metrics after it")
-    job = read_job_file(path)
+    return _run(read_job_file(path), out)
+
+
+def _run(job: "JobFile", out: Path) -> int:
+    from proser_core.jobs.runner import RESULTS, run
+
     outcome = run(job, out, EpochProgress(sys.stderr))
     for line in table(outcome.results["trainings"], job.recipe.data.settings):
         print(line)

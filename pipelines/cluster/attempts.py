@@ -16,13 +16,14 @@ DIED = re.compile(r"\bpid: (\d+).*\bip: (\S+).*Worker exit type: SYSTEM_ERROR", 
 """Ray 2.60's error of a process that ended without a Python exception; another text is shown as it is."""
 
 
+LEFT = f"its machines were announced to go away {RETRIES + 1} times; the same command goes on from its last epoch"
+
+
 class LeavingError(Exception):
     """A training's machine will go away; another attempt goes on elsewhere, before an epoch is begun and lost."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            f"its machines were announced to go away {RETRIES + 1} times; the same command goes on from its last epoch"
-        )
+    def __init__(self, reason: str = LEFT) -> None:
+        super().__init__(reason)  # with which it is pickled, and made again in another process
 
 
 class CrowdedError(Exception):

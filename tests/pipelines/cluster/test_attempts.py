@@ -1,6 +1,7 @@
 """Attempts at one training: what an earlier one finished is kept, and one without room is not begun."""
 
 import os
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,3 +50,9 @@ def test_a_training_whose_checkpoints_have_no_room_is_not_begun(job: spec.Job, t
     os.truncate(huge, 2**42)  # 4 TiB that take no room
     with pytest.raises(StorageError, match=r"two checkpoints need 16777216\.0 MiB; free some space"):
         check_disk_space(replace(job, weights=str(huge)))
+
+
+def test_a_training_that_leaves_says_so_in_another_process_too() -> None:
+    restored = pickle.loads(pickle.dumps(LeavingError()))
+    assert isinstance(restored, LeavingError)
+    assert str(restored) == LEFT

@@ -13,6 +13,7 @@ import pytest
 from pipeline_runs import tiny_recipe, training_job
 from ray_nodes import Head, announce_end, head_node, node
 
+from pipelines.cluster.attempts import LEFT
 from proser_core.jobs import spec
 from proser_core.store.store import Artefact, load_if_complete
 
@@ -35,7 +36,7 @@ threading.Thread(target=watch, daemon=True).start()
 cluster.run_jobs([job], 2, "elastic", max_seconds=600)
 """
 PROJECT = str(Path(__file__).parents[3])
-LONGEST = 480.0
+LONGEST = 240.0
 
 
 @pytest.mark.slow
@@ -56,6 +57,8 @@ def test_it_goes_on_with_one_worker_where_a_node_goes_away(
             else:
                 second.close()
             assert process.wait(LONGEST) == 0, (tmp_path / "driver.log").read_text()
+        logs = (head.folder / "ray" / "session_latest" / "logs" / "train").glob("*app-controller*")
+        assert any(LEFT in log.read_text() for log in logs) == (end == "announced"), "it left by itself"
     assert load_if_complete(Path(job.folder)) is not None, (tmp_path / "driver.log").read_text()
     workers = workers_of(job)
     assert len(workers) == 40

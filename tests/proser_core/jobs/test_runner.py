@@ -349,6 +349,6 @@ class TestAFolderOfJobs:
         assert "finetune" in capsys.readouterr().err
         assert not (tmp_path / "1-good" / "OUT").exists()
         assert main([str(tmp_path), str(tmp_path / "OUT")]) == 2
-        assert "jobs of a folder have OUT beside each" in capsys.readouterr().err
+        assert "its jobs write to OUT next to each file" in capsys.readouterr().err
         assert main([str(good)]) == 2
         assert "need a folder for weights, logits and metrics after it" in capsys.readouterr().err
