@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pipeline_runs import tiny_recipe, training_job
 
+from pipelines.cluster.attempts import LEFT, LeavingError
 from pipelines.cluster.train_worker import check_disk_space, run_single_trial
 from proser_core.errors import StorageError
 from proser_core.jobs import spec
