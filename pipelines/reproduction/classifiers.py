@@ -25,7 +25,7 @@ def classifier_of(
     """A method's trained network with its score, fitted and calibrated as in its row."""
     task, recipe = OpenSetTask.load(split.task.path), split.recipe
     if method.finetune is not None:
-        recipe = replace(recipe, finetune=method.finetune(recipe.finetune))
+        recipe = replace(recipe, finetune=method.finetune(recipe))
     logits = load_logits(network.folder / LOGITS)
     score = fit_score(method, logits, task.train.targets)
     report = evaluate(logits, score, task, recipe.calibration.target_rate)

@@ -84,7 +84,7 @@ def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
             )
     for column in (column for name in request.names for column in PROTOCOLS[name].columns):
         STUDIES[column.study].check_column(column, request.family_of(STUDIES[column.study]))
-    return finetunes_of_methods(own, methods)
+    return finetunes_of_methods(request.recipe, methods)
 
 
 def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
@@ -143,9 +143,11 @@ def skipped_studies(request: ReproduceRequest) -> dict[str, str]:
 
 
 def method_names(request: ReproduceRequest) -> list[str]:
-    """The methods in the order of a table. Those with networks of their own are left out unless they are asked for; MSP
-    and MaxLogit of each such network stand beside them."""
-    by_default = [name for name, method in METHODS.items() if request.own_networks or not method.network]
+    """The methods in the order of a table. Those that train a fresh network are left out unless they are asked for; MSP
+    and MaxLogit of each network of a method's own stand beside it."""
+    by_default = [
+        name for name, method in METHODS.items() if method.by_default or (request.own_networks and method.network)
+    ]
     return same_network([*(request.methods or by_default), *request.register])
 
 

@@ -50,7 +50,7 @@ def network_of(
     pretrained = split.pretrained.path
     if method.finetune is None:
         return TrainedNetwork(pretrained, (pretrained,))
-    finetune = method.finetune(split.recipe.finetune)
+    finetune = method.finetune(split.recipe)
     (trial,) = split.trials([finetune], store, bf16)
     if load_if_complete(trial.folder) is None:
         return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proser_core.config import FinetuneConfig
+from proser_core.config import FinetuneConfig, Recipe
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.titles import MAX_LOGIT, PRETRAINED, scored
 
@@ -29,18 +29,20 @@ class Method:
 
     name: its row where methods stand side by side. source: paper, with what was decided here in the method notes.
     score: a score function, or the class of one that is fitted to each network.
-    finetune: from a recipe's fine-tune to the method's own; None scores the pretrained net.
+    finetune: from a recipe to the method's own fine-tune; None scores the pretrained net.
     network: one of the method's own, by its name in `OWN_NETWORKS`, in the place of pretrained net and fine-tune.
     own_rule: the decision that its authors published, where that is not a threshold that keeps 95 % of known images;
         macro-F1 by it is a second number.
+    by_default: whether a reproduction takes it without being asked; not where it trains a fresh network.
     """
 
     name: str
     source: str
     score: ScoreFunction | type[ScoreFunction]
-    finetune: Callable[[FinetuneConfig], FinetuneConfig] | None = None
+    finetune: Callable[[Recipe], FinetuneConfig] | None = None
     network: str = ""
     own_rule: OwnRule | None = None
+    by_default: bool = True
 
     @property
     def scores_pretrained(self) -> bool:

@@ -1,15 +1,16 @@
 """Every method by its name, in the order of a table: scores of the pretrained net, of networks of methods' own, then
 fine-tunes.
 
-A control is a plain cross-entropy fine-tune that sees the same images in the same order as PROSER. There is one for
-each of PROSER's schedules, because the schedule alone may change a number.
+A control is a plain cross-entropy training that sees the same images in the same order as PROSER. There is one for each
+of PROSER's schedules, because the schedule alone may change a number.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from proser_core.baselines.method import Method, OwnRule
 from proser_core.baselines.own_rules import below_threshold, half_probability
-from proser_core.config import named_finetunes
+from proser_core.config import FinetuneConfig, Recipe, named_finetunes
 from proser_core.recognition.scores import (
     SCORES,
     Crosr,
@@ -25,7 +26,7 @@ from proser_core.recognition.scores import (
 from proser_core.titles import C2AE, CONTROL, CROSR, MAX_LOGIT, PROSER, scored
 
 PAPER = "Zhou et al. 2021"
-TUNED = scored(PROSER, "tuned")
+TUNED, FROM_SCRATCH = scored(PROSER, "tuned"), scored(PROSER, "from scratch")
 YOSHIHASHI = "Yoshihashi et al. 2019"
 
 
@@ -34,13 +35,34 @@ def _of_network(
 ) -> list[Method]:
     """The rows of a network of a method's own: its scores by the names of their rows, then MSP and MaxLogit of it,
     which show what the method itself adds. `rule` is that of its authors."""
-    own = [Method(name, source, score, network=network, own_rule=rule) for name, score in scores.items()]
+    row = partial(Method, network=network, by_default=False)
+    own = [row(name, source, score, own_rule=rule) for name, score in scores.items()]
     there = {type(method.score) for method in own}
     plain = [score for score in (MaxSoftmaxProbability(), MaxLogit()) if type(score) not in there]
-    return [
-        *own,
-        *(Method(scored(network, score.name), f"control of {network}", score, network=network) for score in plain),
-    ]
+    return [*own, *(row(scored(network, score.name), f"control of {network}", score) for score in plain)]
+
+
+def _from_scratch(recipe: Recipe) -> FinetuneConfig:
+    """Placeholders from the first epoch on, as long as the pretraining that the recipe states."""
+    return named_finetunes.from_the_first_epoch(named_finetunes.tuned(recipe.finetune), recipe.pretrain)
+
+
+def _control_of(
+    method: str, finetune: Callable[[Recipe], FinetuneConfig], detail: str = "", by_default: bool = True
+) -> Method:
+    """The maximum logit of the cross-entropy training beside a fine-tune."""
+    network = scored(CONTROL, detail) if detail else CONTROL
+    return Method(
+        scored(network, MAX_LOGIT),
+        f"control of {method}",
+        MaxLogit(),
+        finetune=lambda recipe: named_finetunes.control(finetune(recipe)),
+        by_default=by_default,
+    )
+
+
+def _named(finetune: Callable[[FinetuneConfig], FinetuneConfig]) -> Callable[[Recipe], FinetuneConfig]:
+    return lambda recipe: finetune(recipe.finetune)
 
 
 METHODS: dict[str, Method] = {
@@ -70,24 +92,19 @@ METHODS: dict[str, Method] = {
             _of_network(f"GFROSR ({part})", "control of GFROSR", {f"GFROSR ({part})": MaxLogit()})[0]
             for part in ("three channels", "six channels alone", "rotation alone")
         ),
+        _control_of(PROSER, _named(named_finetunes.paper)),
+        _control_of(TUNED, _named(named_finetunes.tuned), "tuned"),
+        _control_of(FROM_SCRATCH, _from_scratch, "from scratch", by_default=False),
+        Method("Mixup", f"{PAPER}, ablation", PlaceholderGap(), finetune=_named(named_finetunes.mixup_only)),
+        Method("Dummy", f"{PAPER}, ablation", PlaceholderGap(), finetune=_named(named_finetunes.dummies_only)),
+        Method(PROSER, PAPER, PlaceholderGap(), finetune=_named(named_finetunes.paper)),
+        Method(TUNED, "docs/method-notes.md", MaxLogit(), finetune=_named(named_finetunes.tuned)),
+        Method(FROM_SCRATCH, "docs/method-notes.md", MaxLogit(), finetune=_from_scratch, by_default=False),
         Method(
-            scored(CONTROL, MAX_LOGIT),
-            f"control of {PROSER}",
-            MaxLogit(),
-            finetune=lambda own: named_finetunes.control(named_finetunes.paper(own)),
-        ),
-        Method(
-            scored(f"{CONTROL}, tuned", MAX_LOGIT),
-            f"control of {TUNED}",
-            MaxLogit(),
-            finetune=lambda own: named_finetunes.control(named_finetunes.tuned(own)),
-        ),
-        Method("Mixup", f"{PAPER}, ablation", PlaceholderGap(), finetune=named_finetunes.mixup_only),
-        Method("Dummy", f"{PAPER}, ablation", PlaceholderGap(), finetune=named_finetunes.dummies_only),
-        Method(PROSER, PAPER, PlaceholderGap(), finetune=named_finetunes.paper),
-        Method(TUNED, "docs/method-notes.md", MaxLogit(), finetune=named_finetunes.tuned),
-        Method(
-            f"{PROSER}, released form", "authors' released code", PlaceholderGap(), finetune=named_finetunes.released
+            f"{PROSER}, released form",
+            "authors' released code",
+            PlaceholderGap(),
+            finetune=_named(named_finetunes.released),
         ),
     )
 }

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from proser_core.baselines import METHODS, Method
-from proser_core.config import FinetuneConfig
+from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.splits.class_split import where
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
@@ -22,9 +22,9 @@ Tables = Mapping[str, LogitTable]
 NOTHING = LogitTable(np.zeros((0, 0), np.float32), np.zeros((0, 0), np.float32))
 
 
-def finetunes_of_methods(own: FinetuneConfig, methods: Iterable[Method] = METHODS.values()) -> list[FinetuneConfig]:
-    """The fine-tunes that methods score, each once; `own` is the recipe's."""
-    return list(dict.fromkeys(method.finetune(own) for method in methods if method.finetune is not None))
+def finetunes_of_methods(recipe: Recipe, methods: Iterable[Method] = METHODS.values()) -> list[FinetuneConfig]:
+    """The fine-tunes that methods score, each once."""
+    return list(dict.fromkeys(method.finetune(recipe) for method in methods if method.finetune is not None))
 
 
 def method_report(method: Method, logits: Tables, task: OpenSetTask, target_rate: float) -> EvaluationReport:

@@ -57,7 +57,7 @@ def train(
     if method is not None and method.network:
         return train_own_method(task, recipe, method, own_networks, progress or EpochProgress(io.StringIO()))
     if method is not None and method.finetune is not None:
-        recipe = replace(recipe, finetune=method.finetune(recipe.finetune))
+        recipe = replace(recipe, finetune=method.finetune(recipe))
     kinds = _kinds(recipe, method)
     heads, seen = _trained(task, recipe, kinds, progress or EpochProgress(io.StringIO()))
     net = heads if seen is task else on_backbone(heads, _fresh(task, recipe))

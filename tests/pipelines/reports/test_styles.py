@@ -33,8 +33,8 @@ RUN = (
     scored(CONTROL, MAX_LOGIT),
 )
 """The nine rows of a run's table."""
-REPRODUCED = tuple(name for name, method in METHODS.items() if not method.network)
-"""The rows of a reproduction that trains no networks of methods' own."""
+REPRODUCED = tuple(name for name, method in METHODS.items() if method.by_default)
+"""The rows of a reproduction that is asked for no others."""
 VISION = {  # what eyes make of linear RGB: Machado, Oliveira and Fernandes 2009, severity 1
     "usual": np.eye(3),
     "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],

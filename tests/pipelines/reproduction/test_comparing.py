@@ -48,7 +48,7 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
     for plan in in_order(wanted):
         with nullcontext() if plan.network is not DIVERGES else pytest.raises(TrainingError):
             run_any(plan.job(bf16=False), ignore)
-    (trial,) = split.trials([METHODS["PROSER"].finetune(split.recipe.finetune)], store, bf16=False)
+    (trial,) = split.trials([METHODS["PROSER"].finetune(split.recipe)], store, bf16=False)
     run_job(trial.job(split.task, split.pretrained, False), ignore)
 
     names = ("MaxLogit", "Diverging", "PROSER", "Dummy", "Nearest mean")
@@ -71,7 +71,7 @@ def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> St
     """A storage with PROSER's fine-tune and its control's."""
     store = Store(tmp_path_factory.mktemp("trained"))
     for name in ("PROSER", "CE control, MaxLogit"):
-        (trial,) = split.trials([METHODS[name].finetune(split.recipe.finetune)], store, bf16=False)
+        (trial,) = split.trials([METHODS[name].finetune(split.recipe)], store, bf16=False)
         run_job(trial.job(split.task, split.pretrained, False), ignore)
     return store
 

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 from small_tasks import small_task
 
+from pipelines.recipes import cifar100_cpu, fast
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.tables import closed_set_scores, controls, finetunes_of_methods, method_report
-from proser_core.config import FinetuneConfig, named_finetunes
+from proser_core.config import DataConfig, FinetuneConfig, Recipe, named_finetunes
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import TRAIN, LogitTable
 from proser_core.recognition.scores import SCORES, MaxLogit, PlaceholderGap, ScoreFunction
 
 OWN = FinetuneConfig(epochs=3, batch_size=32, lr=0.5, weight_decay=0.01)
+RECIPE = Recipe(name="some", data=DataConfig(name="cifar100"), pretrain=fast(), finetune=OWN)
 COUNTS = {"val": 6, "development": 6, "test": 12}
 
 
@@ -36,20 +38,29 @@ def test_what_a_source_states_is_set_and_the_rest_is_the_recipes():
 
 
 def test_each_control_differs_from_its_method_in_the_objective_alone():
-    for method, control in (("PROSER", "CE control, MaxLogit"), ("PROSER, tuned", "CE control, tuned, MaxLogit")):
-        made, beside = (METHODS[name].finetune(OWN) for name in (method, control))
+    for method, control in (
+        ("PROSER", "CE control, MaxLogit"),
+        ("PROSER, tuned", "CE control, tuned, MaxLogit"),
+        ("PROSER, from scratch", "CE control, from scratch, MaxLogit"),
+    ):
+        made, beside = (METHODS[name].finetune(RECIPE) for name in (method, control))
         assert beside.objective == "cross_entropy"
         same = {name: getattr(made, name) for name in ("objective", *named_finetunes.PLACEHOLDER_FIELDS)}
         assert replace(beside, **same) == made
 
 
+def test_from_scratch_is_as_long_as_the_pretraining_and_the_default_recipes_own():
+    recipe = replace(RECIPE, pretrain=fast(), finetune=FinetuneConfig())
+    assert METHODS["PROSER, from scratch"].finetune(recipe) == cifar100_cpu().finetune
+
+
 def test_fine_tunes_of_methods_are_each_there_once():
-    made = finetunes_of_methods(OWN)
-    wanted = [method.finetune(OWN) for method in METHODS.values() if method.finetune]
+    made = finetunes_of_methods(RECIPE)
+    wanted = [method.finetune(RECIPE) for method in METHODS.values() if method.finetune]
     assert set(made) == set(wanted)
     assert len(made) == len(set(made))
     twice = [METHODS["PROSER"], replace(METHODS["PROSER"], name="again")]
-    assert finetunes_of_methods(OWN, twice) == [named_finetunes.paper(OWN)]
+    assert finetunes_of_methods(RECIPE, twice) == [named_finetunes.paper(OWN)]
 
 
 @pytest.mark.parametrize(
