@@ -11,12 +11,13 @@ SCORES_PAGE = "scores.md"
 PAIR = ("auroc", "macro_f1")
 
 
-def score_facts(choices: Mapping[str, Any]) -> list[str]:
-    """Which score decides for each network, in one sentence; nothing without choices."""
-    if not choices:
-        return []
-    found = "; ".join(f"{network}: {choice['chosen']}{_best(choice)}" for network, choice in choices.items())
-    return [f"Scores, {_how(choices)} (`tables/{SCORES_PAGE}` has all): {found}."]
+def choice_facts(evaluation: Mapping[str, Any]) -> list[str]:
+    """Which score decides for each network, and which network becomes the model, in a sentence each; nothing where the
+    recipe has no choice."""
+    choices, network = evaluation["choices"], evaluation["network"]
+    found = "; ".join(f"{name}: {choice['chosen']}{_best(choice)}" for name, choice in choices.items())
+    scores = f"Scores, {_how(choices)} (`tables/{SCORES_PAGE}` has all): {found}." if choices else ""
+    return [fact for fact in (scores, f"Network of the model: {network}." if network else "") if fact]
 
 
 def scores_page(choices: Mapping[str, Any], split: ClassSplit) -> str:

@@ -58,7 +58,7 @@ def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
     own, plain = request.recipe.finetune, FinetuneConfig()
     for part, names, given, usual in (
         ("finetune", STATED, own, plain),
-        ("calibration", ("dummy_weight",), request.recipe.calibration, CalibrationConfig()),
+        ("calibration", ("dummy_weight", "network"), request.recipe.calibration, CalibrationConfig()),
     ):
         for name in names:
             if getattr(given, name) != getattr(usual, name):

@@ -20,7 +20,6 @@ from pipelines.tracking.trial_runs import STATUSES, ChildRun, batches, metric_li
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits.class_split import Setting
 from proser_core.store.store import MANIFEST, Artefact
-from proser_core.titles import PROSER
 
 PARENT_TAG = "mlflow.parentRunId"
 RUN_KEY, TRIAL_KEY, REPORTED = (f"mlflow.proser.{name}" for name in ("run_key", "trial_key", "reported"))
@@ -160,10 +159,11 @@ class ParentRun:
             child.end(STATUSES[row["status"]], row.get("reason", ""))
 
     def results(self, report: Artefact, evaluation: dict[str, Any]) -> None:
-        """The selected trial's metrics, the controls' under their names, and the report's files, once."""
+        """The metrics of the network that becomes the model, the others' under their names, and the report's files,
+        once."""
         metrics: dict[str, float] = {}
         for name, method in evaluation["methods"].items():
-            prefix = "" if name == PROSER else f"controls/{slug(name)}/"
+            prefix = "" if name == evaluation["method"] else f"controls/{slug(name)}/"
             metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
         self.report(report, metrics, {views.SELECTED: evaluation["selected"]["name"]})
         self.select([evaluation["selected"]["key"]])

@@ -49,8 +49,8 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
         proxy_recipe = proxy_of(recipe, num_classes)
         if proxy_recipe is None:
             refit = with_batches(refit, len(task.train))
-            own = "fine-tune and score are" if recipe.calibration.score == AUTO else "fine-tune is"
-            session.say(f"  of 2 classes none can be held out, so the recipe's own {own} taken as it is")
+            own = ["fine-tune", *(each for each in ("score", "network") if getattr(recipe.calibration, each) == AUTO)]
+            session.say(f"  of 2 classes none can be held out; not chosen, but as the recipe has it: {', '.join(own)}")
         else:
             split = draw_split(proxy_recipe.data, num_classes)
             size = int(np.isin(task.train.targets, split.known).sum())
@@ -150,22 +150,27 @@ def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None,
     classifier = OpenSetClassifier.load(results["evaluated"].path / CLASSIFIER)
     evaluation = read_evaluation(results["evaluated"])
     assert classifier.validation_scores is not None
-    measured = evaluation["methods"][PROSER]["flat"]
+    measured = evaluation["methods"][evaluation["method"]]["flat"]
     proxy = Proxy(classifier.validation_scores, classifier.calibration.bias, measured, chose, reported)
-    selected = evaluation["selected"]
+    point, model = evaluation["point"], evaluation["selected"]
     has_failures = bool(failures or session.tracking.lost)
-    calibration = with_chosen(recipe.calibration, evaluation["score"]["name"])
-    return _Chosen(proxy, finetune_of(selected), calibration, selected["name"], has_failures)
+    is_control = evaluation["method"] != PROSER
+    calibration = with_chosen(recipe.calibration, evaluation["score"]["name"], is_control)
+    name = f"{model['name']}, beside {point['name']}" if is_control else point["name"]
+    return _Chosen(proxy, finetune_of(point), calibration, name, has_failures)
 
 
-def with_chosen(calibration: CalibrationConfig, score: str) -> CalibrationConfig:
-    """What the proxy chose, as the score that all classes are then trained for."""
-    return replace(_without_choice(calibration), score=score) if calibration.score else calibration
+def with_chosen(calibration: CalibrationConfig, score: str, is_control: bool) -> CalibrationConfig:
+    """What the proxy chose, as the score and the network that all classes are then trained for."""
+    chosen = replace(_without_choice(calibration), network="control" if is_control else "proser")
+    return replace(chosen, score=score) if calibration.score else chosen
 
 
 def _without_choice(calibration: CalibrationConfig) -> CalibrationConfig:
-    """Where every class is known nothing can choose: the proxy does, or the score is the recipe's own."""
-    return replace(calibration, score="", development=()) if calibration.score == AUTO else calibration
+    """Where every class is known nothing can choose: the proxy does, or score and network are the recipe's own."""
+    if calibration.score == AUTO:
+        calibration = replace(calibration, score="", development=())
+    return replace(calibration, network="proser") if calibration.network == AUTO else calibration
 
 
 def _say_classes(session: Session, task: OpenSetTask) -> None:

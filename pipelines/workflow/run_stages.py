@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.reports.scores_page import score_facts
+from pipelines.reports.scores_page import choice_facts
 from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import run_tables
 from pipelines.tracking.registry import Registered
@@ -57,9 +57,10 @@ def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> d
     session.console.print()
     for table in run_tables(read_table(results[REPORTED].path)):
         session.console.print(table)
+    evaluation = read_evaluation(results["evaluated"])
     if recipe.data.has_development:
-        session.say(f"Selected on development data: {read_evaluation(results['evaluated'])['selected']['name']}")
-    for fact in score_facts(read_evaluation(results["evaluated"])["choices"]):
+        session.say(f"Selected on development data: {evaluation['point']['name']}")
+    for fact in choice_facts(evaluation):
         session.say(fact)
     return results
 

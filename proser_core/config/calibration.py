@@ -2,17 +2,18 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from proser_core.config.checks import Block
 
 AUTO = "auto"
-"""The score that development data chooses."""
+"""What development data chooses: a score, or a network."""
+NetworkName = Literal["proser", "control", "auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationConfig(Block):
-    """Which score decides, and how many known images its bias keeps known."""
+    """Which network and score decide, and how many known images the bias keeps known."""
 
     prefix: ClassVar[str] = "calibration."
 
@@ -32,6 +33,10 @@ class CalibrationConfig(Block):
     mirror: bool = False
     """Average logits and embeddings with those of the mirrored image, for all methods alike. Every prediction then
     takes twice as long. Source: method notes."""
+
+    network: NetworkName = "proser"
+    """Network that becomes the model: proser, the control beside it, trained by cross-entropy, or auto for the one with
+    the better macro-F1 on development data, each by its own score. Source: method notes."""
 
     @property
     def reads_embeddings(self) -> bool:

@@ -108,6 +108,8 @@ def decisive_data(data: DataConfig) -> dict[str, Any]:
 def decisive_fields(recipe: Recipe) -> dict[str, Any]:
     """The recipe as plain values, without names and without fields that only say where it runs."""
     values = {**to_json(recipe), "data": decisive_data(recipe.data), "network": decisive_network(recipe.network)}
+    if values["calibration"]["network"] == CalibrationConfig.network:
+        del values["calibration"]["network"]  # older results lack the field
     cluster = values.pop("cluster")
     for name in ("name", "model_name"):
         del values[name]

@@ -77,6 +77,11 @@ def train(
 
 
 def _check_task(task: OpenSetTask, recipe: Recipe) -> None:
+    if recipe.calibration.network != "proser":
+        raise ConfigError(
+            f"calibration.network is {recipe.calibration.network}, and only `proser run` trains both networks; omit "
+            "it, or give a method of METHODS"
+        )
     if recipe.calibration.development:
         raise ConfigError(
             "calibration.development names data sets, and only `proser run` reads them; give an empty one, and all "

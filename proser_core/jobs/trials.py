@@ -75,15 +75,23 @@ def check_recipe(recipe: Recipe) -> None:
 
 
 def check_score(recipe: Recipe) -> None:
-    """Raises ConfigError for a score that there is not, and for a choice that nothing could make."""
+    """Raises ConfigError for a score that there is not, for one that the wanted network does not have, and for a choice
+    that nothing could make."""
     calibration = recipe.calibration
     if calibration.score not in ("", AUTO):
-        look_up("score", calibration.score, {**SCORES, **FURTHER_SCORES})
-    if calibration.score == AUTO and not (recipe.data.has_development or calibration.development):
-        raise ConfigError(
-            f"calibration.score is {AUTO}, and there are no development unknowns to choose by; give data.development "
-            "or calibration.development, or name a score (`proser list scores`)"
-        )
+        score = look_up("score", calibration.score, {**SCORES, **FURTHER_SCORES})
+        if score.needs_dummies and calibration.network != "proser":
+            raise ConfigError(
+                f"calibration.network is {calibration.network}, and the score {calibration.score} reads dummies, which "
+                "the control does not have; name another score (`proser list scores`), or omit calibration.network"
+            )
+    can_choose = recipe.data.has_development or calibration.development
+    for name, remedy in (("score", "name a score (`proser list scores`)"), ("network", "give proser or control")):
+        if getattr(calibration, name) == AUTO and not can_choose:
+            raise ConfigError(
+                f"calibration.{name} is {AUTO}, and there are no development unknowns to choose by; give "
+                f"data.development or calibration.development, or {remedy}"
+            )
 
 
 def plan_trials(

@@ -27,6 +27,11 @@ class ScoredNetwork:
     report: EvaluationReport
     choice: ScoreChoice | None = None
 
+    @property
+    def development_macro_f1(self) -> float:
+        """By the score that decides, over the sets of development unknowns; 0 without any."""
+        return self.choice.chosen.mean_macro_f1 if self.choice else self.report.development.macro_f1 or 0.0
+
     def classifier(self, net: nn.Module, task: OpenSetTask, recipe: Recipe, **more: Any) -> OpenSetClassifier:
         """The network as a classifier, which says how its score was chosen and keeps what others can be fitted to;
         `more` as `OpenSetClassifier.of` takes it."""

@@ -1,5 +1,5 @@
-"""Stage evaluate: choose the point and, where a recipe asks for it, the score, on development data; set PROSER beside
-its baselines."""
+"""Stage evaluate: choose the point and, where a recipe asks for it, the score and the network, on development data; set
+PROSER beside its baselines."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from proser_core.baselines.tables import controls, placeholder_scores
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
+from proser_core.jobs.network_choice import Candidate, NetworkChoice, choose_network
 from proser_core.jobs.network_tables import evaluation_tables, trained_network
 from proser_core.jobs.selection import Row, finetune_of, has_point, select
 from proser_core.recognition.class_report import ClassReport
@@ -23,7 +24,7 @@ from proser_core.recognition.scoring import score
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact, Store
-from proser_core.titles import CHOSEN, CONTROL, OWN_POINT, PRETRAINED, PROSER
+from proser_core.titles import CHOSEN, CONTROL, MAX_LOGIT, OWN_POINT, PRETRAINED, PROSER
 
 EVALUATION, CLASSIFIER, TEST_SCORES = "evaluation.json", "classifier", "test_scores.npz"
 
@@ -39,7 +40,7 @@ def evaluate_run(
     store: Store | None = None,
     further: Artefact | None = None,
 ) -> None:
-    """Write the evaluation of every method, and the selected trial as an `OpenSetClassifier`.
+    """Write the evaluation of every method, and the network that becomes the model as an `OpenSetClassifier`.
 
     `store` keeps the embeddings of a recipe that reads them; `further` are its further development unknowns.
     """
@@ -47,13 +48,18 @@ def evaluate_run(
     selected = select(trials, recipe.finetune)
     assert selected is not None  # a sweep without any outcome has failed before
     networks = Networks(recipe, task, images, trial_folders, store, further)
-    chosen = networks.scored(selected)
-    reports, choices = _reports(networks, pretrained.path, trials, selected, chosen)
+    proser = Candidate(selected, networks.scored(selected), PROSER)
+    reports, choices, control = _reports(networks, pretrained.path, trials, proser)
+    model, network = choose_network(recipe.calibration.network, proser, control)
+    chosen = model.scored
     classes = ClassReport.of(chosen.tables, chosen.score, chosen.report.calibration, images)
     write_json(
         folder / EVALUATION,
         {
-            "selected": {"key": selected["key"], "name": selected["name"], "params": selected["params"]},
+            "selected": _trial(model.trial),
+            "point": _trial(selected),
+            "method": model.method,
+            "network": None if network is None else network.in_words,
             "methods": {name: {"report": report.to_json(), "flat": report.flat()} for name, report in reports.items()},
             "proxy": None if proxy is None else proxy.results,
             "score": {"name": chosen.score.name, "formula": chosen.score.formula},
@@ -62,8 +68,8 @@ def evaluate_run(
         },
     )
     score(chosen.tables["test"], chosen.score, chosen.report.calibration).save(folder / TEST_SCORES)
-    others = {name: report.flat() for name, report in reports.items() if name != PROSER}
-    networks.save_classifier(selected, chosen, others, folder, proxy)
+    others = {name: report.flat() for name, report in reports.items() if name != model.method}
+    networks.save_classifier(model.trial, chosen, others, folder, proxy, network)
 
 
 @dataclass(frozen=True)
@@ -96,25 +102,35 @@ class Networks:
         others: Mapping[str, Mapping[str, float]],
         folder: Path,
         proxy: Proxy | None = None,
+        network: NetworkChoice | None = None,
     ) -> Path:
-        """Save a trial with its model card below `folder`; `others` are its baselines' metrics."""
+        """Save a trial with its model card below `folder`; `others` are its baselines' metrics, `network` says why it
+        is this one."""
         own = replace(self.recipe, finetune=finetune_of(row))
         weights = self.trial_folders / row["key"] / spec.WEIGHTS
         net = trained_network(own, own.finetune, self.images.num_known, weights)
-        scored.classifier(net, self.images, own, controls=others, proxy=proxy).save(folder / CLASSIFIER)
+        made = scored.classifier(net, self.images, own, controls=others, proxy=proxy)
+        notes = {**made.notes, "Network": network.in_words} if network else made.notes
+        replace(made, notes=notes).save(folder / CLASSIFIER)
         return folder / CLASSIFIER
 
 
+def _trial(row: Row) -> dict[str, Any]:
+    return {name: row[name] for name in ("key", "name", "params")}
+
+
 def _reports(
-    networks: Networks, pretrained: Path, rows: list[Row], selected: Row, chosen: ScoredNetwork
-) -> tuple[dict[str, EvaluationReport], dict[str, ScoreChoice]]:
-    """Each method of the table: the selected trial and its other scores, the recipe's own point, the baselines; and the
-    scores of each network, where the recipe asks for a choice."""
+    networks: Networks, pretrained: Path, rows: list[Row], proser: Candidate
+) -> tuple[dict[str, EvaluationReport], dict[str, ScoreChoice], Candidate | None]:
+    """Each method of the table: the selected trial and its other scores, the recipe's own point, the baselines; the
+    scores of each network, where the recipe asks for a choice; and the control, where it was trained and has the score
+    that the recipe names."""
     recipe, task, rate = networks.recipe, networks.images, networks.recipe.calibration.target_rate
+    chosen = proser.scored
     reports = {PROSER: chosen.report}
     finished = [row for row in rows if row["status"] == "finished"]
-    own = next((row for row in finished if has_point(row, recipe.finetune)), selected)
-    if own is not selected:
+    own = next((row for row in finished if has_point(row, recipe.finetune)), proser.trial)
+    if own is not proser.trial:
         reports[OWN_POINT] = networks.scored(own).report
     others = placeholder_scores(chosen.score).items()
     reports |= {name: evaluate(chosen.tables, each, task, rate) for name, each in others if name != PROSER}
@@ -122,14 +138,23 @@ def _reports(
     of_control = None if control is None else networks.trial_tables(control)
     of_pretrained = networks.tables(pretrained)
     reports |= controls(of_pretrained, of_control, task, rate, chosen.targets)
-    if chosen.choice is None:
-        return reports, {}
     plain = {PRETRAINED: of_pretrained} | ({CONTROL: of_control} if of_control is not None else {})
-    if chosen.choice.chosen.score.needs_dummies and not chosen.choice.by_development:
-        plain = {}  # the recipe names a score that they do not have
-    scored = {name: score_network(recipe, MaxLogit(), tables, task) for name, tables in plain.items()}
-    reports |= {titles.scored(name, CHOSEN): each.report for name, each in scored.items()}
-    return reports, {name: each.choice for name, each in {PROSER: chosen, **scored}.items() if each.choice}
+    names = {PRETRAINED: MAX_LOGIT, CONTROL: titles.scored(CONTROL, MAX_LOGIT)}
+    if chosen.choice is None:
+        scored = {
+            name: ScoredNetwork(tables, chosen.targets, MaxLogit(), reports[names[name]])
+            for name, tables in plain.items()
+        }
+    elif chosen.score.needs_dummies and not chosen.choice.by_development:
+        scored = {}  # the recipe names a score that they do not have
+    else:
+        scored = {name: score_network(recipe, MaxLogit(), tables, task) for name, tables in plain.items()}
+        names = {name: titles.scored(name, CHOSEN) for name in scored}
+        reports |= {names[name]: each.report for name, each in scored.items()}
+    choices = {name: each.choice for name, each in {PROSER: chosen, **scored}.items() if each.choice}
+    if control is None or CONTROL not in scored:
+        return reports, choices, None
+    return reports, choices, Candidate(control, scored[CONTROL], names[CONTROL])
 
 
 def read_evaluation(evaluated: Artefact) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pipelines.reports.figures.confusion import confusion_figure
 from pipelines.reports.figures.scores import known_rate_curve, over_known_rate, score_histogram
 from pipelines.reports.figures.style import save
 from pipelines.reports.report_files import write_report
-from pipelines.reports.scores_page import SCORES_PAGE, score_facts, scores_page
+from pipelines.reports.scores_page import SCORES_PAGE, choice_facts, scores_page
 from pipelines.reports.spaces import OWN_SPACE
 from pipelines.reports.sweep_table import SweepTable, images_title
 from pipelines.workflow.stages.evaluate import CLASSIFIER, EVALUATION, TEST_SCORES, read_evaluation
@@ -44,8 +44,8 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     images = OpenSetTask.load(task.path)
     evaluation = read_evaluation(evaluated)
     table = tabulate_run(recipe, images.split, trials, evaluation)
-    calibration = from_json(Calibration, evaluation["methods"][PROSER]["report"]["calibration"])
-    facts = [*_selection(evaluation, table), *score_facts(evaluation["choices"]), _calibration(calibration)]
+    calibration = from_json(Calibration, evaluation["methods"][evaluation["method"]]["report"]["calibration"])
+    facts = [*_selection(evaluation, table), *choice_facts(evaluation), _calibration(calibration)]
     classes = from_json(ClassReport, evaluation["classes"]) if evaluation["classes"] else None
     classifier = OpenSetClassifier.load(evaluated.path / CLASSIFIER)
     rates = classifier.known_rates
@@ -112,7 +112,7 @@ def _scoring(evaluation: dict[str, Any]) -> str:
 
 def _selection(evaluation: dict[str, Any], table: SweepTable) -> list[str]:
     """What chose the point without development unknowns, and what is known of unknown classes without test ones."""
-    name, proxy = evaluation["selected"]["name"], evaluation["proxy"]
+    name, proxy = evaluation["point"]["name"], evaluation["proxy"]
     if proxy is not None:
         found = ", ".join(f"{METRICS[each]} {percent(proxy[f'dev/{each}'])}" for each in ("auroc", "macro_f1"))
         return [

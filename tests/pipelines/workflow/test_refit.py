@@ -188,8 +188,17 @@ def test_the_proxy_chooses_the_score_and_all_classes_are_trained_for_it() -> Non
     check_recipe(refit)
     assert proxy.calibration == calibration
     assert refit.calibration == CalibrationConfig(mirror=True)
-    assert with_chosen(calibration, "KNN") == CalibrationConfig(score="KNN", mirror=True)
-    assert with_chosen(CalibrationConfig(dummy_weight=0.5), "gap") == CalibrationConfig(dummy_weight=0.5)
+    assert with_chosen(calibration, "KNN", False) == CalibrationConfig(score="KNN", mirror=True)
+    assert with_chosen(CalibrationConfig(dummy_weight=0.5), "gap", False) == CalibrationConfig(dummy_weight=0.5)
+
+
+def test_the_proxy_chooses_the_network_and_all_classes_get_it() -> None:
+    recipe = replace(folder(), calibration=CalibrationConfig(network="auto"))
+    check_recipe(proxy_of(recipe, 10))
+    check_recipe(refit_of(recipe, 10))
+    assert refit_of(recipe, 2).calibration == CalibrationConfig()
+    assert with_chosen(recipe.calibration, "MaxLogit", True) == CalibrationConfig(network="control")
+    assert with_chosen(recipe.calibration, "gap", False) == CalibrationConfig()
 
 
 class TestProxy:

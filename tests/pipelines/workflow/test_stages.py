@@ -15,8 +15,9 @@ from pipelines.workflow.stages.report import report
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
 from pipelines.workflow.training import TrainedSplit, finetunes_of
 from proser_core.config import CalibrationConfig, DataConfig, Recipe
+from proser_core.config.calibration import NetworkName
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError
+from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.further_development import check_further, further_images
 from proser_core.jobs.network_tables import TABLES
@@ -124,9 +125,60 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
     assert "PROSER, chosen score" in results
 
 
+@pytest.mark.parametrize("score", ["", "auto"])
+@pytest.mark.parametrize("network", ["control", "auto"])
+@pytest.mark.usefixtures("empty_figures")
+def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
+    trained: Trained, network: NetworkName, score: str, tmp_path: Path
+) -> None:
+    calibration = replace(trained.split.recipe.calibration, network=network, score=score)
+    split = replace(trained.split, recipe=replace(trained.split.recipe, calibration=calibration))
+    evaluated, folder, store = tmp_path / "evaluated", tmp_path / "report", Store(tmp_path / "store")
+    for each in (evaluated, folder):
+        each.mkdir()
+    evaluate_run(
+        split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated, store=store
+    )
+    found = read_evaluation(Artefact(evaluated, ""))
+    control = "CE control, chosen score" if score else "CE control, MaxLogit"
+    on_development = [found["methods"][name]["flat"]["dev/macro_f1"] for name in ("PROSER", control)]
+    wanted = control if network == "control" or on_development[1] > on_development[0] else "PROSER"
+    assert found["method"] == wanted
+    assert found["point"]["key"] == select(trained.rows, split.recipe.finetune)["key"]
+    assert (found["selected"]["key"] == found["point"]["key"]) == (wanted == "PROSER")
+    classifier = OpenSetClassifier.load(evaluated / CLASSIFIER)
+    assert classifier.results == found["methods"][wanted]["flat"]
+    assert {"PROSER", control} - {wanted} <= classifier.controls.keys()
+    assert wanted not in classifier.controls
+    assert classifier.num_dummies == (0 if wanted == control else split.recipe.finetune.num_dummies)
+    assert classifier.notes["Network"] == found["network"]
+    val = OpenSetTask.load(split.task.path).val
+    scores = classifier.score_function(classifier.logits(np.asarray(val.images)))
+    np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(val)], rtol=1e-4, atol=1e-4)
+    report(split, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
+    assert f"Network of the model: {found['network']}" in (folder / "results.md").read_text()
+
+
+def test_a_control_that_failed_is_no_model(trained: Trained, tmp_path: Path) -> None:
+    rows = [{**row, "status": "failed"} if row["objective"] == "cross_entropy" else row for row in trained.rows]
+
+    def evaluate(network: NetworkName) -> dict[str, Any]:
+        calibration = replace(trained.split.recipe.calibration, network=network)
+        recipe, split = replace(trained.split.recipe, calibration=calibration), trained.split
+        evaluate_run(recipe, split.task, split.pretrained, rows, trained.folders, None, tmp_path)
+        return read_evaluation(Artefact(tmp_path, ""))
+
+    found = evaluate("auto")
+    assert found["method"] == "PROSER"
+    assert "the control's training failed" in found["network"]
+    with pytest.raises(TrainingError, match="is control, and the control's training failed"):
+        evaluate("control")
+
+
 @pytest.mark.parametrize(
     ("calibration", "message"),
     [
+        ({"score": "gap", "network": "auto"}, "the score gap reads dummies, which the control does not have"),
         ({"score": "KNNN"}, "no score is called 'KNNN'; did you mean 'KNN'"),
         ({"score": "auto", "development": ("digits",)}, "calibration.development has digits, whose classes are known"),
         ({"score": "auto", "development": ("nois",)}, "did you mean 'noise'"),
@@ -157,6 +209,12 @@ def test_test_images_in_another_size_choose_no_score(tested: str) -> None:
 def test_the_key_of_an_evaluation_holds_the_core_and_its_own_file_alone() -> None:
     stage = STAGES["evaluate"]
     assert all(module == stage or module.startswith("proser_core.") for module in imported_modules(stage))
+
+
+def test_older_results_are_found_where_the_network_is_not_chosen() -> None:
+    assert "network" not in decisive(Recipe())["calibration"]
+    chosen = Recipe(calibration=CalibrationConfig(network="auto"))
+    assert decisive(chosen)["calibration"]["network"] == "auto"
 
 
 def test_every_stage_has_a_module() -> None:

@@ -1,0 +1,58 @@
+"""Which network becomes the model: that of the selected point, or the cross-entropy control beside it."""
+
+from dataclasses import dataclass
+
+from proser_core.config.calibration import AUTO, NetworkName
+from proser_core.errors import TrainingError
+from proser_core.jobs.selection import Row
+from proser_core.recognition.scored_network import ScoredNetwork
+from proser_core.titles import CONTROL, PROSER, percent
+
+NAMES: dict[NetworkName, str] = {"proser": PROSER, "control": CONTROL}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A trial that may become the model: its network by the score that decides, and the row of a table that it is."""
+
+    trial: Row
+    scored: ScoredNetwork
+    method: str
+
+
+@dataclass(frozen=True)
+class NetworkChoice:
+    """The network that becomes the model, by name or by development data; `macro_f1` of each there, by network, a
+    fraction."""
+
+    chosen: str
+    by_development: bool
+    macro_f1: dict[str, float]
+
+    @property
+    def in_words(self) -> str:
+        """Which network, and why."""
+        found = ", ".join(f"{name} {percent(value)}" for name, value in self.macro_f1.items())
+        if not self.by_development:
+            return f"{self.chosen}, named in advance"
+        if CONTROL not in self.macro_f1:
+            return f"{self.chosen}; the control's training failed, so that nothing was chosen"
+        return f"{self.chosen}, chosen by macro-F1 on development data ({found})"
+
+
+def choose_network(
+    wanted: NetworkName, proser: Candidate, control: Candidate | None
+) -> tuple[Candidate, NetworkChoice | None]:
+    """The candidate that a recipe names, or that development data chooses; a tie goes to PROSER. No choice where the
+    recipe has the default. Raises TrainingError where the control is wanted and its training failed."""
+    if wanted == "proser":
+        return proser, None
+    there = {PROSER: proser} | ({CONTROL: control} if control is not None else {})
+    macro_f1 = {name: each.scored.development_macro_f1 for name, each in there.items()}
+    chosen = max(macro_f1, key=lambda name: macro_f1[name]) if wanted == AUTO else NAMES[wanted]
+    if chosen not in there:
+        raise TrainingError(
+            "calibration.network is control, and the control's training failed (its row says why); mend the cause and "
+            "give the same command again, or give --calibration.network proser"
+        )
+    return there[chosen], NetworkChoice(chosen, wanted == AUTO, macro_f1)
