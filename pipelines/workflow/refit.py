@@ -21,6 +21,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.selection import finetune_of
+from proser_core.naming import listed
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.titles import PROSER
@@ -138,8 +139,8 @@ def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None,
     split = draw_split(recipe.data, len(class_names))
     chose, reported = (tuple(class_names[number] for number in ids) for ids in (split.development, split.unknown))
     session.say(
-        f"proxy: {split.num_known} classes are known; {_listed(chose)} held out to choose by"
-        + (f", {_listed(reported)} to test by" if reported else "")
+        f"proxy: {split.num_known} classes are known; {listed(chose)} held out to choose by"
+        + (f", {listed(reported)} to test by" if reported else "")
         + f"; batches of {recipe.pretrain.batch_size} and {recipe.finetune.batch_size}"
     )
     results = run_stages(inputs, session.follow(run), REPORTED)
@@ -178,10 +179,4 @@ def _say_classes(session: Session, task: OpenSetTask) -> None:
     targets = np.concatenate([part.targets for part in (task.train, task.val, task.test)])
     counts = np.bincount(targets, minlength=task.num_known)
     found = (f"{name} ({count})" for name, count in zip(task.class_names, counts, strict=True))
-    session.say(f"{task.num_known} classes, with their images: {_listed(tuple(found))}")
-
-
-def _listed(names: tuple[str, ...], most: int = 12) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    session.say(f"{task.num_known} classes, with their images: {listed(tuple(found))}")

@@ -13,6 +13,8 @@ from proser_core.naming import check_class_names
 
 IMBALANCE = 3
 """Images of the largest class for one of the smallest, from which on that is a finding."""
+FEW = 5
+"""Training images of a class, below which it can be neither learnt nor measured well."""
 TIMES = 4
 """A side that is so many times shorter or longer than the median is very small or very large."""
 ASPECT = 3
@@ -41,6 +43,12 @@ def largest_to_smallest(counts: np.ndarray) -> float:
     """Images of the largest class for one of the smallest that has any."""
     found = counts[counts > 0]
     return float(found.max() / found.min()) if len(found) else 1.0
+
+
+def few_images(counts: np.ndarray) -> np.ndarray:
+    """int64[n]: classes with so few training images, but any, the smallest first."""
+    order = np.argsort(counts, kind="stable")
+    return order[(counts[order] > 0) & (counts[order] < FEW)]
 
 
 def _unreadable(inspection: Inspection) -> Iterator[Finding]:
@@ -145,6 +153,12 @@ def _classes(inspection: Inspection) -> Iterator[Finding]:
         few,
         f"They cannot be measured, because groups are not divided; {listing.least_groups} are needed: add images of "
         "other scenes, or see --data.group-by and --data.no-group-near-duplicates.",
+    )
+    yield _of_classes(
+        inspection,
+        f"classes of fewer than {FEW} images",
+        {number: f"{trained[number]} images" for number in few_images(trained).tolist() if number not in small},
+        "They are learnt badly, and a test on so few says little of them: add images, or remove the class.",
     )
     if (ratio := largest_to_smallest(trained)) >= IMBALANCE:
         extreme = [int(trained.argmax()), int(np.where(trained > 0, trained, trained.max() + 1).argmin())]

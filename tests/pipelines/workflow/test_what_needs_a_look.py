@@ -26,7 +26,7 @@ def write(root: Path, *counts: int) -> Path:
 
 
 def test_a_folder_without_findings_is_not_mentioned(tmp_path: Path) -> None:
-    assert what_needs_a_look(make_task(DATA, write(tmp_path, 6, 6)), DATA, tmp_path) == []
+    assert what_needs_a_look(make_task(DATA, write(tmp_path, 8, 8)), DATA, tmp_path) == []
 
 
 def test_what_is_found_is_named_once_with_the_command_that_shows_it(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_what_is_found_is_named_once_with_the_command_that_shows_it(tmp_path: Pa
     data = replace(DATA, group_by="^(.)", group_near_duplicates=False)
     (line,) = what_needs_a_look(make_task(data, root), data, root)
     assert line.startswith("look at the images first (groups with images of more than one class; ")
-    assert "; classes of unequal size (" in line
+    assert "; classes of fewer than 5 training images: class 1; classes of unequal size (" in line
     assert line.endswith(
         f": proser inspect '{root}' -o inspection.html --data.group-by '^(.)' --data.no-group-near-duplicates"
     )

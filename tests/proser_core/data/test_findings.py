@@ -127,6 +127,13 @@ class TestClasses:
         assert list(finding.lines) == ["burst: 1 of 5 images"]
         assert "3 are needed" in finding.advice
 
+    def test_of_few_images(self, root: Path) -> None:
+        for number in range(2):
+            add(scene(70 + number), root / "lamp" / f"{number}.png")
+        assert "classes of fewer than 5 images" not in found_in(root)[1], "too few to be read at all"
+        add(scene(72), root / "lamp" / "2.png")
+        assert list(found_in(root)[1]["classes of fewer than 5 images"].lines) == ["lamp: 3 images"]
+
     def test_of_unequal_size(self, root: Path) -> None:
         for number in range(3, 13, 2):
             (root / "flower" / f"{number}.png").unlink(missing_ok=True)
