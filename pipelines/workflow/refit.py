@@ -14,8 +14,9 @@ from pipelines.workflow.session import Session, mark_run_failed, say_failures
 from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
-from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe
+from proser_core.config import CalibrationConfig, DataConfig, FinetuneConfig, Recipe
 from proser_core.config.calibration import AUTO
+from proser_core.data.data_sets import open_data_set
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
@@ -28,6 +29,9 @@ from proser_core.titles import PROSER
 
 HELD_OUT = 0.2
 """Share of the classes that chooses, and as many again that only report; at least one, where two stay known."""
+FEW, DRAWS = 0.25, 1000
+"""A class of fewer images than this share of the median class is not held out, where one of so many draws avoids it:
+a handful of images can choose nothing."""
 
 
 def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, session: Session, started: float) -> int:
@@ -47,7 +51,7 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
             for line in what_needs_a_look(task, recipe.data, data_dir):
                 session.say(f"  {line}")
         recipe, refit = (replace(each, data=task.augmented(each.data)) for each in (recipe, refit))
-        proxy_recipe = proxy_of(recipe, num_classes)
+        proxy_recipe = proxy_of(recipe, _counts(task))
         if proxy_recipe is None:
             refit = with_batches(refit, len(task.train))
             own = ["fine-tune", *(each for each in ("score", "network") if getattr(recipe.calibration, each) == AUTO)]
@@ -70,15 +74,19 @@ def planned_inputs(
 ) -> dict[str, TrainingInputs]:
     """The inputs of both trainings for a plan, by name, as if classes had equally many images; what the proxy will
     choose is not known yet. Raises ProserError."""
-    proxy = proxy_of(recipe, num_classes)
+    known = open_data_set(recipe.data.name, data_dir)
+    counts = known.class_counts() if recipe.data.is_own else np.ones(num_classes)
+    proxy = proxy_of(recipe, counts)
     recipes = {"proxy": proxy} if proxy is not None else {}
     recipes["all classes"] = refit_of(recipe, num_classes)
     size = plan_splits(check_run(next(iter(recipes.values())), data_dir, session), session.store)[0].images["train"]
     return {name: check_run(with_batches(each, size), data_dir, session) for name, each in recipes.items()}
 
 
-def proxy_of(recipe: Recipe, num_classes: int) -> Recipe | None:
-    """The recipe with classes held out, or None where there are too few."""
+def proxy_of(recipe: Recipe, counts: np.ndarray) -> Recipe | None:
+    """The recipe with classes held out, or None where there are too few. `counts` int64[K] are the images of each
+    class: the class split is the first, from the recipe's own on, that holds out none of few."""
+    num_classes = len(counts)
     if num_classes == 2:
         return None
     held_out = min(max(1, round(HELD_OUT * num_classes)), num_classes - 2)
@@ -89,7 +97,15 @@ def proxy_of(recipe: Recipe, num_classes: int) -> Recipe | None:
         unknown_settings=(reported,) if reported else (),
         development=f"held-out-{held_out}",
     )
+    few = counts < FEW * np.median(counts)
+    drawn = (replace(data, split_index=data.split_index + number) for number in range(DRAWS))
+    data = next((each for each in drawn if not few[_held_out(each, num_classes)].any()), data)
     return replace(recipe, name=f"{recipe.name}-proxy", data=data)
+
+
+def _held_out(data: DataConfig, num_classes: int) -> list[int]:
+    split = draw_split(data, num_classes)
+    return [*split.development, *split.unknown]
 
 
 def refit_of(recipe: Recipe, num_classes: int) -> Recipe:
@@ -174,9 +190,13 @@ def _without_choice(calibration: CalibrationConfig) -> CalibrationConfig:
     return replace(calibration, network="proser") if calibration.network == AUTO else calibration
 
 
+def _counts(task: OpenSetTask) -> np.ndarray:
+    """int64[K]: images of each class in all parts."""
+    targets = np.concatenate([part.targets for part in (task.train, task.val, task.test)])
+    return np.bincount(targets, minlength=task.num_known)
+
+
 def _say_classes(session: Session, task: OpenSetTask) -> None:
     """What was found, so that folders that are no classes are noticed."""
-    targets = np.concatenate([part.targets for part in (task.train, task.val, task.test)])
-    counts = np.bincount(targets, minlength=task.num_known)
-    found = (f"{name} ({count})" for name, count in zip(task.class_names, counts, strict=True))
+    found = (f"{name} ({count})" for name, count in zip(task.class_names, _counts(task), strict=True))
     session.say(f"{task.num_known} classes, with their images: {listed(tuple(found))}")

@@ -4,6 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from proser_core.data.catalogue import SOURCES, Source
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
@@ -68,6 +70,13 @@ class DataSet:
             return self.source.counts[part]
         layout, root = self._folder()
         return len(replace(layout, grouping=None).index(root, part, size=1))
+
+    def class_counts(self) -> np.ndarray:
+        """int64[K]: files of each class of a user's own, over all parts."""
+        layout, root = self._folder()
+        parts: list[Part] = ["train", "test", *(["val"] if self.has_own_validation else [])]  # type: ignore[list-item]
+        found = [replace(layout, grouping=None).index(root, part, size=1).labels for part in parts]
+        return np.bincount(np.concatenate(found), minlength=self.num_classes)
 
     @property
     def has_own_validation(self) -> bool:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from pipeline_runs import RunFolder, printed, tiny_recipe
 
@@ -22,6 +24,7 @@ from pipelines.workflow.run import run
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig, ClusterConfig, Recipe, digest_of
 from proser_core.data.readers import digits
+from proser_core.data.splits.class_split import draw_split
 from proser_core.errors import ConfigError, DataError, TrainingError
 from proser_core.jobs.trials import check_recipe
 from proser_core.recognition.classifier_files import MODEL_CARD
@@ -30,6 +33,7 @@ from proser_core.recognition.model_card import model_card
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
 
 NAMES = ("eight", "five", "four", "nine", "one", "zero")
+EQUAL = np.full(10, 80)
 VALUES = {"eight": 8, "five": 5, "four": 4, "nine": 9, "one": 1, "zero": 0}
 
 
@@ -183,7 +187,7 @@ class TestRun:
 def test_the_proxy_chooses_the_score_and_all_classes_are_trained_for_it() -> None:
     calibration = CalibrationConfig(score="auto", development=("noise",), mirror=True)
     recipe = replace(folder(), calibration=calibration)
-    proxy, refit = proxy_of(recipe, 10), refit_of(recipe, 10)
+    proxy, refit = proxy_of(recipe, EQUAL), refit_of(recipe, 10)
     check_recipe(proxy)
     check_recipe(refit)
     assert proxy.calibration == calibration
@@ -194,7 +198,7 @@ def test_the_proxy_chooses_the_score_and_all_classes_are_trained_for_it() -> Non
 
 def test_the_proxy_chooses_the_network_and_all_classes_get_it() -> None:
     recipe = replace(folder(), calibration=CalibrationConfig(network="auto"))
-    check_recipe(proxy_of(recipe, 10))
+    check_recipe(proxy_of(recipe, EQUAL))
     check_recipe(refit_of(recipe, 10))
     assert refit_of(recipe, 2).calibration == CalibrationConfig()
     assert with_chosen(recipe.calibration, "MaxLogit", True) == CalibrationConfig(network="control")
@@ -214,13 +218,28 @@ class TestProxy:
     def test_a_fifth_chooses_and_a_fifth_reports(
         self, classes: int, known: int, development: str, reported: tuple[int, ...]
     ) -> None:
-        data = proxy_of(folder(), classes).data
+        data = proxy_of(folder(), np.full(classes, 80)).data
         assert (data.num_known, data.development, data.unknown_settings) == (known, development, reported)
 
     def test_of_two_classes_none_is_held_out_and_one_is_refused(self) -> None:
-        assert proxy_of(folder(), 2) is None
+        assert proxy_of(folder(), np.array([80, 80])) is None
         with pytest.raises(DataError, match="has 1 class"):
             refit_of(folder(), 1)
+
+    @given(st.lists(st.sampled_from([3, 20, 80, 500]), min_size=4, max_size=12))
+    def test_no_class_of_few_images_is_held_out_where_a_draw_avoids_it(self, sizes: list[int]) -> None:
+        counts = np.array(sizes)
+        data = proxy_of(folder(), counts).data
+        split = draw_split(data, len(counts))
+        held_out = [*split.development, *split.unknown]
+        few = counts < np.median(counts) / 4
+        assert few[held_out].any() == (len(counts) - few.sum() < len(held_out))
+        earlier = [draw_split(replace(data, split_index=number), len(counts)) for number in range(data.split_index)]
+        assert all(few[[*each.development, *each.unknown]].any() for each in earlier)
+
+    def test_classes_of_like_size_leave_the_recipes_own_split(self) -> None:
+        recipe = replace(folder(), data=replace(folder().data, split_index=5))
+        assert proxy_of(recipe, np.array([60, 80, 100, 120, 70, 90])).data.split_index == 5
 
     def test_the_refit_knows_all_and_tries_one_point(self) -> None:
         made = refit_of(folder(), 7)
