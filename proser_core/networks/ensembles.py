@@ -35,7 +35,7 @@ class EnsembleNet(PlaceholderNet):
     @property
     def dummies_of_members(self) -> tuple[int, ...]:
         """How many dummies each member has."""
-        return tuple(head.out_features for head in self.dummies.heads)  # type: ignore[union-attr, misc]
+        return tuple(head.out_features for head in self.dummies.heads)  # type: ignore[union-attr]
 
 
 class _SideBySide(nn.ModuleList):
