@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import numpy as np
 import pytest
 import torch
@@ -17,16 +18,20 @@ from mlflow.entities import Run
 from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
 
 from pipelines.reports.sweep_table import read_table
+from pipelines.serving.served_model import ServedModel
 from pipelines.tracking.models import Model, load
-from pipelines.workflow.best_of import register_best
-from pipelines.workflow.requests import SweepRequest, parse_indices
+from pipelines.workflow.best_of import _classifier, _task_of, register_best
+from pipelines.workflow.promotion import promote
+from pipelines.workflow.requests import PromoteRequest, SweepRequest, parse_indices
 from pipelines.workflow.sweeping import sweep
+from proser_core.config import CalibrationConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import compute_logits, load_logits
 from proser_core.recognition.model_card import model_card
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import load_if_complete
 
 SPACES = {
@@ -235,6 +240,19 @@ class TestItsBestTrials:
         unknown = model.classifier.predict(images).indices == 5
         assert unknown.sum() == len(images) - math.ceil(0.95 * len(scores))
 
+    def test_it_is_served_as_any_other(self, model: Model, folder: RunFolder, trials: list[dict[str, Any]]) -> None:
+        images = np.asarray(OpenSetTask.load(task_of(folder, trials[0])).test.images[:30])
+        expected = model.classifier.predict(images)
+        found = mlflow.pyfunc.load_model("models:/ensembles/1").predict({"image": images})
+        assert found.label.tolist() == expected.labels
+        served = ServedModel("models:/ensembles/1", "cpu").current.classifier.predict(images)
+        np.testing.assert_allclose(served.unknown_scores, expected.unknown_scores, atol=1e-4)
+
+    def test_a_promotion_says_what_a_prediction_takes(self, model: Model, folder: RunFolder) -> None:
+        asked = PromoteRequest("ensembles", best_of=self.NAME, ensemble=3, split_index=1, storage=folder.storage)
+        code, text = printed(promote, asked)
+        assert (code, "each prediction takes 3 forward passes" in text) == (0, True)
+
     def test_the_card_has_the_members_their_cost_and_what_they_are_to_be_compared_with(
         self, model: Model, trials: list[dict[str, Any]]
     ) -> None:
@@ -279,6 +297,19 @@ class TestItsBestTrials:
                 assert each.data.metrics["dev/macro_f1"] == pytest.approx(row["metrics"]["dev/macro_f1"])
         code, text = printed(sweep, request(folder, resume=True))
         assert (code, "nothing to train" in text) == (0, True)
+
+    def test_a_score_of_embeddings_and_mirrored_images_reads_those_of_all_members(
+        self, trials: list[dict[str, Any]], folder: RunFolder, tmp_path: Path
+    ) -> None:
+        table = read_table(max(folder.storage.glob("sweep_report/*"), key=lambda path: path.stat().st_mtime_ns))
+        recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True))
+        recipe = replace(recipe, data=replace(recipe.data, split_index=1))
+        trial = load_if_complete(folder.storage / "trials" / trials[0]["key"])
+        place = _classifier(table, recipe, trials[:2], trial, _task_of(trial), tmp_path)
+        classifier, images = OpenSetClassifier.load(place), OpenSetTask.load(task_of(folder, trials[0])).val.images
+        assert (classifier.score_function.name, classifier.mirror, classifier.forward_passes) == ("KNN", True, 2)
+        scores = classifier.predict(np.asarray(images)).unknown_scores - classifier.calibration.bias
+        np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(scores)], rtol=1e-4, atol=1e-5)
 
     def test_one_is_the_best_trial_itself(self, trials: list[dict[str, Any]], folder: RunFolder) -> None:
         made = register_best(self.NAME, folder.storage, 1, "of_sweep", members=1)
