@@ -20,6 +20,10 @@ PRETRAINED, CONTROL = "pretrained net", "CE control"
 same order."""
 OWN_POINT = f"{PROSER}, recipe's own point"
 """Beside the selected one."""
+BEST_TRIAL = f"{PROSER}, best trial"
+"""Beside an ensemble of trials."""
+CE_ENSEMBLE = "CE ensemble of 2"
+"""The mean logits of the pretrained net and the control, beside an ensemble of trials."""
 METRICS = {
     "macro_f1": "macro-F1",
     "auroc": "AUROC",

@@ -1,7 +1,9 @@
-"""The best trial of a sweep as a version in the registry, chosen on validation images and development unknowns."""
+"""The best trial of a sweep, or an ensemble of the best ones, as a version in the registry, chosen on validation images
+and development unknowns."""
 
 import tempfile
-from contextlib import nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,53 +12,80 @@ from pipelines.output_files import RECIPE
 from pipelines.reports.sweep_table import TABLE, SweepTable, read_table
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
+from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, run_of_its_own
 from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run, trial_run
-from pipelines.workflow.stages.evaluate import Networks
+from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs import spec
-from proser_core.jobs.selection import select
+from proser_core.jobs.network_tables import trained_network
+from proser_core.jobs.selection import Row, finetune_of, ranked
+from proser_core.networks.ensembles import EnsembleNet
+from proser_core.networks.nets import PlaceholderNet
 from proser_core.recognition.classifier_files import CARD
+from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logits import load_logits
+from proser_core.recognition.mean_tables import mean_tables
+from proser_core.recognition.scored_network import score_network
+from proser_core.recognition.scores import MaxLogit, own_score
+from proser_core.recognition.trained_classifier import Member
 from proser_core.store.files import read_json
 from proser_core.store.lock import exclusive_storage
 from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
+from proser_core.titles import BEST_TRIAL, CE_ENSEMBLE, scored
+
+MOST_MEMBERS = 10
+"""Of an ensemble: each prediction takes as many forward passes."""
+Metrics = dict[str, float]
 
 
-def register_best(sweep: str, storage: Path, split_index: int | None, model: str) -> Registered:
-    """Register a sweep's best trial on development data as the candidate, or find its version; the sweep is given by
-    the name or id of its run. Raises TrackingError for a run that is no finished sweep, ConfigError for a class split
-    that it does not have, or a storage without its trials."""
+def register_best(sweep: str, storage: Path, split_index: int | None, model: str, *, members: int = 1) -> Registered:
+    """Register a sweep's best trial on development data, or the ensemble of its best ones, as the candidate, or find
+    its version; the sweep is given by the name or id of its run. Raises TrackingError for a run that is no finished
+    sweep, ConfigError for a class split that it does not have, too few trials, or a storage without them."""
     client = connect()
     run = find_run(client, sweep)
     with tempfile.TemporaryDirectory() as place:
         report = fetch_report(client, run, (TABLE, RECIPE), Path(place))
         table, recipe = read_table(report), from_json(Recipe, read_json(report / RECIPE))
-        row = best_row(table, recipe.finetune, split_index)
-        recipe = replace(recipe, data=replace(recipe.data, split_index=row["split_index"]))
+        rows = best_rows(table, recipe.finetune, split_index, members)
+        recipe = replace(recipe, data=replace(recipe.data, split_index=rows[0]["split_index"]))
         if recipe.calibration.development:
             raise ConfigError(
                 "the sweep's recipe has calibration.development, whose images only `proser run` reads; run the recipe "
                 "with the fields of the best point, or without calibration.development"
             )
-        trial = _trial(storage, row)
-        task = _task_of(trial, trial.path.parents[1])
-        folder = _classifier(table, recipe, row, trial, task, Path(place))
-        made, tags = nullcontext(trial_run(client, run, row["key"])), {"proser.recipe": recipe.name}
-        return register(client, made, model, folder, sha256_of(folder / CARD), tags, data_sets(recipe, task))
+        trials = [_trial(storage, row) for row in rows]
+        task = _task_of(trials[0])
+        folder = _classifier(table, recipe, rows, trials[0], task, Path(place))
+        digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name}
+        if members == 1:
+            made: AbstractContextManager[str] = nullcontext(trial_run(client, run, rows[0]["key"]))
+        else:
+            tags["proser.members"] = "; ".join(row["name"] for row in rows)
+            key = f"ensemble-{digest[:16]}"  # children of a sweep are told apart by their keys
+            made = run_of_its_own(client, f"ensemble of {members}", {PARENT_TAG: run.info.run_id, TRIAL_KEY: key})
+        return register(client, made, model, folder, digest, tags, data_sets(recipe, task))
 
 
-def best_row(table: SweepTable, own: FinetuneConfig, split_index: int | None) -> dict[str, Any]:
-    """The trial that a run of the same points would select on one class split; without an index, on the first."""
+def best_rows(table: SweepTable, own: FinetuneConfig, split_index: int | None, count: int = 1) -> list[Row]:
+    """The trials of the points that a run of the same points would rank first on one class split; without an index, on
+    the first."""
     split = next(iter(table.splits)) if split_index is None else split_index
     if split not in table.splits:
         raise ConfigError(f"--split-index got {split}; the sweep has {', '.join(map(str, table.splits))}")
-    row = select((row for row in table.rows if row["split_index"] == split), own)
-    if row is None:
+    rows = [point[0] for point in ranked((row for row in table.rows if row["split_index"] == split), own)]
+    if not rows:
         raise TrackingError(f"no trial of the sweep has finished on class split {split}; give the sweep again")
-    return row
+    if len(rows) < count:
+        raise ConfigError(
+            f"--ensemble got {count}; trials with placeholders that have finished on class split {split}: {len(rows)}. "
+            "Give no more, or sweep more points"
+        )
+    return rows[:count]
 
 
 def _trial(storage: Path, row: dict[str, Any]) -> Artefact:
@@ -70,24 +99,65 @@ def _trial(storage: Path, row: dict[str, Any]) -> Artefact:
 
 
 def _classifier(
-    table: SweepTable, recipe: Recipe, row: dict[str, Any], trial: Artefact, task: Artefact, place: Path
+    table: SweepTable, recipe: Recipe, rows: Sequence[Row], trial: Artefact, task: Artefact, place: Path
 ) -> Path:
-    storage = trial.path.parents[1]
+    storage, split_index = trial.path.parents[1], rows[0]["split_index"]
     writes = recipe.calibration.reads_embeddings
     networks = Networks(
         recipe, task, OpenSetTask.load(task.path), trial.path.parent, Store(storage) if writes else None
     )
-    baselines = [each for each in table.controls if each["split_index"] == row["split_index"]]
-    others = {each["name"]: each["metrics"] for each in baselines}
+    others = {each["name"]: each["metrics"] for each in table.controls if each["split_index"] == split_index}
     with exclusive_storage(storage, "proser promote --best-of") if writes else nullcontext():
-        return networks.save_classifier(row, networks.scored(row), others, place)
+        if len(rows) == 1:
+            return networks.save_classifier(rows[0], networks.scored(rows[0]), others, place)
+        controls = [row for row in table.rows if row["objective"] == "cross_entropy"]
+        of_split = [row for row in controls if row["split_index"] == split_index and row["status"] == "finished"]
+        others |= _ce_ensemble(networks, trial, of_split)
+        return _save_ensemble(networks, rows, others, place)
 
 
-def _task_of(trial: Artefact, storage: Path) -> Artefact:
-    """The prepared images that a trial was trained on, by their digest in its manifest."""
-    wanted = read_json(trial.path / MANIFEST)["inputs"]["task"]
-    tasks = (load_if_complete(folder) for folder in sorted((storage / spec.PREPARE).glob("*")))
-    found = next((task for task in tasks if task is not None and task.digest == wanted), None)
+def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Metrics], place: Path) -> Path:
+    """Save the mean of these trials, the best first, beside that one by itself."""
+    recipe, images = replace(networks.recipe, finetune=finetune_of(rows[0])), networks.images
+    nets = []
+    for row in rows:
+        weights = networks.trial_folders / row["key"] / spec.WEIGHTS
+        net = trained_network(recipe, finetune_of(row), images.num_known, weights)
+        assert isinstance(net, PlaceholderNet)
+        nets.append(net)
+    tables = [networks.trial_tables(row) for row in rows]
+    alone = [score_network(recipe, own_score(recipe), each, images) for each in tables]
+    together = score_network(recipe, own_score(recipe), mean_tables(tables), images)
+    members = [Member(row["key"], row["name"], each.report.flat()) for row, each in zip(rows, alone, strict=True)]
+    others = {BEST_TRIAL: members[0].results, **others}
+    together.classifier(EnsembleNet(nets), images, recipe, controls=others, members=members).save(place / CLASSIFIER)
+    return place / CLASSIFIER
+
+
+def _ce_ensemble(networks: Networks, trial: Artefact, controls: Sequence[Row]) -> dict[str, Metrics]:
+    """The mean of the two networks that were trained by cross-entropy, as an ensemble's control; empty where the
+    storage lacks one."""
+    pretrained = _input_of(trial, "weights", spec.PRETRAIN)
+    control = load_if_complete(networks.trial_folders / controls[0]["key"]) if controls else None
+    if pretrained is None or control is None:
+        return {}
+    tables = mean_tables([load_logits(each.path / spec.LOGITS) for each in (pretrained, control)])
+    report = evaluate(tables, MaxLogit(), networks.images, networks.recipe.calibration.target_rate)
+    return {scored(CE_ENSEMBLE, MaxLogit.name): report.flat()}
+
+
+def _task_of(trial: Artefact) -> Artefact:
+    """The prepared images that a trial was trained on."""
+    found = _input_of(trial, "task", spec.PREPARE)
     if found is None:
-        raise ConfigError(f"{storage} does not hold the images of trial {trial.path.name}; give the same sweep again")
+        raise ConfigError(
+            f"{trial.path.parents[1]} does not hold the images of trial {trial.path.name}; give the same sweep again"
+        )
     return found
+
+
+def _input_of(trial: Artefact, name: str, stage: str) -> Artefact | None:
+    """What a trial was made of, by its digest in the trial's manifest."""
+    wanted = read_json(trial.path / MANIFEST)["inputs"][name]
+    made = (load_if_complete(folder) for folder in sorted((trial.path.parents[1] / stage).glob("*")))
+    return next((each for each in made if each is not None and each.digest == wanted), None)

@@ -19,7 +19,7 @@ from pipelines.tracking.decisions import Decision, alone, carry_out
 from pipelines.tracking.models import Model, load
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE
-from pipelines.workflow.best_of import register_best
+from pipelines.workflow.best_of import MOST_MEMBERS, register_best
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.errors import ConfigError, ProserError, TrackingError
 from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common
@@ -34,9 +34,13 @@ def promote(request: PromoteRequest, console: Console) -> int:
     client = connect()
     version = request.version
     if request.best_of:
-        version = register_best(request.best_of, request.storage, request.split_index, request.model_name).version
+        asked = request.best_of, request.storage, request.split_index, request.model_name
+        version = register_best(*asked, members=request.ensemble).version
     candidate = load(f"models:/{request.model_name}" + (f"/{version}" if version else f"@{CANDIDATE}"))
     assert candidate.version is not None
+    passes = candidate.classifier.forward_passes
+    if passes > 1:
+        say(console, f"{candidate.title} is an ensemble: each prediction takes {passes} forward passes")
     with alone(request.model_name):
         before = decisions.settle(client, request.model_name, request.alias)
         if before == candidate.version.number:
@@ -60,13 +64,18 @@ def promote(request: PromoteRequest, console: Console) -> int:
 
 
 def _check(request: PromoteRequest) -> None:
-    """Raises ConfigError for a tolerance that is no fraction, an alias that MLflow refuses, or two candidates."""
+    """Raises ConfigError for a tolerance that is no fraction, an alias that MLflow refuses, two candidates, or an
+    ensemble of no sweep or of too many trials."""
     if not 0 <= request.tolerance < 1:
         raise ConfigError(f"--tolerance got {request.tolerance:g}; need a fraction of 0 or more below 1, such as 0.02")
     if not decisions.ALIASES.fullmatch(request.alias):
         raise ConfigError(f"--alias got {request.alias!r}; need letters, digits, - or _, and not `latest` or `v3`")
     if request.best_of and request.version:
         raise ConfigError("--version and --best-of name two candidates; give one of them")
+    if not 1 <= request.ensemble <= MOST_MEMBERS:
+        raise ConfigError(f"--ensemble got {request.ensemble}; need a number of trials from 1 to {MOST_MEMBERS}")
+    if request.ensemble > 1 and not request.best_of:
+        raise ConfigError(f"--ensemble {request.ensemble} is of the trials of a sweep; name it with --best-of")
 
 
 def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comparison | None:

@@ -135,6 +135,9 @@ class PromoteRequest:
     """Promote against objections, or without a comparison; the decision is recorded as forced."""
     best_of: str = ""
     """Name or id of a sweep's run: register its best trial on development data, and promote that version."""
+    ensemble: int = 1
+    """With --best-of: how many of the best trials, up to 10, to register as one model, the mean of their logits. Each
+    prediction then takes as many forward passes."""
     split_index: int | None = None
     """With --best-of: class split of the trial; by default the sweep's first."""
     storage: Annotated[StorageFolder, tyro.conf.arg(help="With --best-of: storage of that sweep.")] = DEFAULT_STORAGE

@@ -16,6 +16,7 @@ from proser_core.data.splits.class_split import ClassSplit
 from proser_core.errors import CheckpointError, first_line
 from proser_core.generative.networks import restored
 from proser_core.generative.own_network import TaskShape
+from proser_core.networks.ensembles import EnsembleNet
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
@@ -30,14 +31,14 @@ from proser_core.recognition.scores import (
     ScoreFunction,
     placeholder_score,
 )
-from proser_core.recognition.trained_classifier import OwnArchitecture, TrainedClassifier
+from proser_core.recognition.trained_classifier import Member, OwnArchitecture, TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
-FORMAT, FORMAT_OF_MARGINS, FORMAT_OF_OWN, FORMAT_OF_EMBEDDINGS = 4, 3, 5, 6
+FORMAT, FORMAT_OF_MARGINS, FORMAT_OF_OWN, FORMAT_OF_EMBEDDINGS, FORMAT_OF_ENSEMBLES = 4, 3, 5, 6, 7
 """The format that is written; the one before, which is read: its scores have the other sign; that of classifiers with a
-network of a method's own; and that of those with a further score, mirrored images or embeddings. Versions that do not
-know one of them refuse it."""
-FORMATS = (FORMAT_OF_MARGINS, FORMAT, FORMAT_OF_OWN, FORMAT_OF_EMBEDDINGS)
+network of a method's own; that of those with a further score, mirrored images or embeddings; and that of ensembles.
+Versions that do not know one of them refuse it."""
+FORMATS = (FORMAT_OF_MARGINS, FORMAT, FORMAT_OF_OWN, FORMAT_OF_EMBEDDINGS, FORMAT_OF_ENSEMBLES)
 CARD, MODEL_CARD = "classifier.json", "MODEL_CARD.md"
 WEIGHTS, SCORE, VALIDATION, PROXY = "weights.safetensors", "score.npz", "validation_scores.npz", "proxy.npz"
 FITTING = "embeddings.npz"
@@ -99,12 +100,17 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
         "proxy": None if proxy is None else {name: getattr(proxy, name) for name in PROXY_VALUES},
         "mirror": classifier.mirror,
     }
+    if isinstance(net, EnsembleNet):
+        members = [to_json(member) for member in classifier.members]
+        card |= {"dummies_of_members": net.dummies_of_members, "members": members}
     card["card_sha256"] = _digest(card)
     (folder / CARD).write_text(json.dumps(card, indent=1))
     (folder / MODEL_CARD).write_text(model_card(classifier))
 
 
 def _format(classifier: TrainedClassifier) -> int:
+    if isinstance(classifier.net, EnsembleNet):
+        return FORMAT_OF_ENSEMBLES
     if classifier.own is not None:
         return FORMAT_OF_OWN
     further = classifier.mirror or classifier.fitting is not None or classifier.score_function.name in FURTHER_SCORES
@@ -163,6 +169,7 @@ def _parts(folder: Path, card: Mapping[str, Any]) -> dict[str, Any]:
         "mirror": bool(card.get("mirror", False)),
         "fitting": FittingData.load(folder / FITTING) if FITTING in card["sha256"] else None,
         "classes": from_json(ClassReport, card["classes"]) if card.get("classes") else None,
+        "members": tuple(from_json(Member, each) for each in card.get("members", ())),
     }
 
 
@@ -172,8 +179,16 @@ def _net(
     size, num_dummies = card["image_size"], card["num_dummies"]
     if own is not None:
         return restored(own.name, own.schedule, TaskShape(num_known, size), folder / WEIGHTS)
-    closed_set = make_closed_set_net(network, num_known, size, seed=0)
-    net = add_placeholders(closed_set, num_dummies, seed=0) if num_dummies else closed_set
+
+    def with_placeholders(count: int) -> PlaceholderNet:
+        return add_placeholders(make_closed_set_net(network, num_known, size, seed=0), count, seed=0)
+
+    if card.get("dummies_of_members"):
+        net: nn.Module = EnsembleNet([with_placeholders(count) for count in card["dummies_of_members"]])
+    elif num_dummies:
+        net = with_placeholders(num_dummies)
+    else:
+        net = make_closed_set_net(network, num_known, size, seed=0)
     load_weights(net, folder / WEIGHTS)
     return net
 

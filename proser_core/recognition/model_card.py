@@ -7,6 +7,7 @@ from proser_core.data.splits.class_split import in_words, setting_at, where
 from proser_core.recognition.comparison import intervals
 from proser_core.recognition.scores import FURTHER_SCORES
 from proser_core.recognition.trained_classifier import TrainedClassifier
+from proser_core.recognition.validation_scores import COMPARED
 from proser_core.titles import METRICS, best_of, percent
 
 Results = Mapping[str, float]
@@ -24,7 +25,7 @@ def model_card(classifier: TrainedClassifier) -> str:
     results += [line for name, note in classifier.notes.items() for line in ("", f"{name}: {note}.")]
     results += _recalibrated(classifier)
     decides = [*_decides(classifier), "", *_known_rates(classifier)]
-    return "\n".join([*_knows(classifier), "", *decides, *results, "", *_limits(classifier)])
+    return "\n".join([*_knows(classifier), "", *_members(classifier), *decides, *results, "", *_limits(classifier)])
 
 
 def _knows(classifier: TrainedClassifier) -> list[str]:
@@ -35,6 +36,8 @@ def _knows(classifier: TrainedClassifier) -> list[str]:
         classifier.num_dummies,
     )
     dummies = f"{count} dummy classifiers (PROSER, CVPR 2021)" if count else "without dummy classifiers"
+    if classifier.forward_passes > 1:
+        dummies = f"an ensemble of {classifier.forward_passes} with dummy classifiers (PROSER, CVPR 2021)"
     if classifier.own is not None:
         dummies = f"scored by {classifier.score_function.name} ({classifier.score_function.source})"
     data = recipe["data"]
@@ -47,6 +50,33 @@ def _knows(classifier: TrainedClassifier) -> list[str]:
         f"Images in RGB, {size} x {size} pixels; others are resampled. Network {classifier.architecture}, "
         f"{dummies}. Recipe {recipe['name']}, class split {split}, seed {recipe['seed']}.",
     ]
+
+
+def _members(classifier: TrainedClassifier) -> list[str]:
+    """Of an ensemble: what it is the mean of, what it costs, and how it compares with its members."""
+    if classifier.forward_passes == 1:
+        return []
+    rows = {"this model": classifier.results, **{each.name: each.results for each in classifier.members}}
+    lines = [
+        "## Ensemble",
+        "",
+        f"The logits are the mean of those of {classifier.forward_passes} networks, so that each prediction takes "
+        f"{classifier.forward_passes} forward passes. The dummy logit is the mean of each network's largest one.",
+        "",
+    ]
+    metrics = [name for name in COMPARED if all(f"dev/{name}" in results for results in rows.values())]
+    if classifier.members:
+        columns = [_column(rows, f"dev/{name}") for name in metrics]
+        lines += [
+            "The networks are the best trials of a sweep on validation images and development unknowns, on which they "
+            "have, in percent:",
+            "",
+            "| trial | " + " | ".join(METRICS[name] for name in metrics) + " |",
+            "| --- |" + " ---: |" * len(metrics),
+            *("| " + " | ".join(cells) + " |" for cells in zip(rows, *columns, strict=True)),
+            "",
+        ]
+    return lines
 
 
 def _decides(classifier: TrainedClassifier) -> list[str]:

@@ -22,7 +22,7 @@ from proser_core.recognition.evaluation import EvaluationReport
 from proser_core.recognition.logits import LogitTable, compute_logits
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import score, unknown_probabilities
-from proser_core.recognition.trained_classifier import OwnArchitecture, TrainedClassifier
+from proser_core.recognition.trained_classifier import Member, OwnArchitecture, TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
 
@@ -76,9 +76,10 @@ class OpenSetClassifier(TrainedClassifier):
         proxy: Proxy | None = None,
         own: OwnArchitecture | None = None,
         mirror: bool = False,
+        members: Sequence[Member] = (),
     ) -> "OpenSetClassifier":
         """A network that was trained on a task by a recipe, as `report` evaluated its logits with this score; `mirror`
-        says that they are averaged with those of mirrored images."""
+        says that they are averaged with those of mirrored images, `members` what an ensemble was made of."""
         return cls(
             net=net,
             network=recipe.network,
@@ -97,6 +98,7 @@ class OpenSetClassifier(TrainedClassifier):
             own=own,
             mirror=mirror,
             classes=ClassReport.of(logits, score_function, report.calibration, task),
+            members=tuple(members),
         )
 
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:

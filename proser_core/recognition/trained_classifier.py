@@ -10,6 +10,7 @@ from proser_core.data.augmentation.batches import Normalisation
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.errors import ConfigError
 from proser_core.naming import check_class_names
+from proser_core.networks.ensembles import EnsembleNet
 from proser_core.networks.nets import PlaceholderNet
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.class_report import ClassReport
@@ -28,6 +29,15 @@ class OwnArchitecture:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A network of an ensemble: the key of its trial, the trial's name, which says what varies, and its metrics."""
+
+    trial: str
+    name: str
+    results: dict[str, float]
+
+
+@dataclass(frozen=True)
 class TrainedClassifier:
     """Any network with any fitted score, its calibration, and what was measured of them.
 
@@ -35,10 +45,11 @@ class TrainedClassifier:
     calibration that it was trained with, and `controls` those of the methods that it was compared with;
     `validation_scores` are its scores of validation images and development unknowns, `proxy` is the same training
     with classes held out, `notes` are on outlier sets, `own` is what a method's own network is made by, in the place
-    of `network`, `fitting` is what further scores of it can be fitted to, `classes` are the test images by class. All
-    of these may be missing. With `mirror` logits and embeddings are averaged with those of the mirrored image. Raises
-    ConfigError where the score needs dummy classifiers and the network has none, or embeddings or mirrored images and
-    the network is a method's own, DataError for class names that mean two things.
+    of `network`, `fitting` is what further scores of it can be fitted to, `classes` are the test images by class,
+    `members` tell of the networks of an `EnsembleNet`, the best first. All of these may be missing. With `mirror`
+    logits and embeddings are averaged with those of the mirrored image. Raises ConfigError where the score needs dummy
+    classifiers and the network has none, or embeddings or mirrored images and the network is a method's own, DataError
+    for class names that mean two things.
     """
 
     net: nn.Module
@@ -59,6 +70,7 @@ class TrainedClassifier:
     mirror: bool = False
     fitting: FittingData | None = None
     classes: ClassReport | None = None
+    members: tuple[Member, ...] = ()
 
     def __post_init__(self) -> None:
         check_class_names(self.class_names)
@@ -89,6 +101,11 @@ class TrainedClassifier:
     def architecture(self) -> str:
         """The network's name, for people."""
         return self.network.backbone if self.own is None else self.own.name
+
+    @property
+    def forward_passes(self) -> int:
+        """Networks that each prediction runs: 1, but for an ensemble."""
+        return len(self.net.dummies_of_members) if isinstance(self.net, EnsembleNet) else 1
 
     @property
     def num_dummies(self) -> int:

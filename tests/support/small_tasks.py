@@ -9,6 +9,7 @@ from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.networks.backbone import Backbone
+from proser_core.networks.ensembles import EnsembleNet
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.embedding_table import compute_embedding_table
@@ -85,11 +86,15 @@ def small_task() -> OpenSetTask:
     )
 
 
-def make_classifier(score: str = "gap", *, mirror: bool = False) -> OpenSetClassifier:
-    """A classifier32 with fresh weights and any score, which is fitted and calibrated on random images."""
+def make_classifier(score: str = "gap", *, mirror: bool = False, members: int = 1) -> OpenSetClassifier:
+    """A classifier32 with fresh weights and any score, which is fitted and calibrated on random images; or an ensemble
+    of so many, with 2, 3, ... dummies."""
     network, images, kind = NetworkConfig(), random_images(40, seed=9), {**SCORES, **FURTHER_SCORES}[score]
     closed_set = make_closed_set_net(network, 3, SIZE, seed=1)
     net = add_placeholders(closed_set, num_dummies=2, seed=1) if kind.needs_dummies else closed_set
+    if members > 1:
+        closed = [make_closed_set_net(network, 3, SIZE, seed=1 + number) for number in range(members)]
+        net = EnsembleNet([add_placeholders(each, 2 + number, seed=1) for number, each in enumerate(closed)])
     if kind.needs_embeddings or mirror:
         logits: LogitTable = compute_embedding_table(net, images, NORMALISATION, CPU, mirror=mirror)
     else:

@@ -39,7 +39,7 @@ from pipelines.reports.report_files import figures_of, write_report
 from pipelines.reports.results_page import overview, results_page
 from pipelines.reports.spaces import published_at, spaces_of, verdicts
 from pipelines.reports.terminal import sweep_tables
-from pipelines.workflow.best_of import best_row
+from pipelines.workflow.best_of import best_rows
 from proser_core.config import FinetuneConfig
 from proser_core.jobs.selection import select
 from proser_core.recognition.metrics import SettingMetrics
@@ -61,7 +61,7 @@ def test_the_best_mean_on_development_is_selected_whatever_test_images_say(value
 def test_a_run_a_report_and_a_promotion_select_the_same_of_points_that_are_level(counts: list[int], label: str) -> None:
     made = table("num_dummies", [{"num_dummies": count} for count in counts], range(2), lambda point, split: 0.5)
     of_run = select([row for row in made.rows if row["split_index"] == 1], made.own)
-    assert of_run == best_row(made, made.own, 1)
+    assert [of_run] == best_rows(made, made.own, 1)
     selected = spaces_of(made)[0].selected
     assert selected.label == label
     assert selected.rows[1] == of_run

@@ -383,6 +383,19 @@ def test_another_alias_has_champions_of_its_own(registry: Registry, classifier: 
     assert registry.client.get_model_version_by_alias(registry.name, "prod-eu_1").version in (1, "1")
 
 
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"ensemble": 0, "best_of": "a"}, r"--ensemble got 0; need a number of trials from 1 to 10"),
+        ({"ensemble": 11, "best_of": "a"}, r"--ensemble got 11; need a number of trials from 1 to 10"),
+        ({"ensemble": 2}, r"--ensemble 2 is of the trials of a sweep; name it with --best-of"),
+    ],
+)
+def test_an_ensemble_of_too_many_or_of_no_sweep_is_refused(registry: Registry, request_: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        promoted(registry, **request_)
+
+
 def test_a_tolerance_that_is_no_fraction_is_refused(registry: Registry) -> None:
     with pytest.raises(ConfigError, match=r"--tolerance got 2; need a fraction"):
         promoted(registry, tolerance=2)

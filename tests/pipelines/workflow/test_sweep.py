@@ -4,24 +4,35 @@ The fixtures run in this order on one storage: planned, swept, again, extended.
 """
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import numpy as np
 import pytest
+import torch
 from mlflow.entities import Run
 from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
 
 from pipelines.reports.sweep_table import read_table
-from pipelines.tracking.models import load
-from pipelines.workflow.best_of import register_best
-from pipelines.workflow.requests import SweepRequest, parse_indices
+from pipelines.serving.served_model import ServedModel
+from pipelines.tracking.models import Model, load
+from pipelines.workflow.best_of import _classifier, _task_of, register_best
+from pipelines.workflow.promotion import promote
+from pipelines.workflow.requests import PromoteRequest, SweepRequest, parse_indices
 from pipelines.workflow.sweeping import sweep
+from proser_core.config import CalibrationConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
+from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.networks.weights import load_weights
+from proser_core.recognition.logits import compute_logits, load_logits
 from proser_core.recognition.model_card import model_card
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.store.store import load_if_complete
 
 SPACES = {
     "betas": '{"beta": tune.grid_search([1.0, 2.0])}',
@@ -187,6 +198,127 @@ class TestItsBestTrial:
             register_best("other", folder.storage, None, "of_sweep")
         with pytest.raises(ConfigError, match=r"does not hold trial .* whole; give the storage of the sweep"):
             register_best(self.NAME, tmp_path, None, "of_sweep")
+
+
+class TestItsBestTrials:
+    """Three of one class split, as an ensemble."""
+
+    NAME = TestItsBestTrial.NAME
+
+    @pytest.fixture(scope="class")
+    def trials(self, again: object, swept: tuple) -> list[dict[str, Any]]:
+        """All three of the split, the best first."""
+        mine = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "proser"]
+        return sorted(mine, key=lambda row: -row["metrics"]["dev/macro_f1"])
+
+    @pytest.fixture(scope="class")
+    def model(self, trials: object, folder: RunFolder) -> Model:
+        made = register_best(self.NAME, folder.storage, 1, "ensembles", members=3)
+        assert made.aliases == ("candidate", "champion")
+        runs = len(folder._runs())
+        assert register_best(self.NAME, folder.storage, 1, "ensembles", members=3).version == made.version
+        assert len(folder._runs()) == runs, "what is there already needs no run"
+        return load("models:/ensembles/1")
+
+    def test_their_mean_predicts_bit_for_bit(
+        self, model: Model, trials: list[dict[str, Any]], folder: RunFolder
+    ) -> None:
+        task = OpenSetTask.load(task_of(folder, trials[0]))
+        images, normalisation = np.asarray(task.val.images), (task.mean, task.std)
+        known, best_dummies = 0, 0
+        for row in trials:
+            net = add_placeholders(make_closed_set_net(tiny_recipe().network, 5, 8, seed=9), 5, seed=9)
+            load_weights(net, folder.storage / "trials" / row["key"] / "weights.safetensors")
+            logits = compute_logits(net, images, normalisation, torch.device("cpu"))
+            known, best_dummies = known + logits.known, best_dummies + logits.dummies.max(axis=1)
+        found = model.classifier.logits(images)
+        np.testing.assert_array_equal(found.known, known / 3)
+        np.testing.assert_array_equal(found.dummies[:, 0], best_dummies / 3)
+        scores = (best_dummies - known.max(axis=1)) / np.float32(3)
+        kept = np.sort(scores)[math.ceil(0.95 * len(scores)) - 1]
+        assert model.classifier.calibration.bias == pytest.approx(-kept, abs=1e-5)
+        unknown = model.classifier.predict(images).indices == 5
+        assert unknown.sum() == len(images) - math.ceil(0.95 * len(scores))
+
+    def test_it_is_served_as_any_other(self, model: Model, folder: RunFolder, trials: list[dict[str, Any]]) -> None:
+        images = np.asarray(OpenSetTask.load(task_of(folder, trials[0])).test.images[:30])
+        expected = model.classifier.predict(images)
+        found = mlflow.pyfunc.load_model("models:/ensembles/1").predict({"image": images})
+        assert found.label.tolist() == expected.labels
+        served = ServedModel("models:/ensembles/1", "cpu").current.classifier.predict(images)
+        np.testing.assert_allclose(served.unknown_scores, expected.unknown_scores, atol=1e-4)
+
+    def test_a_promotion_says_what_a_prediction_takes(self, model: Model, folder: RunFolder) -> None:
+        asked = PromoteRequest("ensembles", best_of=self.NAME, ensemble=3, split_index=1, storage=folder.storage)
+        code, text = printed(promote, asked)
+        assert (code, "each prediction takes 3 forward passes" in text) == (0, True)
+
+    def test_the_card_has_the_members_their_cost_and_what_they_are_to_be_compared_with(
+        self, model: Model, trials: list[dict[str, Any]]
+    ) -> None:
+        classifier = model.classifier
+        assert [member.trial for member in classifier.members] == [row["key"] for row in trials]
+        assert [member.results for member in classifier.members] == [pytest.approx(row["metrics"]) for row in trials]
+        assert classifier.controls["PROSER, best trial"] == pytest.approx(trials[0]["metrics"])
+        card = model_card(classifier)
+        assert "each prediction takes 3 forward passes" in card
+        for row in trials:
+            assert f"\n| {row['name']} |" in card
+        for name in ("PROSER, best trial", "CE control, MaxLogit", "CE ensemble of 2, MaxLogit"):
+            assert f"\n| {name} |" in card
+
+    def test_the_controls_ensemble_is_the_mean_of_its_two_networks(
+        self, model: Model, swept: tuple, folder: RunFolder
+    ) -> None:
+        (control,) = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "cross_entropy"]
+        manifest = json.loads((folder.storage / "trials" / control["key"] / "manifest.json").read_text())
+        made = [load_if_complete(path) for path in folder.storage.glob("pretrain/*")]
+        (pretrained,) = [each.path for each in made if each.digest == manifest["inputs"]["weights"]]
+        folders = pretrained, folder.storage / "trials" / control["key"]
+        of_pretrained, of_control = (load_logits(path / "logits.npz") for path in folders)
+        task = OpenSetTask.load(task_of(folder, control))
+        right = (of_control["test"].known + of_pretrained["test"].known).argmax(1) == task.test.targets
+        found = model.classifier.controls["CE ensemble of 2, MaxLogit"]
+        assert found["test/closed_set_accuracy"] == pytest.approx(right[np.asarray(task.test.targets) < 5].mean())
+
+    def test_its_run_is_one_of_the_sweep_and_leaves_those_of_the_trials_alone(
+        self, model: Model, trials: list[dict[str, Any]], folder: RunFolder
+    ) -> None:
+        version = folder.client.get_model_version("ensembles", "1")
+        assert version.tags["proser.members"] == "; ".join(row["name"] for row in trials)
+        run = folder.client.get_run(version.run_id)
+        (parent,) = (each for each in folder.parents() if each.info.run_id == run.data.tags["mlflow.parentRunId"])
+        assert parent.info.run_name == self.NAME
+        assert run.info.run_name == "ensemble of 3"
+        assert run.data.metrics["dev/macro_f1"] == pytest.approx(model.classifier.results["dev/macro_f1"])
+        for each in folder.children(parent.info.run_id):
+            mine = [row for row in trials if row["key"] == each.data.tags["mlflow.proser.trial_key"]]
+            for row in mine:
+                assert each.data.metrics["dev/macro_f1"] == pytest.approx(row["metrics"]["dev/macro_f1"])
+        code, text = printed(sweep, request(folder, resume=True))
+        assert (code, "nothing to train" in text) == (0, True)
+
+    def test_a_score_of_embeddings_and_mirrored_images_reads_those_of_all_members(
+        self, trials: list[dict[str, Any]], folder: RunFolder, tmp_path: Path
+    ) -> None:
+        table = read_table(max(folder.storage.glob("sweep_report/*"), key=lambda path: path.stat().st_mtime_ns))
+        recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True))
+        recipe = replace(recipe, data=replace(recipe.data, split_index=1))
+        trial = load_if_complete(folder.storage / "trials" / trials[0]["key"])
+        place = _classifier(table, recipe, trials[:2], trial, _task_of(trial), tmp_path)
+        classifier, images = OpenSetClassifier.load(place), OpenSetTask.load(task_of(folder, trials[0])).val.images
+        assert (classifier.score_function.name, classifier.mirror, classifier.forward_passes) == ("KNN", True, 2)
+        scores = classifier.predict(np.asarray(images)).unknown_scores - classifier.calibration.bias
+        np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(scores)], rtol=1e-4, atol=1e-5)
+
+    def test_one_is_the_best_trial_itself(self, trials: list[dict[str, Any]], folder: RunFolder) -> None:
+        made = register_best(self.NAME, folder.storage, 1, "of_sweep", members=1)
+        assert made.version == register_best(self.NAME, folder.storage, 1, "of_sweep").version
+        assert load(f"models:/of_sweep/{made.version}").classifier.forward_passes == 1
+
+    def test_more_than_have_finished_are_refused(self, again: object, folder: RunFolder) -> None:
+        with pytest.raises(ConfigError, match=r"--ensemble got 4; .* finished on class split 1: 3\. Give no more"):
+            register_best(self.NAME, folder.storage, 1, "ensembles", members=4)
 
 
 def task_of(folder: RunFolder, row: dict[str, Any]) -> Path:

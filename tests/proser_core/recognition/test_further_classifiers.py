@@ -1,4 +1,5 @@
-"""Classifiers with a score of embeddings, or of mirrored images: saved, loaded, exported, and told from others."""
+"""Classifiers with a score of embeddings, of mirrored images, or of several networks: saved, loaded, exported, and told
+from others."""
 
 import dataclasses
 import json
@@ -9,13 +10,15 @@ import torch
 from small_tasks import CPU, NORMALISATION, make_classifier, random_images
 from torch import nn
 
-from proser_core.errors import ConfigError
+from proser_core.errors import CheckpointError, ConfigError
+from proser_core.recognition import classifier_files
 from proser_core.recognition.classifier_files import CARD, FORMAT, FORMAT_OF_EMBEDDINGS
 from proser_core.recognition.embedding_table import FittingData, compute_embedding_table
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import PROGRAM, Decision, export_program
 from proser_core.recognition.scores import FURTHER_SCORES
+from proser_core.recognition.trained_classifier import Member
 
 IMAGES = random_images(37, seed=4)
 
@@ -37,9 +40,9 @@ def test_a_classifier_with_any_score_is_saved_and_predicts_the_same_when_loaded(
     np.testing.assert_allclose(probabilities, expected.probabilities, atol=1e-4)
 
 
-@pytest.mark.parametrize("score", ["KNN", "relative-Mahalanobis", "fDBD"])
-def test_a_score_of_embeddings_is_exported_for_any_number_of_images(score, tmp_path):
-    classifier = make_classifier(score, mirror=True)
+@pytest.mark.parametrize(("score", "members"), [("KNN", 1), ("relative-Mahalanobis", 1), ("fDBD", 1), ("fDBD", 3)])
+def test_a_score_of_embeddings_is_exported_for_any_number_of_images(score, members, tmp_path):
+    classifier = make_classifier(score, mirror=True, members=members)
     export_program(classifier, tmp_path / PROGRAM)
     program = torch.export.load(tmp_path / PROGRAM).module()
     for count in (1, 37):
@@ -58,6 +61,35 @@ def test_a_classifier_without_any_of_it_keeps_its_format(tmp_path):
     make_classifier("MSP").save(tmp_path)
     assert json.loads((tmp_path / CARD).read_text())["format"] == FORMAT
     assert not OpenSetClassifier.load(tmp_path).mirror
+
+
+@pytest.mark.parametrize(
+    ("score", "mirror"), [("gap", False), ("p(unknown)", True), ("MaxLogit", False), ("KNN", True)]
+)
+def test_an_ensemble_is_saved_and_predicts_the_same_when_loaded(score, mirror, tmp_path):
+    member = Member("a key", "beta=1", {"dev/auroc": 0.9})
+    classifier = dataclasses.replace(make_classifier(score, mirror=mirror, members=3), members=(member,) * 3)
+    classifier.save(tmp_path)
+    loaded, expected = OpenSetClassifier.load(tmp_path), classifier.predict(IMAGES)
+    found = loaded.predict(IMAGES)
+    for name in ("indices", "unknown_scores", "probabilities"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert loaded.net.dummies_of_members == (2, 3, 4)
+    assert (loaded.members, loaded.forward_passes) == (classifier.members, 3)
+
+
+def test_a_program_that_knows_no_ensembles_refuses_one(tmp_path, monkeypatch):
+    make_classifier(members=2).save(tmp_path)
+    monkeypatch.setattr(classifier_files, "FORMATS", classifier_files.FORMATS[:-1])
+    with pytest.raises(CheckpointError, match=r"has format 7; this version reads formats 3 to 6\. Update proser"):
+        OpenSetClassifier.load(tmp_path)
+
+
+def test_an_ensembles_card_says_what_it_costs():
+    ensemble = make_classifier(members=2)
+    assert "Network classifier32, an ensemble of 2 with dummy classifiers" in model_card(ensemble)
+    assert "so that each prediction takes 2 forward passes" in model_card(ensemble)
+    assert "forward pass" not in model_card(make_classifier())
 
 
 def test_what_further_scores_are_fitted_to_is_kept_with_the_classifier(tmp_path):

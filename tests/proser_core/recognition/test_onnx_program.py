@@ -34,8 +34,9 @@ assert not any(name.startswith(("proser", "torch")) for name in sys.modules)
 """
 
 
-def test_it_decides_as_the_classifier_does_where_this_code_and_torch_are_not(tmp_path: Path) -> None:
-    classifier, images = make_classifier("gap"), random_images(37, seed=4)
+@pytest.mark.parametrize("members", [1, 2])
+def test_it_decides_as_the_classifier_does_where_this_code_and_torch_are_not(members: int, tmp_path: Path) -> None:
+    classifier, images = make_classifier("gap", members=members), random_images(37, seed=4)
     export_onnx(classifier, tmp_path / "program.onnx")
     np.save(tmp_path / "images.npy", images)
     (tmp_path / "elsewhere.py").write_text(RUN_ELSEWHERE)

@@ -184,7 +184,7 @@ CHANGED_CARDS = [
     (lambda card: card["recipe"].update(seed=7), WAS_CHANGED),
     (lambda card: card.update(format=2), "The same `proser run` again, with its storage, writes it in this"),
     *(
-        (lambda card, number=number: card.update(format=number), f"has format {number!r}; .* reads formats 3 to 6")
+        (lambda card, number=number: card.update(format=number), f"has format {number!r}; .* reads formats 3 to 7")
         for number in (0, 2, None, "3")
     ),
     (lambda card: card.update(num_dummies=3), r"dummies.weight has shape \(2, 128\), the network \(3, 128\)"),
