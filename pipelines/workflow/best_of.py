@@ -21,6 +21,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs import spec
+from proser_core.jobs.network_choice import Candidate, choose_network
 from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.selection import Row, finetune_of, ranked
 from proser_core.networks.ensembles import EnsembleNet
@@ -35,7 +36,7 @@ from proser_core.recognition.trained_classifier import Member
 from proser_core.store.files import read_json
 from proser_core.store.lock import exclusive_storage
 from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
-from proser_core.titles import BEST_TRIAL, CE_ENSEMBLE, scored
+from proser_core.titles import BEST_TRIAL, CE_ENSEMBLE, PROSER, scored
 
 MOST_MEMBERS = 10
 """Of an ensemble: each prediction takes as many forward passes."""
@@ -58,12 +59,17 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
                 "the sweep's recipe has calibration.development, whose images only `proser run` reads; run the recipe "
                 "with the fields of the best point, or without calibration.development"
             )
+        if members > 1 and recipe.calibration.network != "proser":
+            raise ConfigError(
+                "--ensemble takes networks with placeholders, and the sweep's recipe has calibration.network "
+                f"{recipe.calibration.network}; omit --ensemble, or sweep with --calibration.network proser"
+            )
         trials = [_trial(storage, row) for row in rows]
         task = _task_of(trials[0])
-        folder = _classifier(table, recipe, rows, trials[0], task, Path(place))
+        folder, made_by = _classifier(table, recipe, rows, trials[0], task, Path(place))
         digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name}
         if members == 1:
-            made: AbstractContextManager[str] = nullcontext(trial_run(client, run, rows[0]["key"]))
+            made: AbstractContextManager[str] = nullcontext(trial_run(client, run, made_by))
         else:
             tags["proser.members"] = "; ".join(row["name"] for row in rows)
             key = f"ensemble-{digest[:16]}"  # children of a sweep are told apart by their keys
@@ -100,7 +106,8 @@ def _trial(storage: Path, row: dict[str, Any]) -> Artefact:
 
 def _classifier(
     table: SweepTable, recipe: Recipe, rows: Sequence[Row], trial: Artefact, task: Artefact, place: Path
-) -> Path:
+) -> tuple[Path, str]:
+    """The folder of a saved classifier, and the key of the trial that it is or, of an ensemble, the best one."""
     storage, split_index = trial.path.parents[1], rows[0]["split_index"]
     writes = recipe.calibration.reads_embeddings
     networks = Networks(
@@ -108,12 +115,25 @@ def _classifier(
     )
     others = {each["name"]: each["metrics"] for each in table.controls if each["split_index"] == split_index}
     with exclusive_storage(storage, "proser promote --best-of") if writes else nullcontext():
-        if len(rows) == 1:
-            return networks.save_classifier(rows[0], networks.scored(rows[0]), others, place)
         controls = [row for row in table.rows if row["objective"] == "cross_entropy"]
         of_split = [row for row in controls if row["split_index"] == split_index and row["status"] == "finished"]
+        if len(rows) == 1:
+            return _save_best(networks, rows[0], of_split, others, place)
         others |= _ce_ensemble(networks, trial, of_split)
-        return _save_ensemble(networks, rows, others, place)
+        return _save_ensemble(networks, rows, others, place), rows[0]["key"]
+
+
+def _save_best(
+    networks: Networks, row: Row, controls: Sequence[Row], others: dict[str, Metrics], place: Path
+) -> tuple[Path, str]:
+    """Save the best trial or, where the recipe has it or development data chooses it, the control beside it."""
+    wanted, proser = networks.recipe.calibration.network, Candidate(row, networks.scored(row), PROSER)
+    control = networks.control(controls[0]) if controls and wanted != "proser" else None
+    model, network = choose_network(wanted, proser, control)
+    others = {PROSER: proser.scored.report.flat(), **others} if model is not proser else others
+    others = {name: metrics for name, metrics in others.items() if name != model.method}
+    folder = networks.save_classifier(model.trial, model.scored, others, place, network=network)
+    return folder, model.trial["key"]
 
 
 def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Metrics], place: Path) -> Path:

@@ -95,6 +95,11 @@ class Networks:
         """A trial with placeholders by the score that decides."""
         return score_network(self.recipe, own_score(self.recipe), self.trial_tables(row), self.images)
 
+    def control(self, row: Row) -> Candidate:
+        """The cross-entropy control by the score that decides."""
+        scored = score_network(self.recipe, MaxLogit(), self.trial_tables(row), self.images)
+        return Candidate(row, scored, titles.scored(CONTROL, CHOSEN if scored.choice else MAX_LOGIT))
+
     def save_classifier(
         self,
         row: Row,

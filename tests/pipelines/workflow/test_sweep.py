@@ -305,7 +305,7 @@ class TestItsBestTrials:
         recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True))
         recipe = replace(recipe, data=replace(recipe.data, split_index=1))
         trial = load_if_complete(folder.storage / "trials" / trials[0]["key"])
-        place = _classifier(table, recipe, trials[:2], trial, _task_of(trial), tmp_path)
+        place, _ = _classifier(table, recipe, trials[:2], trial, _task_of(trial), tmp_path)
         classifier, images = OpenSetClassifier.load(place), OpenSetTask.load(task_of(folder, trials[0])).val.images
         assert (classifier.score_function.name, classifier.mirror, classifier.forward_passes) == ("KNN", True, 2)
         scores = classifier.predict(np.asarray(images)).unknown_scores - classifier.calibration.bias
@@ -319,6 +319,25 @@ class TestItsBestTrials:
     def test_more_than_have_finished_are_refused(self, again: object, folder: RunFolder) -> None:
         with pytest.raises(ConfigError, match=r"--ensemble got 4; .* finished on class split 1: 3\. Give no more"):
             register_best(self.NAME, folder.storage, 1, "ensembles", members=4)
+
+
+@pytest.mark.usefixtures("again")
+def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(swept: tuple, folder: RunFolder) -> None:
+    recipe = replace(tiny_recipe(), calibration=CalibrationConfig(network="control"))
+    code, _ = printed(sweep, request(folder, recipe=recipe, spaces=("betas",), split_indices=(1,)))
+    assert code == 0
+    name = "digits, betas"
+    (control,) = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "cross_entropy"]
+    register_best(name, folder.storage, 1, "controls")
+    found = load("models:/controls/1")
+    assert found.classifier.num_dummies == 0
+    assert found.classifier.notes["Network"] == "CE control, named in advance"
+    assert found.classifier.results == pytest.approx(control["metrics"])
+    assert "PROSER" in found.classifier.controls
+    made_by = folder.client.get_run(folder.client.get_model_version("controls", "1").run_id)
+    assert made_by.data.tags["mlflow.proser.trial_key"] == control["key"]
+    with pytest.raises(ConfigError, match="--ensemble takes networks with placeholders"):
+        register_best(name, folder.storage, 1, "controls", members=2)
 
 
 def task_of(folder: RunFolder, row: dict[str, Any]) -> Path:
