@@ -126,24 +126,6 @@ def test_bad_input_is_one_line_and_exit_code_2(line: str, place: Path, proser: P
     assert len(error.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("given", "nearest"),
-    [
-        (["--finetune.gama", "1"], "--finetune.gamma"),
-        (["--pretrain.epochs", "ten"], "--pretrain.epochs"),
-        (["--finetune.schedule", "step"], "--finetune.schedule"),
-        (["--pretraining"], "--pretraining"),
-    ],
-)
-def test_an_argument_that_cannot_be_parsed_is_shown_with_the_nearest(
-    given: list[str], nearest: str, proser: Proser
-) -> None:
-    code, _, error = proser(*DIGITS, *given)
-    assert code == 2
-    assert nearest in error
-    assert "Traceback" not in error
-
-
 def test_a_tracking_server_that_does_not_answer_is_refused_before_any_work(
     place: Path, monkeypatch: pytest.MonkeyPatch, proser: Proser
 ) -> None:
