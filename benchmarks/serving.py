@@ -203,7 +203,7 @@ def _register(folder: Path, settings: Settings) -> str:
         calibration=Calibration(0.0, 0.95, 0.95, 100, (0.9, 1.0)),
         recipe=to_json(recipe),
     )
-    client, version = connect(), ""
+    client, version = connect(creates=True), ""
     for bias in (0.0, 1.0):
         changed = replace(classifier, calibration=replace(classifier.calibration, bias=bias))
         place = folder / f"bias {bias}"

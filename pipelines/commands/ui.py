@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     check_port(request.port)
     from pipelines.tracking.views import newest_view, runs_link  # loads mlflow: not for --help
 
-    client = connect()
+    client = connect(creates=True)
     experiment = experiment_id(client)
     address = runs_link(f"http://127.0.0.1:{request.port}", experiment, newest_view(client, experiment))
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(request.port)]

@@ -179,7 +179,7 @@ def open_storage(storage: Path | str, work: str, say: Callable[[str], None]) -> 
     """
     if isinstance(storage, Path):
         store = Store(storage, announce=say)
-        with exclusive_storage(store.root, work):
+        with exclusive_storage(store.root, work, store.made):
             yield store
         return
     objects, folder = open_objects(storage), mirror_folder(storage)

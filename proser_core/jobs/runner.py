@@ -63,7 +63,7 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     recipe = job.recipe
     check_machine(recipe)
     store = Store(out)
-    with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}"):
+    with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}", store.made):
         task = _prepared(job, store)
         recipe = with_features(recipe, TaskSummary.read(task.path).counts["train"])
         job = replace(job, recipe=recipe)
