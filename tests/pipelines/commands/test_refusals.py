@@ -98,6 +98,7 @@ LINES = {
     "run folder --data-dir empty --storage new/folder": "the data directory empty is empty",
     "reproduce figures --storage new/folder": "mnist was not found",
     "job cifar100 --with-task --storage new/folder": "--data-dir",
+    "sweep digits trade_off --resume --storage new/folder": "--resume found nothing of this sweep",
     "models": "there is no tracking database",
     "promote": "there is no tracking database",
     "promote --best-of a": "there is no tracking database",
