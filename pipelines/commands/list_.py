@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipelines.commands.parsing import parse
-from pipelines.console import console, say
+from pipelines.console import TitledTable, console, say
 from pipelines.recipes import PRETRAINING, RECIPES, headline
 from pipelines.reproduction.protocols import headlines
 from proser_core.data.catalogue import SOURCES
@@ -113,7 +113,7 @@ def _reads(score: "type[ScoreFunction]") -> str:
 
 
 def _print_table(kind: Kind, console: Console) -> None:
-    table = Table(title=escape(kind.title), title_justify="left", show_header=False, box=None, title_style="bold")
+    table = TitledTable(title=escape(kind.title), show_header=False, box=None, title_style="bold")
     for name in kind.names:
         table.add_row(f"  {name}", escape(kind.describe(name)))
     console.print(table, highlight=False)

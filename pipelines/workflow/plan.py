@@ -10,6 +10,7 @@ from rich.table import Table
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import measure_training_step
+from pipelines.console import TitledTable
 from pipelines.storage.mirror import folder_setting, sync
 from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
@@ -201,7 +202,7 @@ def plan_table(
 ) -> Table:
     """The plan for people: `first` are rows above those of the splits, `each` says what a split's fine-tunes are,
     `cluster` are rows below."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None, title_style="bold")
+    table = TitledTable(title=title, show_header=False, box=None, title_style="bold")
     trials, missing = sum(plan.trials for plan in plans), sum(len(plan.missing) for plan in plans)
     family = plans[0].recipe.data.split_family
     splits = ", ".join(str(plan.recipe.data.split_index) for plan in plans)
