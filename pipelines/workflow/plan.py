@@ -23,6 +23,7 @@ from proser_core.jobs.probe import StepCost, measure_heads
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PREPARE
 from proser_core.store.store import Artefact, Store, load_if_complete
+from proser_core.titles import counted
 
 
 @dataclass(frozen=True)
@@ -244,8 +245,8 @@ def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
         memory = f", {cost.step.memory_bytes / 2**30:.1f} GiB a worker" if cost.step.memory_bytes else ""
         memory += f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
         lines["a pretraining" if kind == "pretrain" else "a fine-tune"] = (
-            f"{_workers(recipe, kind)} worker(s) of {cluster.cpus_per_worker} CPU{gpus}, {cost.at_once} at a time; "
-            f"{_rate(cost.step.step_seconds)} per step, measured now{memory}"
+            f"{counted(_workers(recipe, kind), 'worker')} of {counted(cluster.cpus_per_worker, 'CPU')}{gpus}, "
+            f"{cost.at_once} at a time; {_rate(cost.step.step_seconds)} per step, measured now{memory}"
         )
     short = "; ".join(filter(None, (_shortage(recipe, kind, cost) for kind, cost in costs.items())))
     if short:
