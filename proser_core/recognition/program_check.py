@@ -48,7 +48,8 @@ def _compare(classifier: OpenSetClassifier, got: Outputs, images: np.ndarray) ->
         raise CheckpointError(
             f"the exported program does not decide as the model does: on {counted(len(images), 'image')} scores differ "
             f"by up to {found.scores:.1g}, probabilities by {found.probabilities:.1g}, and "
-            f"{(indices != want.indices).sum()} labels; {TOLERANCE:g} is allowed. Nothing was written; export to the other format"
+            f"{(indices != want.indices).sum()} labels; {TOLERANCE:g} is allowed. "
+            "Nothing was written; export to the other format"
         )
     return found
 
