@@ -10,8 +10,8 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 
 
 def for_inference(net: nn.Module) -> nn.Module:
-    """A copy in evaluation mode, each BatchNorm folded into the convolution before it, also across a dropout, which does
-    nothing then: the same within rounding, and a tenth faster. It is not for training, and all of its backbone is
+    """A copy in evaluation mode, each BatchNorm folded into the convolution before it, also across a dropout, which
+    does nothing then: the same within rounding, and a tenth faster. It is not for training, and all of its backbone is
     phi_pre. A network of a method's own or of another library, in which a norm may follow an activation or contain one,
     is only copied.
 
