@@ -1,4 +1,4 @@
-"""Bad input through the command line: one clear line, exit code 2, and no node asked for."""
+"""Bad input through the command line: one clear line, exit code 2, no node asked for, and nothing left behind."""
 
 import os
 import shlex
@@ -118,7 +118,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_bad_input_is_one_line_and_exit_code_2_and_leaves_nothing(line: str, place: Path, proser: Proser) -> None:
+def test_bad_input_is_one_line_and_exit_code_2(line: str, place: Path, proser: Proser) -> None:
     (place / "empty").mkdir()
     (place / "file").write_text("text")
     if "seven.safetensors" in line:
