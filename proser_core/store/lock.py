@@ -17,6 +17,15 @@ WAIT = 120.0
 """Seconds that a training waits for a process of an earlier attempt; one whose machine left its cluster ends in 60."""
 
 
+def absent_folders(folder: Path) -> list[Path]:
+    """Of a folder and those above it, the ones that do not exist, itself first: what making it will make."""
+    try:
+        root = folder.expanduser().absolute()
+        return [each for each in (root, *root.parents) if not each.exists()]
+    except (OSError, RuntimeError):  # of a path that cannot be made
+        return []
+
+
 @contextmanager
 def exclusive_storage(storage: Path, work: str, made: Sequence[Path] = ()) -> Iterator[None]:
     """Hold the storage's lock: two runs would write over each other's checkpoints.

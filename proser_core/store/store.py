@@ -104,13 +104,10 @@ class Store:
     """Seconds of each stage that this process did not find finished."""
     announce: Callable[[str], None] = lambda stage: None
     """Called with the name of each stage that is about to run."""
-    made: tuple[Path, ...] = field(default=(), init=False)
-    """Of the root and the folders above it, those that were not there before; the root first."""
 
     def __post_init__(self) -> None:
         try:
             self.root = self.root.expanduser().resolve()
-            self.made = tuple(folder for folder in (self.root, *self.root.parents) if not folder.exists())
             self.root.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.root):
                 pass

@@ -13,7 +13,7 @@ import pytest
 from proser_core.errors import ConfigError, StorageError, TrainingError, exit_code_of
 from proser_core.store import lock
 from proser_core.store.files import disk_full_errors, remove_partial_files, write_atomically
-from proser_core.store.lock import LOCK, exclusive_storage, exclusive_training
+from proser_core.store.lock import LOCK, absent_folders, exclusive_storage, exclusive_training
 from proser_core.store.store import Store
 
 HOLD = """
@@ -85,8 +85,9 @@ def test_a_second_run_is_told_who_works_there_and_is_let_in_afterwards(tmp_path:
 
 
 def test_a_new_storage_in_which_nothing_was_left_goes_with_the_folders_made_for_it(tmp_path: Path) -> None:
+    made = absent_folders(tmp_path / "new" / "storage")
     store = Store(tmp_path / "new" / "storage")
-    with pytest.raises(ConfigError), exclusive_storage(store.root, "a run", store.made):
+    with pytest.raises(ConfigError), exclusive_storage(store.root, "a run", made):
         raise ConfigError("refused")
     assert list(tmp_path.iterdir()) == []
 
@@ -96,8 +97,8 @@ def test_a_storage_stays_that_was_there_or_holds_work(tmp_path: Path, was_there:
     root = tmp_path / "storage"
     if was_there:
         root.mkdir()
-    store = Store(root)
-    with exclusive_storage(store.root, "a run", store.made):
+    made, store = absent_folders(root), Store(root)
+    with exclusive_storage(store.root, "a run", made):
         if not was_there:
             (root / "prepare").mkdir()
     assert root.is_dir()
