@@ -8,6 +8,7 @@ from benchmarks.settings import Settings
 from benchmarks.setups import one_batch, our_step
 from benchmarks.tables import Report, Table, comparison
 from benchmarks.timing import alternate, on_threads
+from proser_core.titles import counted
 
 EAGER, COMPILED = "eager", "torch.compile"
 
@@ -29,4 +30,4 @@ def _compare(settings: Settings, bf16: bool) -> Table:
         return Table(f"torch.compile, {precision}", ("variant", "state"), [(COMPILED, f"not measured: {reason}")])
     note = f"The first compiled step took {time.perf_counter() - start:.0f} s."
     samples = alternate({EAGER: lambda: eager(batch), COMPILED: lambda: compiled(batch)}, settings)
-    return comparison(f"Step, {precision}, {torch.get_num_threads()} thread(s)", samples, EAGER, (note,))
+    return comparison(f"Step, {precision}, {counted(torch.get_num_threads(), 'thread')}", samples, EAGER, (note,))

@@ -12,6 +12,7 @@ from benchmarks.settings import Settings
 from benchmarks.setups import closed_set_step, one_batch, our_step
 from benchmarks.tables import Cell, Report, Table, Target
 from benchmarks.timing import alternate, on_threads, seconds_of, spread
+from proser_core.titles import counted
 
 CE, PROSER = "cross-entropy step", "PROSER step"
 
@@ -99,7 +100,7 @@ def _layer_table(layers: dict[Shape, list[float]], settings: Settings, threads: 
         f"All convolutions alone, one after another at batch {settings.batch_size}: {100 * bound / peak:.0f} % of peak."
     )
     columns = ("convolution", "layers", "% of FLOPs", *sizes, "% of peak")
-    return Table(f"Convolutions alone, forward and backward, {threads} thread(s)", columns, rows, (note,))
+    return Table(f"Convolutions alone, forward and backward, {counted(threads, 'thread')}", columns, rows, (note,))
 
 
 def _profile_table(name: str, step: Callable[[], None], settings: Settings, most: int = 14) -> Table:
@@ -117,5 +118,5 @@ def _profile_table(name: str, step: Callable[[], None], settings: Settings, most
         (event.key, event.count, microseconds / 1000, 100 * microseconds / sum(times))
         for microseconds, event in longest
     ]
-    where = settings.device if on_gpu else f"{torch.get_num_threads()} thread(s)"
+    where = settings.device if on_gpu else counted(torch.get_num_threads(), "thread")
     return Table(f"Where a {name} spends its time, {where}", ("operation", "calls", "ms", "%"), rows)

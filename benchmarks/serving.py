@@ -37,6 +37,7 @@ from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import MaxLogit
+from proser_core.titles import counted
 
 NAME, NUM_CLASSES, NUM_DUMMIES = "served", 15, 5
 URI = f"models:/{NAME}@{CHAMPION}"
@@ -119,7 +120,7 @@ def _run(settings: Settings, folder: Path) -> Report:
     lost = sum(load.failed for loads in found.values() for load in loads) + moved.failed
     ratios, targets = _ratios(found, ours, theirs)
     targets.append(Target("requests that failed, with the alias moved in mid-load", float(lost), 0.0, False, ""))
-    ratio_columns = ("times as fast as", *(f"{clients} client(s)" for clients in CLIENTS))
+    ratio_columns = ("times as fast as", *(counted(clients, "client") for clients in CLIENTS))
     return Report([Table("Servers under load", columns, rows, notes), Table("Ratios", ratio_columns, ratios)], targets)
 
 
@@ -139,7 +140,7 @@ def _ratios(
             rows.append((f"{own.name}: {other.name}", *medians))
             if workers == count or count == 1:
                 targets += [
-                    Target(f"{own.name} against {other.name}, {n} client(s)", median, 2.0)
+                    Target(f"{own.name} against {other.name}, {counted(n, 'client')}", median, 2.0)
                     for n, median in zip(CLIENTS, medians, strict=True)
                 ]
     return rows, targets
@@ -203,7 +204,7 @@ def _register(folder: Path, settings: Settings) -> str:
         calibration=Calibration(0.0, 0.95, 0.95, 100, (0.9, 1.0)),
         recipe=to_json(recipe),
     )
-    client, version = connect(), ""
+    client, version = connect(creates=True), ""
     for bias in (0.0, 1.0):
         changed = replace(classifier, calibration=replace(classifier.calibration, bias=bias))
         place = folder / f"bias {bias}"
@@ -237,7 +238,7 @@ def _theirs(files: list[bytes], workers: int) -> Server:
         b'{"dataframe_split": {"columns": ["image"], "data": [["' + base64.b64encode(file) + b'"]]}}' for file in files
     ]
     return Server(
-        f"mlflow models serve, {workers} worker(s)",
+        f"mlflow models serve, {counted(workers, 'worker')}",
         command,
         f"{root}/invocations",
         f"{root}/ping",

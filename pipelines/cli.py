@@ -65,7 +65,8 @@ def main() -> int:
     if name == "--version":
         print(f"proser {version('proser')}")
         return 0
-    return exit_code_of(lambda: _call(name, arguments), GOES_ON if name in RESUMABLE else "")
+    trains = name in RESUMABLE and "--dry-run" not in arguments
+    return exit_code_of(lambda: _call(name, arguments), GOES_ON if trains else "")
 
 
 def _call(name: str, arguments: list[str]) -> int:

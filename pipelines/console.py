@@ -1,9 +1,14 @@
 """The terminal that commands print to."""
 
+import os
 import re
 import sys
+from copy import copy
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.style import StyleType
+from rich.table import Table
+from rich.text import TextType
 
 from proser_core.errors import hide_secrets
 
@@ -11,8 +16,28 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tabs and line brea
 
 
 def console() -> Console:
-    """The terminal; a file or a pipe gets lines wide enough for the tables."""
-    return Console() if sys.stdout.isatty() else Console(width=120)
+    """The terminal, or as wide as COLUMNS says; else a file or a pipe gets lines wide enough for the tables."""
+    has_width = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console() if has_width else Console(width=120)
+
+
+class TitledTable(Table):
+    """A table with its title and caption as lines of their own: rich would wrap them at the width of the table."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if not (self.title or self.caption):
+            yield from super().__rich_console__(console, options)
+            return
+        bare = copy(self)
+        bare.title = bare.caption = None
+        yield from _annotation(self.title, self.title_style or "table.title", console)
+        yield bare
+        yield from _annotation(self.caption, self.caption_style or "table.caption", console)
+
+
+def _annotation(text: TextType | None, style: StyleType, console: Console) -> RenderResult:
+    if text:
+        yield console.render_str(text, style=style, highlight=False) if isinstance(text, str) else text
 
 
 def utf8_text(text: str) -> str:

@@ -65,6 +65,11 @@ DATA_SETS = {
 """Data sets and outlier sets of the paper."""
 
 
+def counted(count: int, thing: str) -> str:
+    """A number of things in words: 1 worker, 2 workers."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def scored(network: str, score: str) -> str:
     """The name of a network by another score than its own."""
     return f"{network}, {score}"

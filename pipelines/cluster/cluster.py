@@ -25,6 +25,7 @@ from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, last_line
 from proser_core.jobs.spec import FAILURE, STATE, Job
 from proser_core.jobs.starting_point import delete_changed_checkpoint
+from proser_core.titles import counted
 
 RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
 
@@ -85,7 +86,7 @@ class Cluster:
                 if workers > _count_shares(nodes, kind, each):
                     raise ClusterError(
                         f"cluster.{name} {workers} with {each:g} {kind} each needs {workers * each:g} {kind}s; "
-                        f"{where} has {has:g} on {len(nodes)} node(s). "
+                        f"{where} has {has:g} on {counted(len(nodes), 'node')}. "
                         f"Lower cluster.{name} or cluster.{kind.lower()}s_per_worker, "
                         "or give a larger cluster with --cluster.address"
                     )
@@ -116,7 +117,7 @@ class Cluster:
         for kind, each in self._worker_resources().items():
             fits = _count_shares(nodes, kind, each)
             if fits < workers:
-                return f"{workers} worker(s) of {each:g} {kind}; the cluster has room for {fits} now"
+                return f"{counted(workers, 'worker')} of {each:g} {kind}; the cluster has room for {fits} now"
         return ""
 
     def call_on_workers(self, function: Callable[..., Any], arguments: tuple[Any, ...], copies: int) -> list[Any]:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from pipelines.commands.model_options import Device, Model, check_device, skipped_lines
 from pipelines.commands.parsing import parse
-from pipelines.console import console, say, shown
+from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import check_output, write_output
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
@@ -90,7 +90,7 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
 
 def _metrics_table(title: str, found: "FolderMetrics") -> Table:
     head = f"{title}: {found.num_known} images of known classes, {found.num_unknown} of others, %"
-    table = Table(title=escape(shown(head)), title_justify="left", box=box.SIMPLE_HEAD, show_header=False)
+    table = TitledTable(title=escape(shown(head)), box=box.SIMPLE_HEAD, show_header=False)
     for name, value in found.metrics.items():
         table.add_row(METRICS[name], "-" if value is None else percent(value))
     return table
@@ -99,7 +99,7 @@ def _metrics_table(title: str, found: "FolderMetrics") -> Table:
 def _score_table(compared: "ScoreComparison", classifier: "OpenSetClassifier") -> Table:
     rate = f"{100 * classifier.calibration.target_rate:g}"
     head = f"all scores, each calibrated to accept {rate} % of these known images, %"
-    table = Table("score", title=head, title_justify="left", box=box.SIMPLE_HEAD)
+    table = TitledTable("score", title=head, box=box.SIMPLE_HEAD)
     rows, names = list(compared.metrics.values()), list(compared.metrics)
     columns = []
     for metric in rows[0]:

@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipelines.commands.parsing import parse
-from pipelines.console import console, say
+from pipelines.console import TitledTable, console, say
 from pipelines.recipes import PRETRAINING, RECIPES, headline
-from pipelines.reproduction.protocols import headlines
+from pipelines.reproduction.protocols import PERMUTED, headlines
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import OUTLIERS, open_outlier_set
@@ -24,6 +24,9 @@ from tune_spaces import describe, space_names
 
 if TYPE_CHECKING:
     from proser_core.recognition.scores import ScoreFunction
+
+OUR_OWN = """for any data set: its class ids permuted by the index of the class split
+- for --split-family alone; --data.split-family is left out for them"""
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,9 @@ def _kinds(data_dir: Path | None) -> dict[str, Kind]:
             lambda name: f"{scores[name].source}{_reads(scores[name])}",
         ),
         "splits": Kind(
-            "Published class splits (--data.split-family NAME or --split-family NAME)",
-            FAMILIES,
-            lambda name: _family(FAMILIES[name]),
+            "Published class splits (--data.split-family NAME or --split-family NAME), and our own",
+            (*FAMILIES, PERMUTED),
+            lambda name: OUR_OWN if name == PERMUTED else _family(FAMILIES[name]),
         ),
         "data": Kind(f"Data sets ({where})", SOURCES, lambda name: _data_set(name, data_dir)),
         "outliers": Kind(
@@ -113,7 +116,7 @@ def _reads(score: "type[ScoreFunction]") -> str:
 
 
 def _print_table(kind: Kind, console: Console) -> None:
-    table = Table(title=escape(kind.title), title_justify="left", show_header=False, box=None, title_style="bold")
+    table = TitledTable(title=escape(kind.title), show_header=False, box=None, title_style="bold")
     for name in kind.names:
         table.add_row(f"  {name}", escape(kind.describe(name)))
     console.print(table, highlight=False)

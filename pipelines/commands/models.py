@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from pipelines.commands.parsing import parse
-from pipelines.console import console, say
+from pipelines.console import TitledTable, console, say
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow.requests import ModelName, PromoteRequest
 from proser_core.titles import METRICS, best_of, percent
@@ -40,9 +39,12 @@ def print_models(name: str, console: Console) -> None:
     versions = existing_versions(client, name)
     say(console, f"{name} in {shown_uri()}")
     caption = "in percent, on validation and development images, or the proxy's where every class is known"
-    table = Table(caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
-    for head in ("version", "aliases", "recipe", *HEADS, "age"):
-        table.add_column(head, justify="left" if head in ("aliases", "recipe") else "right")
+    table = TitledTable(caption=caption, box=box.SIMPLE_HEAD, padding=0)
+    table.add_column("version", justify="right", no_wrap=True)
+    for head in ("aliases", "recipe"):  # these are copied
+        table.add_column(head, no_wrap=True)
+    for head in (*HEADS, "age"):
+        table.add_column(head, justify="right", overflow="fold")
     aliases = client.get_registered_model(name).aliases
     columns = [[float(version.tags.get(metric, "nan")) for version in versions] for metric in SHOWN]
     best = [best_of(metric, column) for metric, column in zip(SHOWN, columns, strict=True)]
@@ -51,7 +53,7 @@ def print_models(name: str, console: Console) -> None:
         age = next((f"{seconds / size:.0f} {unit}" for size, unit in UNITS if seconds >= size), "now")
         table.add_row(
             version.number,
-            ", ".join(sorted(alias for alias, number in aliases.items() if str(number) == version.number)),
+            "\n".join(sorted(alias for alias, number in aliases.items() if str(number) == version.number)),
             version.tags.get("proser.recipe", ""),
             *(_figure(*figure) for figure in figures),
             age,

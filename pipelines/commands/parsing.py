@@ -10,6 +10,7 @@ import docstring_parser
 import tyro
 from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
+from pipelines.commands.parse_errors import one_line_errors
 from pipelines.recipes import RECIPES, headline, with_schedule
 from pipelines.workflow.requests import UNNAMED
 from proser_core.config import Recipe
@@ -47,7 +48,9 @@ def _cli(form: Any, command: str, arguments: list[str], about: str | None, **opt
     """tyro.cli, whose help has whole paragraphs, and without --help-all the first options alone."""
     asked = [word for word in arguments if word in HELP]
     if not asked:
-        return tyro.cli(form, prog=f"proser {command}", args=list(_with_flips(arguments)), **options)
+        words = list(_with_flips(arguments))
+        with one_line_errors(words, lambda: _option_names(*options.get("default", (form,))), _explaining(command)):
+            return tyro.cli(form, prog=f"proser {command}", args=words, **options)
     first: Collection[str] = () if ALL in asked else FIRST.get(command.split()[0], ())
     text = _paragraphs(about or "") + (
         f" Here are the options that are set first; {ALL} has all of them." if first else ""
@@ -58,6 +61,25 @@ def _cli(form: Any, command: str, arguments: list[str], about: str | None, **opt
     registry.struct_rule(lambda info: _explained(info, first))
     with registry:
         return tyro.cli(form, prog=f"proser {command}", args=["--help"], description="\n\n".join(lines), **options)
+
+
+def _explaining(command: str) -> str:
+    """The command line that explains every option of a command."""
+    return f"proser {command} {ALL if command.split()[0] in FIRST else '--help'}"
+
+
+def _option_names(*requests: Any) -> Iterator[str]:
+    """The options of requests, or of classes of them, as they are typed."""
+    for request in requests:
+        kind = request if isinstance(request, type) else type(request)
+        hints = get_type_hints(kind, include_extras=True)
+        for each in fields(kind):
+            marks = getattr(hints[each.name], "__metadata__", ())
+            value = _default(each, request)
+            if is_dataclass(value) and tyro.conf.Suppress not in marks:
+                yield from _option_names(value)
+            elif tyro.conf.Suppress not in marks and tyro.conf.Positional not in marks:
+                yield f"--{'.'.join(filter(None, (BLOCKS.get(kind, ''), each.name)))}".replace("_", "-")
 
 
 def _with_flips(arguments: Sequence[str]) -> Iterator[str]:
@@ -96,7 +118,7 @@ def _explained(info: StructTypeInfo, first: Collection[str]) -> StructConstructo
 
 def _default(field: "Field[Any]", usual: Any) -> Any:
     """The value of a field in the request as it is without options."""
-    if is_dataclass(usual):
+    if is_dataclass(usual) and not isinstance(usual, type):
         return getattr(usual, field.name)
     if field.default_factory is not MISSING:
         return field.default_factory()
@@ -125,14 +147,15 @@ def parse_with_schedule(
     default: Callable[[str], Request], command: str, arguments: list[str], schedule: str = ""
 ) -> Request:
     """As `parse`; `default` makes the request that the options change, from the name of a schedule."""
-    chosen, rest = tyro.cli(
-        Schedule,
-        prog=f"proser {command}",
-        args=arguments,
-        default=Schedule(schedule),
-        return_unknown_args=True,
-        add_help=False,
-    )
+    with one_line_errors(arguments, tuple, _explaining(command)):
+        chosen, rest = tyro.cli(
+            Schedule,
+            prog=f"proser {command}",
+            args=arguments,
+            default=Schedule(schedule),
+            return_unknown_args=True,
+            add_help=False,
+        )
     usual = default(chosen.pretraining)
     kind: Any = type(usual)
     form: Any = tuple[Annotated[kind, UNNAMED], Annotated[Schedule, UNNAMED]]  # the second for its help text

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from pipelines.commands.model_options import MAX_LISTED, Device, ImagePaths, Model, check_device, skipped_lines
 from pipelines.commands.parsing import parse
-from pipelines.console import console, say, shown
+from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import PICTURES, check_output
 from pipelines.progress import ProgressBar
 from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images
@@ -141,7 +141,7 @@ def _notes(found: Found, request: PredictRequest, drawn: Path | None, summary: S
 
 def _table(title: str, classifier: "OpenSetClassifier", summary: Summary) -> Table:
     """Images by class, most frequent first, unknown last."""
-    table = Table(title=escape(shown(title)), title_justify="left", box=box.SIMPLE_HEAD)
+    table = TitledTable(title=escape(shown(title)), box=box.SIMPLE_HEAD)
     table.add_column("class")
     table.add_column("images", justify="right")
     table.add_column("share, %", justify="right")

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from pipelines.commands.model_options import Device, ImagePaths, Model, check_device, skipped_lines
 from pipelines.commands.parsing import parse
-from pipelines.console import console, say, shown
+from pipelines.console import console, say
 from pipelines.progress import ProgressBar
 from proser_core.data.readers.image_files import Found, check_paths, count_images
 from proser_core.errors import ConfigError, DataError
@@ -94,7 +94,10 @@ def review(request: ReviewRequest, console: Console) -> int:
         reviewed = review_images(classifier, request.paths, found, request.device, progress.update)
     groups = grouped(reviewed.embeddings, request.least)
     write_review(request.output, model.title, reviewed, groups, classifier.class_names)
-    console.print(_table(model.title, reviewed, groups))
+    unknown = f"{len(reviewed.unknown) + reviewed.left_out:,} of {reviewed.total:,} images unknown"
+    say(console, f"{model.title}: {unknown}")
+    if groups:
+        console.print(_table(reviewed, groups))
     for line in skipped_lines(reviewed.failures):
         say(console, line)
     if groups:
@@ -143,10 +146,9 @@ def apply(request: ApplyRequest, console: Console) -> int:
     return 1 if added.failures else 0
 
 
-def _table(title: str, reviewed: "Reviewed", groups: Sequence["Group"]) -> Table:
+def _table(reviewed: "Reviewed", groups: Sequence["Group"]) -> Table:
     """A row per group: its size, and the known classes that its images are most like."""
-    unknown = f"{len(reviewed.unknown) + reviewed.left_out:,} of {reviewed.total:,} images unknown"
-    table = Table(title=f"{escape(shown(title))}: {unknown}", title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
     for name in ("group", "images", "further"):
         table.add_column(name, justify="right")
     table.add_column("most like")

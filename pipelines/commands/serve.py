@@ -131,7 +131,7 @@ def _served(
     with ray_serve(request.host, request.port, request.address):
         least, most = request.least_and_most
         check_room(least, request.device, request.address)
-        say(console, f"starting {request.replicas} replica(s)")
+        say(console, f"starting replicas: {request.replicas}")
         yield deploy(options, (least, most)), application_status
 
 

@@ -31,12 +31,14 @@ def main(arguments: list[str]) -> int:
     check_port(request.port)
     from pipelines.tracking.views import newest_view, runs_link  # loads mlflow: not for --help
 
-    client = connect()
+    client = connect(creates=True)
     experiment = experiment_id(client)
     address = runs_link(f"http://127.0.0.1:{request.port}", experiment, newest_view(client, experiment))
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(request.port)]
-    environment = os.environ | {"MLFLOW_BACKEND_STORE_URI": uri}  # other users see a command line, password and all
-    server = subprocess.Popen([*command, "--workers", "1"], env=environment)
+    command += ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
+    quiet = {"MLFLOW_LOGGING_LEVEL": "WARNING"} | os.environ
+    environment = quiet | {"MLFLOW_BACKEND_STORE_URI": uri}  # other users see a command line, password and all
+    server = subprocess.Popen(command, env=environment)
     try:
         while server.poll() is None:
             with suppress(OSError):

@@ -8,6 +8,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from pipelines.console import TitledTable
 from pipelines.reports.page import markdown_table
 from proser_core.recognition.comparison import Comparison
 from proser_core.titles import METRICS, best_of, percent
@@ -24,7 +25,7 @@ class Contender:
 
 def comparison_table(comparison: Comparison, candidate: Contender, champion: Contender) -> Table:
     """For the terminal; the metrics that decide first, test metrics below."""
-    table = Table(title=_title(comparison), title_justify="left", box=box.SIMPLE_HEAD)
+    table = TitledTable(title=_title(comparison), box=box.SIMPLE_HEAD)
     for name in ("", escape(candidate.title), escape(champion.title), "difference", "95 % interval", ""):
         table.add_column(name, justify="left" if not name else "right")
     bold = "[bold]{}[/bold]"

@@ -6,6 +6,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from pipelines.console import TitledTable
 from pipelines.reports.figures.parts import gaps
 from pipelines.reports.spaces import methods_of, spaces_of
 from pipelines.reports.sweep_table import Point, SweepTable, spreads
@@ -67,7 +68,7 @@ def sweep_tables(table: SweepTable) -> list[Table]:
 
 def _table(table: SweepTable, title: str, points: Sequence[Point], columns: Mapping[str, str]) -> Table:
     """A row per point, with its metrics by the heads of their columns; the best of each is bold."""
-    drawn = Table(title=title, title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    drawn = TitledTable(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     drawn.add_column("", overflow="fold", min_width=18)
     several = len(table.splits) > 1
     for name in [*(["splits"] if several else []), *columns]:

@@ -8,6 +8,7 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from pipelines.console import TitledTable
 from pipelines.output_files import FIGURES, RESULTS, TABLES
 from pipelines.reports.figures.style import save
 from pipelines.reports.page import HTML, Made, Section, anchor, embedded, write_page
@@ -114,7 +115,7 @@ def terminal_table(protocol: str, found: TableColumn) -> Table:
     """A column of a protocol for the terminal: the methods that were measured."""
     lists = f", class lists of {found.family}" if found.family else ""
     title = f"{protocol}, {found.spec.title}: {found.spec.unit}{lists}"
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = TitledTable(title=title, box=box.SIMPLE_HEAD)
     table.add_column("method")
     for name in ("measured", "splits", "published", "difference"):
         table.add_column(name, justify="right", no_wrap=True)

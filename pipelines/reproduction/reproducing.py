@@ -71,11 +71,9 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         return 0
     work = f"proser reproduce {' '.join(request.names)}"
     cluster, cluster_file = request.recipe.cluster, request.cluster_file
-    with open_session(
-        cluster, request.storage, console, work, cluster_file=cluster_file, dry_run=request.dry_run
-    ) as session:
+    with open_session(cluster, request.storage, console, work, cluster_file=cluster_file) as session:
         if not request.dry_run:
-            connect()
+            connect(creates=True)
         if request.import_from:
             inputs = [study.inputs for study in studies]
             take_outcomes(request.import_from, inputs, session.store, console, own_methods(request))

@@ -20,6 +20,7 @@ from proser_core.data.decoding import count_pixels, decode_square
 from proser_core.errors import DataError, ImageTooLargeError
 from proser_core.naming import UNKNOWN
 from proser_core.recognition.open_set_classifier import Predictions
+from proser_core.titles import counted
 
 FORMS = (
     'one image file as the body, several as the files of a multipart/form-data form, or JSON as {"images": '
@@ -108,8 +109,8 @@ def decoded_images(encoded: list[bytes], size: int, limits: Limits) -> np.ndarra
         if pixels > limits.max_pixels:
             raise HTTPException(
                 413,
-                f"got {pixels / MEGABYTE:.1f} megapixels in {len(encoded)} image(s); need {limits.max_megapixels:g} or "
-                "fewer per request. Send smaller or fewer images",
+                f"got {pixels / MEGABYTE:.1f} megapixels in {counted(len(encoded), 'image')}; need "
+                f"{limits.max_megapixels:g} or fewer per request. Send smaller or fewer images",
             )
         return np.stack([decode_square(content, size, name) for content, name in zip(encoded, names, strict=True)])
     except ImageTooLargeError as error:

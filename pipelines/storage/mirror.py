@@ -19,7 +19,7 @@ from proser_core.digests import sha256_of
 from proser_core.jobs.own_spec import OwnJob
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, Job
 from proser_core.store.files import write_atomically
-from proser_core.store.lock import exclusive_storage
+from proser_core.store.lock import absent_folders, exclusive_storage
 from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store, load_if_complete
 
 MIRROR_VARIABLE = "PROSER_MIRROR"
@@ -178,8 +178,9 @@ def open_storage(storage: Path | str, work: str, say: Callable[[str], None]) -> 
     that cannot be used, or in which another command works.
     """
     if isinstance(storage, Path):
+        made = absent_folders(storage)
         store = Store(storage, announce=say)
-        with exclusive_storage(store.root, work):
+        with exclusive_storage(store.root, work, made):
             yield store
         return
     objects, folder = open_objects(storage), mirror_folder(storage)

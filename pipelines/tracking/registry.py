@@ -4,6 +4,7 @@ import base64
 import contextlib
 import importlib.metadata
 import io
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -38,7 +39,8 @@ from proser_core.recognition.program import PROGRAM, export_program
 
 ARTEFACT_TAG = "mlflow.proser.artefact"  # of a logged model
 CLASSIFIER = "classifier"  # of a model's artefacts, the folder that OpenSetClassifier reads
-MODEL = "model"  # name of the folder among a run's artefacts
+REFUSED = re.compile(r"[/:.%\"']")
+"""Characters that MLflow refuses in the name of a logged model; that of a registered one may have a dot."""
 LONGEST_DESCRIPTION = 5000  # characters of a version, where the database is PostgreSQL
 DESCRIPTION = f"""\
 Open-set classifiers: each names the class of an image or calls it unknown. `{CHAMPION}` is the version to use,
@@ -111,7 +113,8 @@ def _make_version(
     inputs: Sequence[DatasetInput],
 ) -> str:
     classifier = OpenSetClassifier.load(classifier_folder)
-    model_uri = _log_model(client, run_id, classifier, classifier_folder, digest, inputs)
+    title = REFUSED.sub("-", f"{name}-{classifier.recipe.get('name', 'custom')}")
+    model_uri = _log_model(client, run_id, title, classifier, classifier_folder, digest, inputs)
     with contextlib.redirect_stderr(io.StringIO()):  # MLflow prints what the closing table says better
         made = mlflow.register_model(model_uri, name, tags={**_figures(classifier), **tags})
     card = fitting(model_card(classifier), LONGEST_DESCRIPTION, MODEL_CARD)
@@ -142,6 +145,7 @@ def _metrics(classifier: OpenSetClassifier) -> dict[str, float]:
 def _log_model(
     client: MlflowClient,
     run_id: str,
+    title: str,
     classifier: OpenSetClassifier,
     folder: Path,
     digest: str,
@@ -151,7 +155,7 @@ def _log_model(
     metrics, at its run and the parent of that, neither of which is marked as running."""
     run = client.get_run(run_id)
     tags = {**origin_tags(), ARTEFACT_TAG: digest}
-    model = client.create_logged_model(run.info.experiment_id, MODEL, run_id, tags, run.data.params)
+    model = client.create_logged_model(run.info.experiment_id, title, run_id, tags, run.data.params)
     with tempfile.TemporaryDirectory() as place:
         artefacts = {CLASSIFIER: str(shutil.copytree(folder, Path(place) / CLASSIFIER))}  # MLflow keeps its name
         if classifier.score_function.is_exportable:

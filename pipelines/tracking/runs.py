@@ -69,7 +69,7 @@ class ParentRun:
     @classmethod
     def open(cls, name: str, run_key: str, params: dict[str, Any]) -> "ParentRun":
         """The run with this key: reopened if it exists, else created."""
-        client = server.connect()
+        client = server.connect(creates=True)
         experiment_id = server.experiment_id(client)
         found = client.search_runs([experiment_id], f"tags.`{RUN_KEY}` = '{run_key}'", max_results=1)
         run = found[0] if found else create_run(client, experiment_id, name, {RUN_KEY: run_key})

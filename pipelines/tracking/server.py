@@ -73,8 +73,16 @@ def shown_uri() -> str:
     return hide_secrets(tracking_uri())
 
 
-def connect() -> "MlflowClient":
-    """A client of a server that answers, or of a database that opens. Raises TrackingError where it does not."""
+def connect(*, creates: bool = False) -> "MlflowClient":
+    """A client of a server that answers, or of a database that opens; one that `creates` makes a new database in a
+    file. Raises TrackingError where there is none, or it does not answer."""
+    uri = tracking_uri()
+    file = sqlite_file(uri)
+    if file is not None and not (creates or file.exists()):
+        raise TrackingError(
+            f"there is no tracking database {file}; give the command in the folder of your runs, or their database or "
+            "server in MLFLOW_TRACKING_URI. `proser run` registers a first model"
+        )
     os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     warnings.filterwarnings("ignore", module="mlflow")
     import mlflow
@@ -84,8 +92,7 @@ def connect() -> "MlflowClient":
     for name in ("mlflow", "alembic"):  # after the import, which sets them too
         logging.getLogger(name).setLevel(logging.ERROR)
 
-    uri = tracking_uri()
-    open_database(uri, shown_uri(), sqlite_file(uri))
+    open_database(uri, shown_uri(), file)
     try:
         mlflow.set_tracking_uri(uri)
         client = mlflow.MlflowClient(uri)

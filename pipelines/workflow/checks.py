@@ -4,7 +4,8 @@ from pathlib import Path
 
 from pipelines.tracking.server import tracking_folder
 from proser_core.config import Recipe
-from proser_core.errors import ConfigError
+from proser_core.data.data_sets import open_data_set
+from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.further_development import check_further
 from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.trials import check_recipe
@@ -13,12 +14,16 @@ from proser_core.jobs.trials import check_recipe
 def check_request(recipe: Recipe, data_dir: Path | None, storage: Path | str, pretrained_file: Path | None) -> None:
     """Raises ProserError for options that cannot be used, and for images that are not found."""
     check_places(recipe, data_dir, storage)
-    if not recipe.data.knows_all:
-        check_recipe(recipe)
-        check_start(recipe, pretrained_file)
-        check_split(recipe, data_dir)
-        check_further(recipe, data_dir)
-        prepare_inputs(recipe, data_dir)  # finds the images
+    if recipe.data.knows_all:
+        missing = open_data_set(recipe.data.name, data_dir).missing
+        if missing:
+            raise DataError(missing)
+        return  # the rest is of the proxy and of all classes, whose recipes are made later
+    check_recipe(recipe)
+    check_start(recipe, pretrained_file)
+    check_split(recipe, data_dir)
+    check_further(recipe, data_dir)
+    prepare_inputs(recipe, data_dir)  # finds the images
 
 
 def check_start(recipe: Recipe, pretrained_file: Path | None) -> None:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import measure_training_step
+from pipelines.console import TitledTable
 from pipelines.storage.mirror import folder_setting, sync
 from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
@@ -22,6 +23,7 @@ from proser_core.jobs.probe import StepCost, measure_heads
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PREPARE
 from proser_core.store.store import Artefact, Store, load_if_complete
+from proser_core.titles import counted
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,7 @@ def plan_table(
 ) -> Table:
     """The plan for people: `first` are rows above those of the splits, `each` says what a split's fine-tunes are,
     `cluster` are rows below."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None, title_style="bold")
+    table = TitledTable(title=title, show_header=False, box=None, title_style="bold")
     trials, missing = sum(plan.trials for plan in plans), sum(len(plan.missing) for plan in plans)
     family = plans[0].recipe.data.split_family
     splits = ", ".join(str(plan.recipe.data.split_index) for plan in plans)
@@ -243,8 +245,8 @@ def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
         memory = f", {cost.step.memory_bytes / 2**30:.1f} GiB a worker" if cost.step.memory_bytes else ""
         memory += f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
         lines["a pretraining" if kind == "pretrain" else "a fine-tune"] = (
-            f"{_workers(recipe, kind)} worker(s) of {cluster.cpus_per_worker} CPU{gpus}, {cost.at_once} at a time; "
-            f"{_rate(cost.step.step_seconds)} per step, measured now{memory}"
+            f"{counted(_workers(recipe, kind), 'worker')} of {counted(cluster.cpus_per_worker, 'CPU')}{gpus}, "
+            f"{cost.at_once} at a time; {_rate(cost.step.step_seconds)} per step, measured now{memory}"
         )
     short = "; ".join(filter(None, (_shortage(recipe, kind, cost) for kind, cost in costs.items())))
     if short:

@@ -31,7 +31,7 @@ def run(
     started = time.monotonic()
     recipe = begin(recipe.name, recipe, data_dir, storage, console)
     work = f"proser run {recipe.name}"
-    with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file, dry_run=dry_run) as session:
+    with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file) as session:
         if recipe.data.knows_all:
             if pretrained_file is not None:
                 raise ConfigError(

@@ -34,7 +34,6 @@ from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PRETRAIN
 from proser_core.networks.libraries import is_of_library
 from proser_core.networks.pretrained import describe_backbone, with_features, with_pretrained
-from proser_core.store.lock import LOCK
 from proser_core.store.store import Store
 
 
@@ -74,23 +73,14 @@ def open_session(
     *,
     cluster_file: Path | None = None,
     stops_trials: bool = False,
-    dry_run: bool = False,
 ) -> Iterator[Session]:
-    """Hold the storage for this work alone, with a cluster that `cluster_file` launched; a `dry_run` leaves no folder
-    that was not there. Raises ConfigError for a storage or a tracking timeout that cannot be used, TrackingError where
-    tracking fails inside."""
+    """Hold the storage for this work alone, with a cluster that `cluster_file` launched. Raises ConfigError for a
+    storage or a tracking timeout that cannot be used, TrackingError where tracking fails inside."""
     tracking_timeout()
-    is_new = isinstance(storage, Path) and not storage.exists()
     with open_storage(storage, work, partial(say, console)) as store, tracking_errors():
         grows_to, mirror = largest_cluster(cluster_file), store if isinstance(store, Mirror) else None
         cluster_here = Cluster(cluster, store.root, stops_trials, grows_to, mirror=mirror)
-        try:
-            yield Session(store, cluster_here, DeferredTracking(partial(say, console)), console)
-        finally:
-            if dry_run and is_new:  # while it is held
-                (store.root / LOCK).unlink(missing_ok=True)
-                with contextlib.suppress(OSError):  # another command works there by now
-                    store.root.rmdir()
+        yield Session(store, cluster_here, DeferredTracking(partial(say, console)), console)
 
 
 def begin(title: str, recipe: Recipe, data_dir: Path | None, storage: Path | str, console: Console) -> Recipe:

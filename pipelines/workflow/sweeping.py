@@ -1,6 +1,7 @@
 """One sweep: search spaces of a recipe over class splits. Checks and the plan first, then the DAG."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.console import Console
@@ -37,12 +38,12 @@ def sweep(request: SweepRequest, console: Console) -> int:
         f"proser sweep {request.title}",
         cluster_file=request.cluster_file,
         stops_trials=inputs.search != Search(),
-        dry_run=request.dry_run,
     ) as session:
         session.cluster.check()
+        plans = _plans(request, inputs, session)
         if not request.dry_run:
-            connect()
-        console.print(_plan(request, inputs, session), highlight=False)
+            connect(creates=True)
+        console.print(_plan(request, inputs, plans, session), highlight=False)
         return 0 if request.dry_run else _train(request, inputs, session, started)
 
 
@@ -81,14 +82,19 @@ def _check_search(request: SweepRequest, space: str) -> None:
         )
 
 
-def _plan(request: SweepRequest, inputs: TrainingInputs, session: Session) -> Table:
-    """The plan, once it is known that there is room for it."""
+def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> list[plan.SplitPlan]:
+    """What is done of each class split. Raises ConfigError where there is nothing to resume."""
     plans = plan.plan_splits(inputs, session.store)
     if request.resume and not any(split.prepared for split in plans):
         raise ConfigError(
             f"--resume found nothing of this sweep in {storage_name(session.store)}; give the storage in which it "
             "began, or omit --resume to begin"
         )
+    return plans
+
+
+def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.SplitPlan], session: Session) -> Table:
+    """The plan, once it is known that there is room for it."""
     costs = plan.measure(plans, session.cluster, inputs.bf16)
     plan.check_disk(plan.disk_needed(plans, costs), session.store)
     lines = plan.cost_lines(plans, costs)

@@ -38,7 +38,7 @@ from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.store.files import write_atomically, write_json
-from proser_core.store.lock import exclusive_storage
+from proser_core.store.lock import absent_folders, exclusive_storage
 from proser_core.store.store import Artefact, Store, check_artefact, import_artefact, load_if_complete
 from proser_core.titles import PRETRAINED
 
@@ -62,8 +62,8 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     """
     recipe = job.recipe
     check_machine(recipe)
-    store = Store(out)
-    with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}"):
+    made, store = absent_folders(out), Store(out)
+    with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}", made):
         task = _prepared(job, store)
         recipe = with_features(recipe, TaskSummary.read(task.path).counts["train"])
         job = replace(job, recipe=recipe)

@@ -9,6 +9,7 @@ from proser_core.data.decoding import to_rgb_square
 from proser_core.errors import CheckpointError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import Outputs, Run
+from proser_core.titles import counted
 
 TOLERANCE = 1e-4
 """By which scores, relative to the larger of 1 and the score, and probabilities may differ. A decision may differ where
@@ -45,9 +46,10 @@ def _compare(classifier: OpenSetClassifier, got: Outputs, images: np.ndarray) ->
     decided = want.probabilities[rows, want.indices] - want.probabilities[rows, indices]
     if not np.max([found.scores, found.probabilities, decided.max()]) <= TOLERANCE:  # of nan it is nan
         raise CheckpointError(
-            f"the exported program does not decide as the model does: on {len(images)} image(s) scores differ by up to "
-            f"{found.scores:.1g}, probabilities by {found.probabilities:.1g}, and {(indices != want.indices).sum()} "
-            f"labels; {TOLERANCE:g} is allowed. Nothing was written; export to the other format"
+            f"the exported program does not decide as the model does: on {counted(len(images), 'image')} scores differ "
+            f"by up to {found.scores:.1g}, probabilities by {found.probabilities:.1g}, and "
+            f"{(indices != want.indices).sum()} labels; {TOLERANCE:g} is allowed. "
+            "Nothing was written; export to the other format"
         )
     return found
 

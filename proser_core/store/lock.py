@@ -4,7 +4,7 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
@@ -17,13 +17,23 @@ WAIT = 120.0
 """Seconds that a training waits for a process of an earlier attempt; one whose machine left its cluster ends in 60."""
 
 
+def absent_folders(folder: Path) -> list[Path]:
+    """Of a folder and those above it, the ones that do not exist, itself first: what making it will make."""
+    try:
+        root = folder.expanduser().absolute()
+        return [each for each in (root, *root.parents) if not each.exists()]
+    except (OSError, RuntimeError):  # of a path that cannot be made
+        return []
+
+
 @contextmanager
-def exclusive_storage(storage: Path, work: str) -> Iterator[None]:
+def exclusive_storage(storage: Path, work: str, made: Sequence[Path] = ()) -> Iterator[None]:
     """Hold the storage's lock: two runs would write over each other's checkpoints.
 
-    `work` names the holder in the error of a second run. Raises ConfigError where another run works there, or where
-    the file system has no locks over all machines that start runs, as NFS 4, EFS and Lustre have; StorageError
-    where the disk is full, now or later.
+    `work` names the holder in the error of a second run. The folders `made` for this work, the storage first, are
+    deleted where it leaves nothing in them, as a refused command does. Raises ConfigError where another run works
+    there, or where the file system has no locks over all machines that start runs, as NFS 4, EFS and Lustre have;
+    StorageError where the disk is full, now or later.
     """
     with disk_full_errors(storage), (storage / LOCK).open("a+") as lock:
         try:
@@ -33,10 +43,14 @@ def exclusive_storage(storage: Path, work: str) -> Iterator[None]:
                 f"the file system of {storage} cannot lock files ({error.strerror}), and two runs there would harm "
                 "each other; give a folder on one that can, such as a local disk or NFS 4"
             ) from error
-        if not taken:
+        if not (taken and os.fstat(lock.fileno()).st_nlink):  # without a link, the run before deleted it just now
             raise ConfigError(f"another run works in {storage}: {_holder(lock)}; wait for it, or give another folder")
         _sign(lock, f"{work}, ")
-        yield
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # another command works there by now
+                _delete_unused(made)
         lock.truncate(0)
 
 
@@ -60,6 +74,14 @@ def exclusive_training(folder: Path, wait: float = WAIT) -> Iterator[None]:
             _sign(lock)
         yield
         lock.truncate(0)
+
+
+def _delete_unused(made: Sequence[Path]) -> None:
+    """Delete folders that hold nothing but the lock, while it is held."""
+    if made and [path.name for path in made[0].iterdir()] == [LOCK]:
+        (made[0] / LOCK).unlink()
+        for folder in made:
+            folder.rmdir()
 
 
 def _take(lock: TextIO) -> bool:

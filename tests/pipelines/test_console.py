@@ -5,9 +5,10 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pytest
 from rich.console import Console
 
-from pipelines.console import say
+from pipelines.console import TitledTable, console, say
 from pipelines.inference.prediction_files import open_output
 from pipelines.inference.predictions import PredictedPart
 from proser_core.data.readers.image_files import Failure
@@ -18,6 +19,25 @@ def test_a_file_name_gives_the_terminal_no_orders_and_a_uri_no_password() -> Non
     lines = io.StringIO()
     say(Console(file=lines, width=200), "a\x1b[31mred\x07.jpg of http://me:S3CRET@host\nnext")
     assert lines.getvalue() == "a\\x1b[31mred\\x07.jpg of http://host\nnext\n"
+
+
+def test_a_title_and_a_caption_wider_than_their_table_are_lines_of_the_terminal() -> None:
+    table = TitledTable("method", title="AUROC on test images of unknown classes", caption="in percent, as a mean")
+    table.add_row("MSP")
+    lines = io.StringIO()
+    Console(file=lines, width=60).print(table)
+    first, *_, last = lines.getvalue().splitlines()
+    assert (first, last) == ("AUROC on test images of unknown classes", "in percent, as a mean")
+    assert table.title == first
+
+
+@pytest.mark.parametrize(("columns", "width"), [("90", 90), (None, 120), ("wide", 120)])
+def test_a_pipe_is_as_wide_as_columns_says(columns: str | None, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if columns is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert console().width == width
 
 
 def test_no_cell_of_a_csv_file_is_a_formula_and_numbers_stay(tmp_path: Path) -> None:

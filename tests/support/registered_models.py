@@ -64,7 +64,7 @@ class Registry:
 
     @property
     def client(self) -> MlflowClient:
-        return connect()
+        return connect(creates=True)
 
     def add(self, classifier: OpenSetClassifier) -> Registered:
         """Register it as `proser run` does."""

@@ -22,14 +22,14 @@ def size(space: Space) -> tuple[float, float]:
 
 
 def panel(axes: Axes, space: Space, metric: str) -> None:
-    """First field upwards, second to the right; the selected point framed, the paper's best dashed."""
+    """First field downwards, second to the right, as in the table; the selected point is framed, the paper's dashed."""
     down, across = space.varied
     ys, xs = (sorted({point.params[name] for point in space.points}) for name in (down, across))
     values = np.full((len(ys), len(xs)), np.nan)
     cells = {(ys.index(point.params[down]), xs.index(point.params[across])): point for point in space.points}
     for cell, point in cells.items():
         values[cell] = percents(point, metric)[0]
-    axes.imshow(values, cmap="viridis", origin="lower", aspect="auto")
+    axes.imshow(values, cmap="viridis", origin="upper", aspect="auto")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2 if np.isfinite(values).any() else 0.0
     lead, _ = lead_of(space, metric) or (None, "")
     for (y, x), point in cells.items():
@@ -57,4 +57,4 @@ def _write(axes: Axes, x: int, y: int, point: Point, metric: str, num_splits: in
     beneath += [f"{count} of {num_splits}"] if 0 < count < num_splits else []
     text = f"{middle:.1f}" if count else point.status
     axes.text(x, y, text, ha="center", va="bottom" if beneath else "center", color=colour, fontsize=9)
-    axes.text(x, y - 0.06, "\n".join(beneath), ha="center", va="top", color=colour, fontsize=6.5)
+    axes.text(x, y + 0.06, "\n".join(beneath), ha="center", va="top", color=colour, fontsize=6.5)

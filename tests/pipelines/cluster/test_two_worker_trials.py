@@ -127,4 +127,4 @@ def free_cpus() -> float:
 
 def test_a_training_that_no_living_nodes_can_hold_is_named(cluster: Cluster) -> None:
     cpus = int(cluster.connect()["CPU"])
-    assert cluster.shortage(cpus + 1) == f"{cpus + 1} worker(s) of 1 CPU; the cluster has room for {cpus} now"
+    assert cluster.shortage(cpus + 1) == f"{cpus + 1} workers of 1 CPU; the cluster has room for {cpus} now"

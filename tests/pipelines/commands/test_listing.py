@@ -50,6 +50,7 @@ def test_alone_it_has_every_name_and_no_more(tmp_path: Path) -> None:
         ("methods", "OpenMax Bendale and Boult 2016"),
         ("scores", "KNN Sun et al. 2022; reads embeddings and training images"),
         ("data", "digits embedded"),
+        ("splits", "permuted for any data set"),
     ],
 )
 def test_one_kind_says_what_each_name_means(kind: str, expected: str) -> None:

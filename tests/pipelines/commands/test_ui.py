@@ -29,15 +29,20 @@ def test_it_opens_the_newest_view_once_it_answers_and_ends_with_its_server(
         cwd=tmp_path,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
         text=True,
     )
     assert process.stdout is not None
-    line = next(line for line in process.stdout if line.startswith("http"))
+    line = ""
+    while not line.startswith("http"):
+        line = process.stdout.readline()
+        assert line, "the server ended before it answered"
+        assert "INFO" not in line
     assert line.startswith(f"http://127.0.0.1:{port}/#/experiments/{run.experiment_id}/runs?workflowType=")
     assert f"viewStateShareKey=proser-{run.run_id} " in line
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
         assert page.status == 200
     process.send_signal(sent)
     assert process.wait(timeout=60) == code
+    assert process.stdout.read() == ""  # the address is the last line
     check_port(port)

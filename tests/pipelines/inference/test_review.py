@@ -142,6 +142,7 @@ class TestReviewing:
         few = tuple(str(path) for path in sorted(photos.iterdir())[:3])
         _, text = printed(review, ReviewRequest(str(model), few, tmp_path / "review"))
         assert "no group of 5 images that look alike" in text
+        assert "most like" not in text
         assert "No group" in (tmp_path / "review" / PAGE).read_text()
 
     def test_an_image_that_cannot_be_decoded_is_named(self, model: Path, photos: Path, tmp_path: Path) -> None:

@@ -93,6 +93,15 @@ def test_a_heat_map_shows_the_mean_with_its_deviation_beneath() -> None:
     assert "±" not in texts(drawn(trade_off(range(1))))
 
 
+def test_a_heat_map_has_the_order_of_the_table() -> None:
+    made = trade_off()
+    axes = drawn(made, place="dev").axes[0]
+    page = results_page(made)
+    rows = page[page.index("| beta \\ gamma |") :].splitlines()[2:7]
+    assert axes.yaxis_inverted()
+    assert [label.get_text() for label in axes.get_yticklabels()] == [row.split("|")[1].strip() for row in rows]
+
+
 def test_a_heat_map_names_what_failed_and_what_lacks_a_split() -> None:
     made = losing(trade_off(), {"beta": 10.0, "gamma": 10.0}, 0)
     made = losing(losing(made, {"beta": 0.1, "gamma": 1.0}, 0), {"beta": 0.1, "gamma": 1.0}, 1)

@@ -92,7 +92,7 @@ class TestServer:
         refused = [
             (413, as_json(encoded[:17]), JSON, "got 17 images; need 16 or fewer"),
             (413, b"x" * 200_001, "image/png", "need 0.2 MB or less"),
-            (413, large_image(), "image/png", "got 0.0 megapixels in 1 image(s); need 0.01"),
+            (413, large_image(), "image/png", "got 0.0 megapixels in 1 image; need 0.01"),
             (415, b"--x", "multipart/mixed; boundary=x", "got multipart/mixed"),
             (422, b"no image", "image/png", "it is none of BMP"),
             (400, b"{", JSON, "is not JSON"),

@@ -12,6 +12,7 @@ from mlflow.entities import LoggedModel, Run
 from pipeline_runs import tiny_recipe
 
 from pipelines.tracking.data_sets import data_sets
+from pipelines.tracking.models import load
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.versions import CANDIDATE, OLD_ARTEFACT_TAG, versions_of
@@ -75,6 +76,14 @@ def test_models_are_ranked_by_their_final_metrics(registry: Registry) -> None:
     for ascending, keys in ((False, ["best", "worse"]), (True, ["worse", "best"])):
         found = registry.ranked(ascending=ascending)
         assert [model.source_run_id for model in found] == [registry.parent.child_id(key) for key in keys]
+
+
+def test_a_logged_model_is_named_after_its_registered_name_and_recipe(registry: Registry) -> None:
+    name = f"many-{tiny_recipe().name}"
+    assert {model.name for model in registry.ranked()} == {name}
+    for each in registry.made:
+        source = registry.client.get_model_version("many", each.version).source
+        assert load(f"models:/many/{each.version}").version.source == source
 
 
 def test_each_metric_of_a_model_is_linked_to_the_images_behind_it(

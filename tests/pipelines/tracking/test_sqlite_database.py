@@ -48,7 +48,7 @@ def first_command(folder: Path, stop_at: int, here: Connection) -> None:
     with (folder / f"{os.getpid()}.stderr").open("w") as errors:
         os.dup2(errors.fileno(), 2)
     event.listen(Engine, "before_cursor_execute", wait)
-    here.send(experiment_id(connect()))
+    here.send(experiment_id(connect(creates=True)))
 
 
 def start(folder: Path, stop_at: int = 0) -> tuple[Any, Connection]:
@@ -158,7 +158,7 @@ def test_a_database_that_was_cut_off_before_it_held_a_run_is_made_anew_and_kept(
         MlflowClient(f"sqlite:///{file}").search_experiments()
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    assert experiment_id(connect()) == "1"
+    assert experiment_id(connect(creates=True)) == "1"
     (kept,) = tmp_path.glob("mlflow.db.*")
     assert content(kept) == before
     assert f"the old one is {kept}" in capsys.readouterr().err
@@ -211,11 +211,26 @@ def test_a_database_that_another_program_has_locked_is_waited_for_and_then_refus
             migrate(file)
 
 
-def test_a_place_where_no_file_can_be_is_named_at_once_for_root_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////proc/mlflow.db")
-    with pytest.raises(TrackingError, match=r"/proc/mlflow.db cannot be opened .* folder that can be written") as said:
-        connect()
+@pytest.mark.parametrize(
+    ("folder", "reason"), [("/proc", "unable to open database file"), ("file", "/file is not a folder")]
+)
+def test_a_place_where_no_file_can_be_is_named_at_once_for_root_too(
+    folder: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
+    expected = rf"{folder}/mlflow.db cannot be opened \(.*{reason}\); .* folder that can be written"
+    with pytest.raises(TrackingError, match=expected) as said:
+        connect(creates=True)
     assert "\n" not in str(said.value)
+
+
+def test_a_command_that_only_reads_makes_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    with pytest.raises(TrackingError, match=f"there is no tracking database {tmp_path}/mlflow.db"):
+        connect()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_mlflow_without_the_function_that_is_needed_creates_its_database_itself(

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
+from pipeline_runs import Proser
 
+from pipelines.commands import run
 from pipelines.tracking.server import EXPERIMENT
 
 COMMAND = [sys.executable, "-m", "pipelines.cli", "run", "digits", "--pretrain.epochs", "1", "--finetune.epochs", "500"]
@@ -40,3 +42,17 @@ def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
     client = MlflowClient(database)
     experiment = client.get_experiment_by_name(EXPERIMENT)
     assert {run.info.status for run in client.search_runs([experiment.experiment_id])} == {"KILLED"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more"), [([], "; the same command goes on from the last finished epoch"), (["--dry-run"], "")]
+)
+def test_only_a_run_that_trains_is_said_to_go_on(
+    arguments: list[str], more: str, proser: Proser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "main", interrupt)
+    code, _, error = proser("run", "digits", *arguments)
+    assert (code, error) == (130, f"\nproser: interrupted{more}\n")

@@ -19,7 +19,7 @@ from registered_models import Registry, classifier_of
 from pipelines.commands.models import print_models
 from pipelines.tracking import decisions
 from pipelines.tracking.models import load
-from pipelines.tracking.server import sqlite_file, tracking_uri
+from pipelines.tracking.server import experiment_id, sqlite_file, tracking_uri
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
 from pipelines.workflow.rollback import rollback
@@ -268,6 +268,7 @@ def test_of_promotions_at_once_the_alias_is_where_the_last_decision_put_it(three
 def test_the_list_has_every_version_with_its_aliases_and_figures(
     registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
 ) -> None:
+    assert experiment_id(registry.client)  # makes the database
     with pytest.raises(TrackingError, match=f"no version of a model '{registry.name}'; it has models: "):
         printed(print_models, registry.name)
     registry.add(bad)
@@ -277,6 +278,15 @@ def test_the_list_has_every_version_with_its_aliases_and_figures(
     assert newest[:3] == ["2", "candidate", "digits"]
     assert oldest[:3] == ["1", "champion", "digits"]
     assert newest[3] == f"{100 * classifier.results['dev/macro_f1']:.1f}"
+
+
+def test_no_name_in_the_list_is_cut_at_80_columns(registry: Registry, classifier: OpenSetClassifier) -> None:
+    registry.add(classifier)
+    registry.client.set_model_version_tag(registry.name, "1", "proser.recipe", "cifar100-cpu-finetune")
+    _, text = printed(print_models, registry.name, width=80)
+    assert {"champion", "candidate", "cifar100-cpu-finetune"} <= set(text.split())
+    assert {"macro-F1", "AUROC", "accuracy", "known"} <= set(text.split())
+    assert max(map(len, text.splitlines()[1:])) <= 80
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ class TestThePlan:
         assert code == 0
         for part in ("betas (2 points), pairs (2 points)", "2 to make", "2 to train", "8 to train", "4 per split"):
             assert part in text
-        assert "1 worker(s) of 1 CPU" in text
+        assert "1 worker of 1 CPU" in text
         assert "ms per step, measured now" in text
         assert re.search(r"time +about \d+:\d\d", text)
 

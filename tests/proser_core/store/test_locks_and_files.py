@@ -6,16 +6,20 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from proser_core.errors import ConfigError, StorageError, TrainingError, exit_code_of
+from proser_core.store import lock
 from proser_core.store.files import disk_full_errors, remove_partial_files, write_atomically
-from proser_core.store.lock import LOCK, exclusive_storage, exclusive_training
+from proser_core.store.lock import LOCK, absent_folders, exclusive_storage, exclusive_training
+from proser_core.store.store import Store
 
 HOLD = """
 import sys, time
 from pathlib import Path
+from typing import TextIO
 from proser_core.store.lock import exclusive_training
 with exclusive_training(Path(sys.argv[1])):
     print("held", flush=True)
@@ -78,6 +82,40 @@ def test_a_second_run_is_told_who_works_there_and_is_let_in_afterwards(tmp_path:
         exclusive_storage(tmp_path, "another").__enter__()
     with exclusive_storage(tmp_path, "another"):
         pass
+
+
+def test_a_new_storage_in_which_nothing_was_left_goes_with_the_folders_made_for_it(tmp_path: Path) -> None:
+    made = absent_folders(tmp_path / "new" / "storage")
+    store = Store(tmp_path / "new" / "storage")
+    with pytest.raises(ConfigError), exclusive_storage(store.root, "a run", made):
+        raise ConfigError("refused")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+def test_a_storage_stays_that_was_there_or_holds_work(tmp_path: Path, was_there: bool) -> None:
+    root = tmp_path / "storage"
+    if was_there:
+        root.mkdir()
+    made, store = absent_folders(root), Store(root)
+    with exclusive_storage(store.root, "a run", made):
+        if not was_there:
+            (root / "prepare").mkdir()
+    assert root.is_dir()
+
+
+def test_a_lock_that_the_run_before_deleted_just_now_lets_nobody_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = lock._take
+
+    def take_as_it_is_deleted(file: TextIO) -> bool:
+        (tmp_path / LOCK).unlink()
+        return take(file)
+
+    monkeypatch.setattr(lock, "_take", take_as_it_is_deleted)
+    with pytest.raises(ConfigError, match="another run works in"):
+        exclusive_storage(tmp_path, "a run").__enter__()
 
 
 def test_a_training_waits_for_a_process_of_an_earlier_attempt_and_its_death_lets_it_in(tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""What is wrong with the words of a command line, in one line instead of tyro's box.
+
+The hook is in a module of tyro that is not public; it was read in tyro 1.0.17. Another tyro without it shows its box.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import takewhile
+from typing import Any
+
+import tyro
+
+from proser_core.errors import ConfigError
+
+NEAR_AS_A_WHOLE = 0.8
+"""From this likeness on, of options that end alike the one is meant whose first part was typed too."""
+
+
+def one_line_errors(
+    arguments: Sequence[str], options: Callable[[], Iterable[str]], usage: str
+) -> AbstractContextManager[None]:
+    """Within it, tyro raises ConfigError for `arguments` that it cannot parse. `options` has the names that there are,
+    and `usage` is the command line that explains them."""
+    on_parse_error = getattr(getattr(tyro, "_errors", None), "on_parse_error", None)
+    if on_parse_error is None:
+        return nullcontext()
+
+    def refuse(event: Any) -> None:
+        message = _message(event, arguments, options)
+        if message:
+            raise ConfigError(f"{message} `{usage}` explains what can be given")
+
+    found: AbstractContextManager[None] = on_parse_error(refuse)
+    return found
+
+
+def _message(event: Any, arguments: Sequence[str], options: Callable[[], Iterable[str]]) -> str:
+    match type(event).__name__:
+        case "UnrecognizedArgs":
+            return _not_recognised(event.tokens, options())
+        case "MissingArgs" if any(word.startswith("-") for word in event.unrecognized_tokens):
+            return _not_recognised(event.unrecognized_tokens, options())
+        case "MissingArgs":
+            return f"{' and '.join(_name(each.arg) for each in event.missing_arguments)} must be given."
+        case "BadValue" if event.offending_value is None:
+            return f"{_name(event.argument)} got no value; need {event.argument.lowered.metavar}."
+        case "InvalidChoice":
+            choices = ", ".join(choice or "''" for choice in event.choices)
+            return f"{_name(event.argument)} got {event.value!r}; need one of {choices}."
+        case "InstantiationFailure" if event.argument:
+            given = _given(event.argument.lowered.name_or_flags, arguments)
+            return f"{_name(event.argument)} got {given!r}; need {event.argument.lowered.metavar}."
+    return ""
+
+
+def _not_recognised(words: Sequence[str], options: Iterable[str]) -> str:
+    """Of an option by the nearest names; of another word, that it is one too many."""
+    typed = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+    if typed is None:
+        return f"{words[0]!r} is one word too many."
+    near = " or ".join(nearest(typed, options))
+    return f"no option is called {typed!r}; did you mean {near}?" if near else f"no option is called {typed!r}."
+
+
+def nearest(typed: str, options: Iterable[str]) -> list[str]:
+    """The options whose last part is the nearest to what was typed: --epoks is near to the `epochs` of two blocks."""
+    last = {option: option.lstrip("-").rpartition(".")[2] for option in options}
+    typed = typed.replace("_", "-")
+    parts = difflib.get_close_matches(typed.lstrip("-").rpartition(".")[2], set(last.values()), n=1)
+    found = [option for option, part in last.items() if part in parts]
+    return difflib.get_close_matches(typed, found, n=1, cutoff=NEAR_AS_A_WHOLE) or found
+
+
+def _name(argument: Any) -> str:
+    """As it is typed: --device, or MODEL of an argument without a name."""
+    return str(argument.lowered.metavar if argument.is_positional() else argument.lowered.name_or_flags[-1])
+
+
+def _given(names: Sequence[str], arguments: Sequence[str]) -> str:
+    """What was given for an option: the words up to the next one."""
+    for place, word in enumerate(arguments):
+        name, _, value = word.replace("_", "-").partition("=")
+        if name in names:
+            rest = takewhile(lambda each: not each.startswith("--"), arguments[place + 1 :])
+            return word.partition("=")[2] if value else " ".join(rest)
+    return ""

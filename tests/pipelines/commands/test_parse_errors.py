@@ -1,0 +1,52 @@
+"""A command line that cannot be parsed: one line with what was got, what is needed and what to do."""
+
+import shlex
+
+import pytest
+import tyro
+from pipeline_runs import Proser
+
+from pipelines.commands.parse_errors import nearest
+
+RUN = "`proser run digits --help-all` explains what can be given"
+LINES = {
+    "run digits --epoks 3": "no option is called '--epoks'; did you mean --pretrain.epochs or --finetune.epochs? "
+    + RUN,
+    "run digits --finetune.gama=1": "no option is called '--finetune.gama'; did you mean --finetune.gamma? " + RUN,
+    "run digits --finetune.schedule step": "--finetune.schedule got 'step'; need one of constant, one_cycle, cosine, ",
+    "run digits --pretrain.epochs ten": f"--pretrain.epochs got 'ten'; need INT. {RUN}",
+    "run digits --pretrain.batch_size=ten": f"--pretrain.batch-size got 'ten'; need INT. {RUN}",
+    "run digits --pretraining": f"--pretraining got no value; need STR. {RUN}",
+    "run digits --dry-run yes": f"'yes' is one word too many. {RUN}",
+    "reproduce cifar10 --data.name svhn": "no option is called '--data.name'. `proser reproduce cifar10 --help` ",
+    "reproduce figures --data-dri x": "did you mean --data-dir? `proser reproduce figures --help` ",
+    "predict": "MODEL must be given. `proser predict --help` ",
+    "predict m p --outptu x": "no option is called '--outptu'; did you mean --output?",
+    "evaluate": "MODEL and --data must be given. `proser evaluate --help` ",
+    "serve m --device tpu": "--device got 'tpu'; need one of cpu, cuda. `proser serve --help` ",
+    "list data outliers": "'outliers' is one word too many. `proser list --help` ",
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_words_that_cannot_be_parsed_are_one_line_and_exit_code_2(line: str, proser: Proser) -> None:
+    code, shown, error = proser(*shlex.split(line))
+    assert (code, shown) == (2, "")
+    assert error.startswith("proser: ")
+    assert LINES[line] in error
+    assert len(error.splitlines()) == 1
+
+
+def test_another_tyro_without_the_hook_shows_its_own_box(proser: Proser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(tyro, "_errors")
+    code, _, error = proser("list", "--kind", "data")
+    assert code == 2
+    assert "--kind" in error
+    assert not error.startswith("proser: ")
+
+
+def test_of_options_that_end_alike_the_one_whose_first_part_was_typed_is_nearest() -> None:
+    options = ["--pretrain.batch-size", "--finetune.batch-size", "--data-dir"]
+    assert nearest("--pretrian.batch_size", options) == ["--pretrain.batch-size"]
+    assert nearest("--batchsize", options) == ["--pretrain.batch-size", "--finetune.batch-size"]
+    assert nearest("--zzz", options) == []
