@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.config.data import TABLES
+from proser_core.data.decoded_photos import near_duplicates_in
 from proser_core.data.near_duplicates import SIZE, Looks, looks_of, near_duplicates
 from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, fingerprints_of
 from proser_core.data.readers.parquet import read_texts
@@ -38,10 +39,15 @@ class Grouping:
         """Of the table, if there is one. Raises DataError where it cannot be read."""
         return fingerprints_of([Path(self.rule)]) if self.is_table else []
 
-    def groups(self, files: Sequence[FileStatus], folders: Sequence[Path], root: Path) -> np.ndarray:
+    def groups(
+        self, files: Sequence[FileStatus], folders: Sequence[Path], root: Path, decoded: Path | None
+    ) -> np.ndarray:
         """int64[N]: the group of each image, 0, 1, ... in the order of the images; `folders` are those of their
-        classes. Raises DataError where the rule does not fit the images, or one cannot be decoded."""
-        near = _near_duplicates(tuple(files)) if self.by_looks else NO_PAIRS
+        classes, and `decoded` is where `save_photos` has put them, if it has. Raises DataError where the rule does not
+        fit the images, or one cannot be decoded."""
+        near = NO_PAIRS
+        if self.by_looks:
+            near = near_duplicates_in(decoded) if decoded else _near_duplicates(tuple(files))
         return self.joined(near, [path for path, _, _ in files], folders, root)
 
     def joined(self, near: np.ndarray, paths: Sequence[str], folders: Sequence[Path], root: Path) -> np.ndarray:
