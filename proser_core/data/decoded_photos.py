@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from proser_core.data.near_duplicates import Looks, near_duplicates
+from proser_core.data.near_duplicates import Looks, links_by_looks
 from proser_core.data.stored import PLACE, StoredImages
 
 PIXELS, LOOKS = "photos.rgb", "looks.npz"
@@ -49,7 +49,7 @@ class DecodedPhotos(StoredImages):
 
 
 @lru_cache(maxsize=1)
-def near_duplicates_in(folder: Path) -> np.ndarray:
-    """As `near_duplicates`; kept, because each part of each task of a run asks for them."""
+def links_in(folder: Path) -> np.ndarray:
+    """`links_by_looks` of what `save_photos` has put there; kept, because each part of each task asks for it."""
     with np.load(folder / LOOKS) as looks:
-        return near_duplicates(Looks(looks["hashes"], looks["patterns"]))
+        return links_by_looks(Looks(looks["hashes"], looks["patterns"]))
