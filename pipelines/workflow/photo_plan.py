@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipelines.storage.mirror import sync
 from pipelines.workflow.training import TrainingInputs
 from proser_core.data.photos import read_photos
 from proser_core.jobs.preparing import PHOTOS, decodes_photos, photos_of, prepare_key
@@ -43,7 +44,9 @@ def plan_photos(trainings: Iterable[TrainingInputs], store: Store) -> PhotoPlan:
     """Of trainings on one folder at one size: all its photos, unless their tasks are finished or they are decoded."""
     for inputs in trainings:
         for recipe, data in zip(inputs.recipes, inputs.data_inputs, strict=True):
-            if not decodes_photos(recipe) or load_if_complete(store.folder(PREPARE, prepare_key(data))):
+            task = store.folder(PREPARE, prepare_key(data))
+            sync(store, [task])
+            if not decodes_photos(recipe) or load_if_complete(task):
                 continue
             paths, decisive = photos_of(recipe, inputs.data_dir)
             if load_if_complete(store.folder(PHOTOS, decisive)) is None:
