@@ -68,6 +68,7 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
     or an output that cannot be written."""
     from pipelines.reports.inspection_page import inspection_page  # these load scipy: not for --help
     from proser_core.data.findings import findings_of
+    from proser_core.data.group_notes import first_names
     from proser_core.data.grouping import Grouping
     from proser_core.data.inspection import inspect_folder
 
@@ -87,7 +88,7 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
     if model is not None:
         doubts, unjudged = _doubts(model, found, request.device, console)
         findings += [doubts] if doubts.count else []
-        lines += [f"labels not judged, as the class has too few images: {', '.join(unjudged)}"] if unjudged else []
+        lines += [f"labels not judged, as the class has too few images: {first_names(unjudged)}"] if unjudged else []
     console.print(_facts_table(found), _class_table(found), highlight=False)
     console.print(_findings_table(found, findings) if findings else "No findings.", highlight=False)
     if request.output is not None:

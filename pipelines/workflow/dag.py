@@ -14,6 +14,7 @@ from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
 from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
 from pipelines.workflow.stages.finetune import sweep, track_rows
+from pipelines.workflow.stages.prepare import prepare
 from pipelines.workflow.stages.pretrain import pretrain
 from pipelines.workflow.stages.report import report, report_sweep
 from pipelines.workflow.stages.trial_rows import read_rows
@@ -25,7 +26,7 @@ from proser_core.data.repeats import REPEATS
 from proser_core.data.tasks import TaskSummary
 from proser_core.digests import sha256_of
 from proser_core.jobs.further_development import further_images
-from proser_core.jobs.preparing import check_batches, prepare_task
+from proser_core.jobs.preparing import check_batches
 from proser_core.jobs.selection import ranked
 from proser_core.jobs.spec import TRIALS
 from proser_core.recognition.classifier_files import CARD
@@ -47,7 +48,7 @@ def prepared(
     """Images by role: train, val, development, test."""
     tasks = []
     for recipe, inputs in zip(recipes, data_inputs, strict=True):
-        tasks.append(prepare_task(recipe, inputs, data_dir, session.store))
+        tasks.append(prepare(recipe, inputs, data_dir, session))
         check_batches(recipe, finetunes, tasks[-1].path)
         notes = TaskSummary.read(tasks[-1].path).notes
         for name in filter(notes.__contains__, SAID):

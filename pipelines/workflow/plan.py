@@ -21,15 +21,15 @@ from proser_core.errors import ClusterError, ConfigError
 from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.probe import StepCost, measure_heads
 from proser_core.jobs.progress import duration
-from proser_core.jobs.spec import PREPARE
+from proser_core.jobs.spec import EMBEDDINGS, PREPARE, embedding_inputs
 from proser_core.store.store import Artefact, Store, load_if_complete
 from proser_core.titles import counted
 
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """One class split: what of it is finished, or a user's own weights; its images by role; and its fine-tunes to
-    train, of `trials` in all."""
+    """One class split: what of it is finished, or a user's own weights; its images by role; its fine-tunes to train, of
+    `trials` in all; and whether the embeddings of a frozen backbone are there."""
 
     recipe: Recipe
     prepared: bool
@@ -37,6 +37,13 @@ class SplitPlan:
     images: dict[str, int]
     trials: int
     missing: tuple[FinetuneConfig, ...]
+    embedded: bool = False
+
+    @property
+    def embeds(self) -> int:
+        """Images whose embeddings the pretraining waits for."""
+        waits = not (self.pretrained or self.embedded) and self.recipe.network.is_frozen("pretrain")
+        return self.scored_pretrained if waits else 0
 
     @property
     def scored(self) -> int:
@@ -84,7 +91,9 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
     images = TaskSummary.read(task.path).counts
     pretrained = _finished(plan_pretraining(recipe, task, store, inputs.bf16, own).folder, store)
     if pretrained is None:
-        return SplitPlan(recipe, True, own is not None, images, count, missing)
+        is_frozen = recipe.network.is_frozen("pretrain")
+        embedded = is_frozen and _finished(store.folder(EMBEDDINGS, embedding_inputs(recipe, task)), store) is not None
+        return SplitPlan(recipe, True, own is not None, images, count, missing, embedded)
     trials = TrainedSplit(recipe, task, pretrained).trials(inputs.finetunes, store, inputs.bf16)
     sync(store, [trial.folder for trial in trials])
     missing = tuple(trial.recipe.finetune for trial in trials if load_if_complete(trial.folder) is None)
@@ -190,7 +199,7 @@ def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> float:
         recipe, images = plan.recipe, plan.images["train"]
         if not plan.pretrained:
             steps = recipe.pretrain.epochs * (images // recipe.pretrain.batch_size)
-            total += costs["pretrain"].seconds(steps, plan.scored_pretrained)
+            total += costs["pretrain"].seconds(steps, 0 if plan.embedded else plan.scored_pretrained)
         for tuned in plan.missing:
             # a step's time goes with its images: the points of a space may differ in batch size
             steps = round(tuned.epochs * images / recipe.finetune.batch_size)
@@ -247,6 +256,11 @@ def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
         lines["a pretraining" if kind == "pretrain" else "a fine-tune"] = (
             f"{counted(_workers(recipe, kind), 'worker')} of {counted(cluster.cpus_per_worker, 'CPU')}{gpus}, "
             f"{cost.at_once} at a time; {_rate(cost.step.step_seconds)} per step, measured now{memory}"
+        )
+    if embeds := sum(plan.embeds for plan in plans):
+        rate = costs["pretrain"].step.scored_per_second
+        lines["embeddings"] = (
+            f"{embeds:,} images, about {duration(embeds / rate)} ({_rate(1 / rate)} each, measured now)"
         )
     short = "; ".join(filter(None, (_shortage(recipe, kind, cost) for kind, cost in costs.items())))
     if short:

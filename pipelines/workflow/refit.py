@@ -12,6 +12,7 @@ from pipelines.workflow.plan import plan_splits
 from pipelines.workflow.run_stages import REPORTED, check_run, finish_run, open_run_of, run_stages
 from pipelines.workflow.session import Session, mark_run_failed, say_failures
 from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation
+from pipelines.workflow.stages.prepare import prepare
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import CalibrationConfig, DataConfig, FinetuneConfig, Recipe
@@ -20,7 +21,6 @@ from proser_core.data.data_sets import open_data_set
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
-from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.selection import finetune_of
 from proser_core.naming import listed
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -45,7 +45,7 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
     session.tracking.track(run.start)
     with mark_run_failed(run):
         with pointing_to_inspection(recipe.data, data_dir):
-            task = OpenSetTask.load(prepare_task(refit, inputs.data_inputs[0], data_dir, session.store).path)
+            task = OpenSetTask.load(prepare(refit, inputs.data_inputs[0], data_dir, session).path)
         _say_classes(session, task)
         if recipe.data.is_own:
             for line in what_needs_a_look(task, recipe.data, data_dir):

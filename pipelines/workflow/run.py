@@ -8,6 +8,7 @@ from rich.console import Console
 
 from pipelines.output_files import check_output, write_output
 from pipelines.workflow import dag, plan
+from pipelines.workflow.photo_plan import PhotoPlan, plan_photos
 from pipelines.workflow.refit import choose_and_refit, planned_inputs
 from pipelines.workflow.run_stages import REGISTERED, check_run, finish_run, open_run_of
 from pipelines.workflow.session import Session, begin, driver_of, open_session
@@ -40,25 +41,28 @@ def run(
                 )
             num_classes = open_data_set(recipe.data.name, data_dir).num_classes
             if dry_run:
-                for title, each in planned_inputs(recipe, num_classes, data_dir, session).items():
-                    _print_plan(f"Plan: {title}", each, session)
+                planned = planned_inputs(recipe, num_classes, data_dir, session)
+                photos = plan_photos(planned.values(), session.store)
+                for title, each in planned.items():
+                    _print_plan(f"Plan: {title}", each, session, photos)
+                    photos = PhotoPlan()  # decoded once for all
                 return 0
             return choose_and_refit(recipe, num_classes, data_dir, session, started)
         inputs = check_run(recipe, data_dir, session, pretrained_file)
         if dry_run:
-            _print_plan("Plan", inputs, session)
+            _print_plan("Plan", inputs, session, plan_photos([inputs], session.store))
             return 0
         return finish_run(inputs, session.follow(open_run_of(recipe, inputs)), started)
 
 
-def _print_plan(title: str, inputs: TrainingInputs, session: Session) -> None:
+def _print_plan(title: str, inputs: TrainingInputs, session: Session, photos: PhotoPlan) -> None:
     """Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
     plans = plan.plan_splits(inputs, session.store)
     costs = plan.measure(plans, session.cluster, inputs.bf16)
-    plan.check_disk(plan.disk_needed(plans, costs), session.store)
+    plan.check_disk(plan.disk_needed(plans, costs) + photos.disk, session.store)
     spaces = ", ".join(f"{name} ({len(points)} points)" for name, points in inputs.spaces.items())
-    first = {"search space": spaces} if spaces else {}
-    each = f"{'the points, ' * bool(first)}the recipe's own and the control, equal ones once"
+    first = ({"search space": spaces} if spaces else {}) | photos.lines()
+    each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, equal ones once"
     table = plan.plan_table(title, plans, first, each, plan.cost_lines(plans, costs))
     session.console.print(table, highlight=False)
 

@@ -12,7 +12,7 @@ from typing import Any
 from proser_core.config import Recipe, decisive_fields
 from proser_core.jobs.further_development import FURTHER
 from proser_core.jobs.network_tables import COMPUTING, TABLES
-from proser_core.jobs.preparing import ENCODED
+from proser_core.jobs.preparing import ENCODED, PHOTOS
 from proser_core.jobs.spec import EMBEDDING, EMBEDDINGS, PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import WORKER
 from proser_core.store.code_version import code_version
@@ -20,6 +20,7 @@ from proser_core.store.store import Artefact, BuildResult, Store
 
 STAGES = {
     ENCODED: "proser_core.data.readers.parquet",
+    PHOTOS: "proser_core.data.photos",
     PREPARE: "proser_core.jobs.preparing",
     EMBEDDINGS: EMBEDDING,
     PRETRAIN: WORKER,

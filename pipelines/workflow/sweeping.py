@@ -12,6 +12,7 @@ from pipelines.reports.terminal import sweep_tables
 from pipelines.storage.mirror import storage_name
 from pipelines.tracking.server import connect
 from pipelines.workflow import dag, plan
+from pipelines.workflow.photo_plan import plan_photos
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
@@ -96,7 +97,8 @@ def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> l
 def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.SplitPlan], session: Session) -> Table:
     """The plan, once it is known that there is room for it."""
     costs = plan.measure(plans, session.cluster, inputs.bf16)
-    plan.check_disk(plan.disk_needed(plans, costs), session.store)
+    photos = plan_photos([inputs], session.store)
+    plan.check_disk(plan.disk_needed(plans, costs) + photos.disk, session.store)
     lines = plan.cost_lines(plans, costs)
     search = inputs.search
     if search.points:
@@ -105,7 +107,7 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.Sp
         lines["budget"] = f"{duration(search.max_seconds)} of fine-tuning"
     spaces = ", ".join(f"{name} ({len(found)} points)" for name, found in inputs.spaces.items())
     each = f"{sum(map(len, inputs.spaces.values()))} points, the recipe's own and the control, equal ones once"
-    return plan.plan_table("Plan", plans, {"search spaces": spaces}, each, lines)
+    return plan.plan_table("Plan", plans, {"search spaces": spaces} | photos.lines(), each, lines)
 
 
 def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:

@@ -10,7 +10,7 @@ from proser_core.data.catalogue import SOURCES, Source
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints
-from proser_core.data.readers.image_folders import FolderLayout
+from proser_core.data.readers.image_folders import FolderLayout, Listing
 from proser_core.data.readers.layout import Layout, Part
 from proser_core.data.readers.parquet import ParquetLayout
 from proser_core.data.readers.torchvision_roots import DOWNLOAD, TorchvisionLayout
@@ -117,13 +117,19 @@ class DataSet:
     def index(
         self, part: Part, *, size: int, classes: Collection[int] | None = None, unpacked: Path | None = None
     ) -> ImageSet:
-        """As `load`, with the images left encoded on disk; `unpacked` is where `packed_files` were unpacked."""
+        """As `load`, with the images left on disk; `unpacked` is where `packed_files` were unpacked, or the photos of a
+        folder decoded."""
         layout, root = self._streamed()
         if isinstance(layout, FolderLayout):
-            return layout.index(root, part, size=size, classes=classes)
+            return layout.index(root, part, size=size, classes=classes, decoded=unpacked)
         assert unpacked is not None, "images in Parquet files are unpacked before they are indexed"
         count = self.source.counts.get(part)
         return self._checked(layout.index(root, part, unpacked, size=size, classes=classes, count=count))
+
+    def listing(self) -> Listing:
+        """All files of a user's own images."""
+        layout, root = self._folder()
+        return layout.listing(root)
 
     def packed_files(self) -> list[Path]:
         """The files to unpack before single images can be read; none of an image folder.

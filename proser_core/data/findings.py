@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from proser_core.data.group_notes import PARTS
-from proser_core.data.grouping import NO_PAIRS, components
 from proser_core.data.inspection import Inspection
+from proser_core.data.near_duplicates import NO_PAIRS, components
 from proser_core.errors import DataError
 from proser_core.naming import check_class_names
 

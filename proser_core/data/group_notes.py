@@ -1,6 +1,6 @@
 """What a reader of results must know of the groups of a task's images."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,8 @@ WARNINGS = {
 }
 """What a note says where a user should look at the images, and a title for it."""
 PARTS = {"train": "training", "val": "validation", "test": "test"}
+MOST_NAMED = 12
+"""Classes that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -92,4 +94,10 @@ class KnownGroups:
         few = {ALONE: [number for number in self.classes if len(np.unique(groups[labels == number])) == 1]}
         for part in self.groups:
             few[f"{NONE_LEFT} {PARTS[part]}"] = [each for each in self.classes if each not in self.labels[part]]
-        return [f"{what}: {', '.join(self.classes[each] for each in ids)}" for what, ids in few.items() if ids]
+        return [f"{what}: {first_names([self.classes[each] for each in ids])}" for what, ids in few.items() if ids]
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Names in a sentence: MOST_NAMED of them, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

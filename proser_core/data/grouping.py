@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.config.data import TABLES
-from proser_core.data.near_duplicates import SIZE, Looks, looks_of, near_duplicates
+from proser_core.data.decoded_photos import links_in
+from proser_core.data.near_duplicates import NO_PAIRS, SIZE, Looks, components, links_by_looks, looks_of
 from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, fingerprints_of
 from proser_core.data.readers.parquet import read_texts
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
 
 COLUMNS = ("path", "group")
-NO_PAIRS = np.zeros((0, 2), np.int64)
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,19 @@ class Grouping:
         """Of the table, if there is one. Raises DataError where it cannot be read."""
         return fingerprints_of([Path(self.rule)]) if self.is_table else []
 
-    def groups(self, files: Sequence[FileStatus], folders: Sequence[Path], root: Path) -> np.ndarray:
+    def groups(
+        self, files: Sequence[FileStatus], folders: Sequence[Path], root: Path, decoded: Path | None
+    ) -> np.ndarray:
         """int64[N]: the group of each image, 0, 1, ... in the order of the images; `folders` are those of their
-        classes. Raises DataError where the rule does not fit the images, or one cannot be decoded."""
-        near = _near_duplicates(tuple(files)) if self.by_looks else NO_PAIRS
+        classes, and `decoded` is where `save_photos` has put them, if it has. Raises DataError where the rule does not
+        fit the images, or one cannot be decoded."""
+        near = NO_PAIRS
+        if self.by_looks:
+            near = links_in(decoded) if decoded else _links_of(tuple(files))
         return self.joined(near, [path for path, _, _ in files], folders, root)
 
     def joined(self, near: np.ndarray, paths: Sequence[str], folders: Sequence[Path], root: Path) -> np.ndarray:
-        """As `groups`, of images whose pairs int64[P, 2] of near duplicates are known already."""
+        """As `groups`, of images whose pairs int64[P, 2] of near duplicates, or links of them, are known already."""
         linked = _linked(self._names(paths, folders, root)) if self.rule else NO_PAIRS
         return components(np.concatenate([near, linked]), len(paths))
 
@@ -65,11 +70,11 @@ class Grouping:
 
 
 @lru_cache(maxsize=1)
-def _near_duplicates(files: tuple[FileStatus, ...]) -> np.ndarray:
-    """As `near_duplicates`, of image files; kept, because each part of each task of a run asks for them."""
+def _links_of(files: tuple[FileStatus, ...]) -> np.ndarray:
+    """As `links_by_looks`, of image files; kept, because each part of each task of a run asks for them."""
     images = StoredImages.of_files([path for path, _, _ in files], SIZE)
     found = [looks_of(chunk) for chunk in images.batches(np.arange(len(images)), 1024)]
-    return near_duplicates(Looks(*(np.concatenate(parts) for parts in zip(*found, strict=True))))
+    return links_by_looks(Looks(*(np.concatenate(parts) for parts in zip(*found, strict=True))))
 
 
 def _from_folders(paths: Sequence[str], folders: Sequence[Path], level: int) -> list[str | None]:
@@ -121,14 +126,3 @@ def _linked(names: Sequence[str | None]) -> np.ndarray:
             rows.setdefault(name, []).append(row)
     pairs = [pair for found in rows.values() for pair in pairwise(found)]
     return np.array(pairs, np.int64).reshape(-1, 2)
-
-
-def components(pairs: np.ndarray, count: int) -> np.ndarray:
-    """int64[N]: the connected component of each of `count` images, numbered in the order of their first images."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
-    labels = connected_components(graph, directed=False)[1]
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse]

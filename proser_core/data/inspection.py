@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.grouping import NO_PAIRS, Grouping
+from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.mirroring import SIZE, Mirroring, judge_mirroring
-from proser_core.data.near_duplicates import near_duplicates
+from proser_core.data.near_duplicates import NO_PAIRS, near_duplicates
 from proser_core.data.photos import Photo, read_photos
 from proser_core.data.readers.image_files import Failure
 from proser_core.data.readers.image_folders import FolderLayout, Listed, Listing

@@ -20,6 +20,8 @@ FLIPS = "horizontal flips"
 SIZE = 16
 MOST = 4000
 """Images that are compared; the time grows with the square of their number."""
+AT_ONCE = 256
+"""Images that are compared with all others at a time."""
 SHARE, SHARE_OF_CLASS = 0.65, 0.75
 """Of images that lie nearer to their class than their mirror images do, from which on flips are harmful: of all, or of
 those of one class."""
@@ -48,11 +50,7 @@ def judge_mirroring(train: ImageSet, names: Sequence[str], seed: int) -> Mirrori
     """
     rows = _independent(train, seed)
     patterns, labels = _patterns(train, rows), train.labels[rows]
-    as_they_are, mirrored = (_unit(each) @ _unit(patterns).T for each in (patterns, patterns[:, :, ::-1]))
-    for similarity in (as_they_are, mirrored):
-        np.fill_diagonal(similarity, -np.inf)  # its own mirror image says nothing of the class
-    same = labels[:, None] == labels
-    own, of_mirror = (np.where(same, each, -np.inf).max(axis=1) for each in (as_they_are, mirrored))
+    (own, _), (of_mirror, nearest) = (_nearest(each, patterns, labels) for each in (patterns, patterns[:, :, ::-1]))
     compared = np.isfinite(own) & (own != of_mirror)
     if not compared.any():
         return Mirroring(True, "not judged (auto: on): no class has images enough to compare its mirror images with")
@@ -63,7 +61,7 @@ def judge_mirroring(train: ImageSet, names: Sequence[str], seed: int) -> Mirrori
         return Mirroring(True, f"harmless (auto: on): {found} (50 % expected)")
     odd.sort(key=lambda label: -nearer[labels == label].mean())
     worst = ", ".join(names[label] for label in odd[:5])
-    pairs = _look_alikes(mirrored[compared].argmax(axis=1), train.labels[rows], labels, names)
+    pairs = _look_alikes(train.labels[rows][nearest[compared]], labels, names)
     reasons = [found, f"above all those of {worst}" if worst else "", f"mirrored, {', '.join(pairs)}" if pairs else ""]
     return Mirroring(False, "harmful (auto: off): " + "; ".join(filter(None, reasons)))
 
@@ -74,15 +72,31 @@ def _is_one_sided(nearer: np.ndarray, share: float, tests: int) -> bool:
     return nearer.mean() >= share and tests * binomtest(int(nearer.sum()), len(nearer), 0.5, "greater").pvalue < LEVEL
 
 
-def _look_alikes(nearest: np.ndarray, all_labels: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> list[str]:
-    """Up to three pairs of classes of which one looks like the other when it is mirrored."""
-    counts = np.zeros((len(names), len(names)), np.int64)
-    np.add.at(counts, (labels, all_labels[nearest]), 1)
-    sizes = counts.sum(axis=1)
-    np.fill_diagonal(counts, 0)
-    pairs = [(counts[each].max() / max(sizes[each], 1), each, int(counts[each].argmax())) for each in range(len(names))]
-    best = sorted((pair for pair in pairs if pair[0] >= LIKE), reverse=True)[:3]
-    return [f"{names[each]} looks like {names[other]}" for _, each, other in best]
+def _nearest(patterns: np.ndarray, others: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each pattern the similarity to the nearest of the others of its class, and which of all is nearest; not to the
+    one in its own row, of which a mirror image says nothing of the class."""
+    found = [np.zeros(0, np.float32)], [np.zeros(0, np.int64)]
+    first, second = _unit(patterns), _unit(others).T
+    for start in range(0, len(first), AT_ONCE):
+        similarity = first[start : start + AT_ONCE] @ second
+        rows = np.arange(len(similarity))
+        similarity[rows, start + rows] = -np.inf
+        found[1].append(similarity.argmax(axis=1))
+        similarity[labels[start + rows][:, None] != labels] = -np.inf
+        found[0].append(similarity.max(axis=1))
+    return np.concatenate(found[0]), np.concatenate(found[1])
+
+
+def _look_alikes(nearest: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> list[str]:
+    """Up to three pairs of classes of which one looks like the other when it is mirrored; `nearest` int64[N] are the
+    classes of the images that the mirror images of those of `labels` lie nearest to."""
+    cells, counts = np.unique(np.stack([labels, nearest]), axis=1, return_counts=True)
+    sizes, most = np.bincount(labels), dict[int, tuple[float, int, int]]()
+    for each, other, count in zip(*cells.tolist(), counts.tolist(), strict=True):
+        share = count / sizes[each]
+        if each != other and share >= LIKE and share > most.get(each, (0.0,))[0]:
+            most[each] = share, each, other
+    return [f"{names[each]} looks like {names[other]}" for _, each, other in sorted(most.values(), reverse=True)[:3]]
 
 
 def _independent(train: ImageSet, seed: int) -> np.ndarray:

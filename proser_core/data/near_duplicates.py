@@ -21,6 +21,7 @@ MOST_BITS = 12
 LEAST_CORRELATION = 0.9
 """Of the grey patterns of near duplicates."""
 AT_ONCE = 1 << 22  # pairs of hashes that are compared at once
+NO_PAIRS = np.zeros((0, 2), np.int64)
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601
 
 
@@ -48,20 +49,51 @@ def near_duplicates(looks: Looks) -> np.ndarray:
 
     Every pair of hashes is compared, which takes time with the square of their number.
     """
-    found = [np.zeros((0, 2), np.int64), *_pairs(looks)]
-    return np.concatenate(found)
+    found = [pairs[_are_near(looks, pairs)] for pairs in _candidates(looks)]
+    return np.concatenate([NO_PAIRS, *found])
 
 
-def _pairs(looks: Looks) -> Iterator[np.ndarray]:
+def links_by_looks(looks: Looks) -> np.ndarray:
+    """int64[P, 2]: pairs that link the same images as those of `near_duplicates`, directly or through others, with
+    fewer pairs than images: of a fixed camera's frames each is a near duplicate of all."""
+    links, groups = NO_PAIRS, np.arange(len(looks.hashes))
+    for candidates in _candidates(looks):
+        pairs = candidates[np.not_equal(*groups[candidates.T])]
+        near = pairs[_are_near(looks, pairs)]
+        if len(near):
+            groups = components(np.concatenate([links, near]), len(groups))
+            first = np.unique(groups, return_index=True)[1][groups]
+            others = np.flatnonzero(first != np.arange(len(groups)))
+            links = np.stack([first[others], others], axis=1)
+    return links
+
+
+def components(pairs: np.ndarray, count: int) -> np.ndarray:
+    """int64[N]: the connected component of each of `count` images, numbered in the order of their first images."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
+    labels = connected_components(graph, directed=False)[1]
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _candidates(looks: Looks) -> Iterator[np.ndarray]:
+    """Pairs int64[P, 2] of similar hashes, the earlier image first, 10,000 at a time."""
     hashes, start = looks.hashes, 0
     while start < len(hashes):
         rows = hashes[start : start + max(1, AT_ONCE // (len(hashes) - start))]
         first, second = np.nonzero(np.bitwise_count(rows[:, None] ^ hashes[start:]) <= MOST_BITS)
         later = second > first
         pairs = start + np.stack([first[later], second[later]], axis=1)
-        for some in np.array_split(pairs, len(pairs) // 10_000 + 1):
-            yield some[_correlations(*looks.patterns[some.T]) >= LEAST_CORRELATION]
+        yield from np.array_split(pairs, len(pairs) // 10_000 + 1)
         start += len(rows)
+
+
+def _are_near(looks: Looks, pairs: np.ndarray) -> np.ndarray:
+    """bool[P] of pairs of similar hashes."""
+    return _correlations(*looks.patterns[pairs.T]) >= LEAST_CORRELATION
 
 
 def _correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -1,10 +1,12 @@
 """What an image file is, before it is resized for a network: format, size and colour, what it looks like, and whether
 it can be read at all."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from threading import Condition
@@ -12,6 +14,7 @@ from threading import Condition
 import numpy as np
 from PIL import Image
 
+from proser_core.data.decoded_photos import LOOKS, PIXELS
 from proser_core.data.decoding import MAX_PIXELS, open_image, read_content, to_rgb_square
 from proser_core.data.near_duplicates import SIZE, Looks, looks_of
 from proser_core.data.readers.image_files import Failure
@@ -24,6 +27,8 @@ GREY_SPREAD = 3
 BLOCK = 64 << 20
 """Bytes that Pillow asks for at once, for an image of as many: more than what malloc keeps for the thread when they are
 freed. With Pillow's own 16 MB six threads held 2.1 GB after images of 64 megapixels, and with these 0.7 GB."""
+PIXELS_OF_CORE = 16 << 20
+"""Pixels that are decoded at a time for each core of a large machine; a usual photo has fewer."""
 Progress = Callable[[int], None]
 """Called with the number of files that were read."""
 
@@ -39,43 +44,64 @@ class Photo:
     digest: bytes
 
 
-def read_photos(paths: Sequence[str], progress: Progress = lambda done: None) -> tuple[list[Photo | Failure], Looks]:
-    """Of each file what it is, or why it cannot be read; and the looks of those that can, in their order.
+def read_photos(
+    paths: Sequence[str],
+    progress: Progress = lambda done: None,
+    size: int = SIZE,
+    keep: Callable[[np.ndarray], object] = lambda image: None,
+) -> tuple[list[Photo | Failure], Looks]:
+    """Of each file what it is, or why it cannot be read; and the looks of those that can, in their order. Each is
+    decoded once: `keep` is called with uint8[size, size, 3] of those that can be read.
 
-    Memory holds AT_ONCE small images, and those that are being decoded, as of `opened`.
+    Memory holds AT_ONCE images of this size, and those that are being decoded, as of `opened`.
     """
     Image.core.set_block_size(BLOCK)  # type: ignore[attr-defined]
     found: list[Photo | Failure] = []
     looks = [Looks(np.zeros(0, np.uint64), np.zeros((0, SIZE * SIZE // 4), np.uint8))]
     with ThreadPoolExecutor() as pool:
         for start in range(0, len(paths), AT_ONCE):
-            some = list(pool.map(_read, paths[start : start + AT_ONCE]))
+            some = list(pool.map(partial(_read, size=size), paths[start : start + AT_ONCE]))
             found += [photo for photo, _ in some]
-            if pixels := list(_pixels(some)):
-                looks.append(looks_of(np.stack(pixels)))
+            read = [pixels for _, pixels in some if pixels is not None]
+            if read:
+                looks.append(looks_of(np.stack([small for small, _ in read])))
+            for _, image in read:
+                keep(image)
             progress(len(found))
     return found, Looks(*(np.concatenate(parts) for parts in zip(*looks, strict=True)))
 
 
-def _pixels(some: Sequence[tuple[Photo | Failure, np.ndarray | None]]) -> Iterator[np.ndarray]:
-    return (pixels for _, pixels in some if pixels is not None)
-
-
-def _read(path: str) -> tuple[Photo | Failure, np.ndarray | None]:
+def _read(path: str, size: int) -> tuple[Photo | Failure, tuple[np.ndarray, np.ndarray] | None]:
+    """What the file is, and its pixels for the looks and in this size."""
     try:
         with opened(path) as (image, content):
             width, height, kind = image.width, image.height, str(image.format)
-            pixels = to_rgb_square(image, SIZE)
+            small = to_rgb_square(image, SIZE)
+            pixels = small if size == SIZE else to_rgb_square(image, size)
     except DataError as error:
         return Failure(path, str(error)), None
-    is_grey = bool(np.ptp(pixels, axis=2).max() <= GREY_SPREAD)
-    return Photo(width, height, kind, is_grey, blake2b(content, digest_size=16).digest()), pixels
+    is_grey = bool(np.ptp(small, axis=2).max() <= GREY_SPREAD)
+    return Photo(width, height, kind, is_grey, blake2b(content, digest_size=16).digest()), (small, pixels)
+
+
+def save_photos(paths: Sequence[str], size: int, folder: Path, progress: Progress = lambda done: None) -> None:
+    """Decode all files into `folder`, as `DecodedPhotos` reads them. Raises DataError with what is wrong where some
+    cannot be read, and where the disk is full."""
+    try:
+        with (folder / PIXELS).open("wb") as file:
+            found, looks = read_photos(paths, progress, size, lambda image: file.write(image.data))
+        np.savez(folder / LOOKS, **looks._asdict())
+    except OSError as error:
+        raise DataError(f"the photos cannot be written to {folder} ({error}); give a storage with more room") from error
+    if failures := [each.reason for each in found if isinstance(each, Failure)]:
+        more = f"; {len(failures) - 1:,} more cannot be read" if len(failures) > 1 else ""
+        raise DataError(f"{failures[0]}{more}")
 
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[Image.Image, bytes]]:
-    """An image file, and its content. Threads that are in this block have at most MAX_PIXELS to decode between them.
-    Raises DataError as `read_content` and `open_image`."""
+    """An image file, and its content. Threads that are in this block have at most MAX_PIXELS to decode between them,
+    or PIXELS_OF_CORE for each core. Raises DataError as `read_content` and `open_image`."""
     content = read_content(Path(path))
     assert content is not None
     with open_image(content, path) as image, _room.taken(image.width * image.height):
@@ -102,4 +128,4 @@ class _Room:
                 self._changed.notify_all()
 
 
-_room = _Room(MAX_PIXELS)
+_room = _Room(max(MAX_PIXELS, PIXELS_OF_CORE * (os.cpu_count() or 1)))

@@ -1,6 +1,7 @@
 """Tasks as artefacts: what decides one, and where it is found again. Also checks of a recipe against its images."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 
 from proser_core.config import FinetuneConfig, Recipe, decisive_data, to_json
 from proser_core.config.recipe import LATER
+from proser_core.data import photos
 from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.data.preparation import make_task, open_data_sets, split_of
 from proser_core.data.readers import parquet
@@ -22,6 +24,9 @@ from proser_core.store.store import Artefact, BuildResult, Store
 AUGMENTATION_ONLY = ("flip", "padding", "augmentation", "sampling", "download")
 PREPARING = "proser_core.jobs.preparing"
 ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
+PHOTOS = "photos"  # another one: a user's own images, decoded at one size
+Progress = Callable[[int, int], None]
+"""Called with the number of photos that were decoded, and of all."""
 
 
 def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
@@ -45,11 +50,16 @@ def prepare_key(data_inputs: dict[str, Any], code: str = "") -> dict[str, Any]:
 
 
 def prepare_task(
-    recipe: Recipe, data_inputs: dict[str, Any], data_dir: Path | None, store: Store, code: str = ""
+    recipe: Recipe,
+    data_inputs: dict[str, Any],
+    data_dir: Path | None,
+    store: Store,
+    code: str = "",
+    progress: Progress = lambda done, total: None,
 ) -> Artefact:
     """The task of a recipe's class split, found or made now; `data_inputs` are its `prepare_inputs`."""
     key = prepare_key(data_inputs, code)
-    return store.run(PREPARE, key, lambda folder: save_task(recipe, data_dir, folder, store))
+    return store.run(PREPARE, key, lambda folder: save_task(recipe, data_dir, folder, store, progress))
 
 
 def missing_images(recipe: Recipe, data_dir: Path | None) -> str:
@@ -63,18 +73,50 @@ def data_fields(recipe: Recipe) -> dict[str, Any]:
     return {name: value for name, value in decisive_data(recipe.data).items() if name not in AUGMENTATION_ONLY}
 
 
-def save_task(recipe: Recipe, data_dir: Path | None, folder: Path, store: Store | None = None) -> BuildResult:
+def save_task(
+    recipe: Recipe,
+    data_dir: Path | None,
+    folder: Path,
+    store: Store | None = None,
+    progress: Progress = lambda done, total: None,
+) -> BuildResult:
     """Make the task and write it; also its class split for people, with the notes on its outlier sets.
 
-    To stream Parquet files, their images are unpacked into `store`, once for all tasks of a data set.
+    To stream Parquet files, their images are unpacked into `store`, and a user's own photos are decoded into it: once
+    for all tasks of a data set.
     """
-    unpacked = _unpacked(recipe, data_dir, store) if recipe.data.streaming else None
+    unpacked = linked = _unpacked(recipe, data_dir, store) if recipe.data.streaming else None
+    if store is not None and decodes_photos(recipe):
+        unpacked = {recipe.data.name: _decoded(recipe, data_dir, store, progress)}
     task = make_task(recipe.data, data_dir, recipe.seed, unpacked)
     task.save(folder)
     known = dict(zip(task.class_names, task.split.known, strict=True))
     notes = {"notes": task.notes} if task.notes else {}
     write_json(folder / CLASS_SPLIT, {**to_json(task.split), "known": known, **notes})
-    return BuildResult(linked=tuple((unpacked or {}).values()))
+    return BuildResult(linked=tuple((linked or {}).values()))
+
+
+def decodes_photos(recipe: Recipe) -> bool:
+    """Whether all images of the task are a user's own, which are decoded once for all tasks."""
+    data = recipe.data
+    return data.is_own and not (data.streaming or data.outliers) and len(open_data_sets(data, None)) == 1
+
+
+def photos_of(recipe: Recipe, data_dir: Path | None) -> tuple[list[str], dict[str, Any]]:
+    """The paths of all photos, and what decides how they are decoded."""
+    (data,) = open_data_sets(replace(recipe.data, group_by=""), data_dir).values()
+    inputs = {"files": data.fingerprints(), "size": recipe.data.image_size, "code": code_version(photos.__name__)}
+    return [file.path for file in data.listing().files], inputs
+
+
+def _decoded(recipe: Recipe, data_dir: Path | None, store: Store, progress: Progress) -> Path:
+    """Folder with all photos at the size of the recipe. It stays on this machine: others get the task."""
+    paths, inputs = photos_of(recipe, data_dir)
+
+    def build(folder: Path) -> None:
+        photos.save_photos(paths, recipe.data.image_size, folder, lambda done: progress(done, len(paths)))
+
+    return Store.run(store, PHOTOS, inputs, build).path
 
 
 def _unpacked(recipe: Recipe, data_dir: Path | None, store: Store | None) -> dict[str, Path]:

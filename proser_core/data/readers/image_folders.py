@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from proser_core.data.decoded_photos import DecodedPhotos
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, files_fingerprint, status_of
@@ -110,7 +111,7 @@ class _Folders:
         tested = set(sorted(images, key=self._digest)[: max(1, len(images) // TEST_SHARE)])
         return [image for image in images if (image in tested) == (part == "test")]
 
-    def grouped(self, grouping: Grouping) -> "_Grouped":
+    def grouped(self, grouping: Grouping, decoded: Path | None) -> "_Grouped":
         """All images of all classes, with the part that each is drawn for, so that no group is divided."""
         own = [part for part in PARTS if part in self.parts]
         found = [
@@ -123,7 +124,7 @@ class _Folders:
         labels = np.array([label for _, label, _ in found], np.int64)
         files = [image for _, _, image in found]
         folders = [self.parts[part] / self.class_names[label] for part, label, _ in found]
-        groups = grouping.groups(files, folders, self.root)
+        groups = grouping.groups(files, folders, self.root, decoded)
         if "test" not in self.parts:
             parts[self._drawn(parts == "train", labels, groups, files)] = "test"
         return _Grouped(parts, labels, groups, [path for path, _, _ in files])
@@ -216,15 +217,21 @@ class FolderLayout:
         assert isinstance(stored.images, StoredImages)
         return ImageSet(stored.images.decoded(), stored.labels, stored.class_names, stored.groups)
 
-    def index(self, root: Path, part: Part, *, size: int, classes: Classes = None) -> ImageSet:
-        """The images of `classes`, still encoded. Raises DataError for a class without one, and with a grouping where
-        that does not fit the images, or one of any class cannot be decoded."""
+    def index(
+        self, root: Path, part: Part, *, size: int, classes: Classes = None, decoded: Path | None = None
+    ) -> ImageSet:
+        """The images of `classes`, on disk: as they are, or with a grouping where `save_photos` has put all files of
+        the `listing`, in the folder `decoded`. Raises DataError for a class without one, and with a grouping where that
+        does not fit the images, or one of any class cannot be decoded."""
         folders = _Folders.of(root)
         if self.grouping is not None:
-            grouped = folders.grouped(self.grouping)
+            grouped = folders.grouped(self.grouping, decoded)
             rows = np.flatnonzero((grouped.parts == part) & of_classes(grouped.labels, classes))
-            stored = StoredImages.of_files([grouped.paths[row] for row in rows], size)
-            return ImageSet(stored, grouped.labels[rows], folders.class_names, grouped.groups[rows])
+            if decoded is not None:
+                images: StoredImages = DecodedPhotos.of(decoded, size)[rows]
+            else:
+                images = StoredImages.of_files([grouped.paths[row] for row in rows], size)
+            return ImageSet(images, grouped.labels[rows], folders.class_names, grouped.groups[rows])
         found = [
             (path, label)
             for label, name in enumerate(folders.class_names)

@@ -1,6 +1,8 @@
 """A run on a frozen backbone: no Ray, embeddings once, and a registered classifier that takes images."""
 
+import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +68,10 @@ def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
     again, text = printed(run, recipe, my_images, run_folder.storage, None)
     assert again == 0
     assert "nothing" in text or "0 trained before" not in text
+    planned, text = printed(partial(run, dry_run=True), recipe, my_images, run_folder.storage, None)
+    assert planned == 0
+    assert "to decode" not in text
+    assert not re.search(r"embeddings +\d", text)
 
 
 def test_the_plan_of_such_a_run_starts_no_ray_and_measures_the_backbone(
@@ -76,6 +82,9 @@ def test_the_plan_of_such_a_run_starts_no_ray_and_measures_the_backbone(
     assert code == 0
     assert "features frozen" in text
     assert "1 at a time" in text
+    assert re.search(r"photos +60 to decode, about 0:0\d \(.* ms each on all cores, measured now\)", text)
+    assert text.count("to decode") == 1, "once for the proxy and all classes"
+    assert re.search(r"embeddings +\d+ images, about 0:0\d \(.* ms each, measured now\)", text)
 
 
 def test_frozen_features_of_fresh_weights_are_refused_before_any_work(

@@ -16,9 +16,9 @@ from scenes import as_jpeg, scene
 
 from proser_core.config import DataConfig, Recipe, digest_of
 from proser_core.data.data_sets import open_data_set
-from proser_core.data.group_notes import GROUPS
+from proser_core.data.group_notes import GROUPS, KnownGroups
 from proser_core.data.grouping import Grouping
-from proser_core.data.near_duplicates import SIZE, looks_of, near_duplicates
+from proser_core.data.near_duplicates import SIZE, components, links_by_looks, looks_of, near_duplicates
 from proser_core.data.preparation import make_task, stratified_rows
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.splits.grouped_draw import draw_rows
@@ -83,6 +83,17 @@ def test_different_scenes_are_no_near_duplicates() -> None:
 
 def test_images_without_contrast_are_compared_without_a_warning() -> None:
     assert not len(near_duplicates(looks(*(Image.new("RGB", (9, 9), shade) for shade in ("black", "white", "red")))))
+
+
+@pytest.mark.parametrize("copies", [1, 5, 40])
+def test_links_form_the_groups_of_all_pairs_and_are_fewer_than_images(copies: int, monkeypatch) -> None:
+    monkeypatch.setattr("proser_core.data.near_duplicates.AT_ONCE", 100)
+    frames = [scene(number % (80 // copies), number % 4) for number in range(80)]
+    found = looks(*frames)
+    pairs, links = near_duplicates(found), links_by_looks(found)
+    np.testing.assert_array_equal(components(links, 80), components(pairs, 80))
+    assert len(links) == 80 - len(np.unique(components(pairs, 80)))
+    assert len(pairs) >= len(links)
 
 
 class TestDraw:
@@ -212,6 +223,13 @@ class TestTask:
             "one group alone: lone; no group left for validation: lone; no group left for test: lone"
             in (task.notes[GROUPS])
         )
+
+    def test_of_many_classes_of_one_scene_the_first_are_named(self) -> None:
+        classes = {number: f"class {number}" for number in range(10_000)}
+        rows = np.arange(10_000)
+        note = KnownGroups(classes, {"train": rows}, {"train": rows}, ()).notes()[GROUPS]
+        assert "one group alone: class 0, class 1, " in note
+        assert note.endswith("class 11 and 9,988 more")
 
     def test_an_unknown_class_of_one_scene_is_tested_with_all_of_its_images(self, lone: Path) -> None:
         config = replace(CONFIG, unknown_settings=(1,))
