@@ -43,9 +43,3 @@ def check_class_names(names: Sequence[str]) -> None:
             f"the class name {bad!r} cannot be shown; need a name in UTF-8 that is not blank and has no control "
             "character or line break: rename the class, or its folder"
         )
-
-
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -9,11 +9,10 @@ import numpy as np
 
 from proser_core.config import DataConfig
 from proser_core.data.findings import FEW, IMBALANCE, few_images, largest_to_smallest
-from proser_core.data.group_notes import GROUPS, WARNINGS
+from proser_core.data.group_notes import GROUPS, WARNINGS, first_names
 from proser_core.data.repeats import REPEATS
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
-from proser_core.naming import listed
 
 PAGE = "inspection.html"
 
@@ -24,7 +23,7 @@ def what_needs_a_look(task: OpenSetTask, data: DataConfig, data_dir: Path | None
     ratio, few = largest_to_smallest(counts), [task.class_names[number] for number in few_images(counts)]
     found = [title for words, title in WARNINGS.items() if words in groups]
     found += [REPEATS] if REPEATS in task.notes else []
-    found += [f"classes of fewer than {FEW} training images: {listed(few)}"] if few else []
+    found += [f"classes of fewer than {FEW} training images: {first_names(few)}"] if few else []
     found += [f"classes of unequal size ({ratio:.1f} to 1)"] if ratio >= IMBALANCE else []
     return [f"look at the images first ({'; '.join(found)}): {_inspection(data, data_dir)}"] if found else []
 

@@ -18,11 +18,11 @@ from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import CalibrationConfig, DataConfig, FinetuneConfig, Recipe
 from proser_core.config.calibration import AUTO
 from proser_core.data.data_sets import open_data_set
+from proser_core.data.group_notes import first_names
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.selection import finetune_of
-from proser_core.naming import listed
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.titles import PROSER
@@ -112,8 +112,8 @@ def refit_of(recipe: Recipe, num_classes: int) -> Recipe:
     """The recipe on all classes with its own fine-tune alone. Raises DataError for fewer than two classes."""
     if num_classes < 2:
         raise DataError(
-            f"{recipe.data.name} has {num_classes} class(es); need 2 or more to tell apart. Add a folder of images for "
-            "each further class"
+            f"{recipe.data.name} has {'1 class' if num_classes else 'no class'}; need 2 or more to tell apart. Add a "
+            "folder of images for each further class"
         )
     data = replace(recipe.data, num_known=num_classes)
     return replace(recipe, data=data, space="", calibration=_without_choice(recipe.calibration))
@@ -155,8 +155,8 @@ def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None,
     split = draw_split(recipe.data, len(class_names))
     chose, reported = (tuple(class_names[number] for number in ids) for ids in (split.development, split.unknown))
     session.say(
-        f"proxy: {split.num_known} classes are known; {listed(chose)} held out to choose by"
-        + (f", {listed(reported)} to test by" if reported else "")
+        f"proxy: {split.num_known} classes are known; {first_names(chose)} held out to choose by"
+        + (f", {first_names(reported)} to test by" if reported else "")
         + f"; batches of {recipe.pretrain.batch_size} and {recipe.finetune.batch_size}"
     )
     results = run_stages(inputs, session.follow(run), REPORTED)
@@ -199,4 +199,4 @@ def _counts(task: OpenSetTask) -> np.ndarray:
 def _say_classes(session: Session, task: OpenSetTask) -> None:
     """What was found, so that folders that are no classes are noticed."""
     found = (f"{name} ({count})" for name, count in zip(task.class_names, _counts(task), strict=True))
-    session.say(f"{task.num_known} classes, with their images: {listed(tuple(found))}")
+    session.say(f"{task.num_known} classes, with their images: {first_names(tuple(found))}")

@@ -32,7 +32,7 @@ def task_from_arrays(
         raise DataError("test_images and test_labels are given together, or neither of them")
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise DataError(f"the labels name {len(classes)} class(es); need at least 2 known classes")
+        raise DataError(f"the labels name {'1 class' if len(classes) else 'no class'}; need at least 2 known classes")
     names = tuple(map(str, classes.tolist()))
     check_class_names(names)
     pixels = _rgb(images)

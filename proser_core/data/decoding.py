@@ -1,6 +1,7 @@
 """Image files to pixels: RGB, one size, eight bits."""
 
 import io
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,9 @@ from PIL.TiffImagePlugin import BITSPERSAMPLE
 from proser_core.errors import DataError, ImageTooLargeError
 
 MAX_PIXELS = 64 << 20
-"""Pixels of the largest image that is decoded; a few bytes can claim more than memory holds."""
+"""Pixels of the largest image that is decoded; a few bytes can claim more than memory holds. A larger JPEG, as of a
+camera of 100 megapixels, is decoded at a half, a quarter or an eighth of its width."""
+FULL_SIZE = "full size"
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """What Pillow may take an image for. Its other readers would start Ghostscript, or decode before the size is known."""
 RANGELESS = {"I": "signed or 32-bit integers", "F": "floating-point numbers"}
@@ -81,7 +84,13 @@ def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
 def count_pixels(encoded: bytes | None, name: str) -> int:
     """Of an image file's content, by its header alone. Raises as `decode_square`."""
     with open_image(encoded, name) as image:
-        return image.width * image.height
+        return math.prod(full_size(image))
+
+
+def full_size(image: Image.Image) -> tuple[int, int]:
+    """Width and height in the file of an image from `open_image`, which a large JPEG loses."""
+    size: tuple[int, int] = image.info.get(FULL_SIZE, image.size)
+    return size
 
 
 @contextmanager
@@ -89,6 +98,7 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
     """An image file's content, opened. Raises as `decode_square`, whatever is done with the image in the block."""
     try:
         with Image.open(io.BytesIO(encoded or b""), formats=FORMATS) as image:
+            _shrink(image)
             if image.width * image.height > MAX_PIXELS:
                 raise ImageTooLargeError(
                     f"{name}: the image has {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}; "
@@ -109,3 +119,13 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
         if isinstance(error, UnidentifiedImageError):  # its own words name the buffer
             reason = f"it is none of {', '.join(FORMATS)}" if encoded else "it is empty"
         raise DataError(f"{name}: the image cannot be decoded ({reason}); repair or remove it") from error
+
+
+def _shrink(image: Image.Image) -> None:
+    """Let a JPEG of too many pixels be decoded at the largest size that is allowed."""
+    (width, height), scale = image.size, 1
+    while scale < 8 and (width // scale) * (height // scale) > MAX_PIXELS:
+        scale *= 2
+    if image.format == "JPEG" and scale > 1:
+        image.draft(None, (width // scale, height // scale))
+        image.info[FULL_SIZE] = width, height

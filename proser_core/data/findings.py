@@ -10,6 +10,7 @@ from proser_core.data.inspection import Inspection
 from proser_core.data.near_duplicates import NO_PAIRS, components
 from proser_core.errors import DataError
 from proser_core.naming import check_class_names
+from proser_core.titles import counted
 
 IMBALANCE = 3
 """Images of the largest class for one of the smallest, from which on that is a finding."""
@@ -132,7 +133,7 @@ def _classes(inspection: Inspection) -> Iterator[Finding]:
     trained = inspection.counts("train")
     least, drawn = listing.least_images, " and ".join(PARTS[part] for part in listing.drawn)
     needs = f"{least} or more, to train{f' and to draw {drawn} images' if drawn else ''}"
-    small = {number: f"{count} image(s)" for number, count in enumerate(trained.tolist()) if count < least}
+    small = {number: counted(count, "image") for number, count in enumerate(trained.tolist()) if count < least}
     for part in [each for each in ("val", "test") if each not in listing.drawn]:
         counts = inspection.counts(part)
         small |= {row: f"none in {part}/" for row in np.flatnonzero(counts == 0).tolist() if row not in small}

@@ -18,6 +18,7 @@ from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, fing
 from proser_core.data.readers.parquet import read_texts
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
+from proser_core.titles import counted
 
 COLUMNS = ("path", "group")
 
@@ -84,8 +85,8 @@ def _from_folders(paths: Sequence[str], folders: Sequence[Path], level: int) -> 
     ]
     if not any(len(parts) == level for parts in below):
         raise DataError(
-            f"data.group_by is {level}, and no image lies {level} folder(s) below that of its class, as {paths[0]} "
-            "does not; give a level at which there are folders"
+            f"data.group_by is {level}, and no image lies {counted(level, 'folder')} below that of its class, as "
+            f"{paths[0]} does not; give a level at which there are folders"
         )
     return ["/".join(parts) if len(parts) == level else None for parts in below]
 

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from proser_core.data.decoded_photos import LOOKS, PIXELS
-from proser_core.data.decoding import MAX_PIXELS, open_image, read_content, to_rgb_square
+from proser_core.data.decoding import MAX_PIXELS, full_size, open_image, read_content, to_rgb_square
 from proser_core.data.near_duplicates import SIZE, Looks, looks_of
 from proser_core.data.readers.image_files import Failure
 from proser_core.errors import DataError
@@ -75,7 +75,7 @@ def _read(path: str, size: int) -> tuple[Photo | Failure, tuple[np.ndarray, np.n
     """What the file is, and its pixels for the looks and in this size."""
     try:
         with opened(path) as (image, content):
-            width, height, kind = image.width, image.height, str(image.format)
+            (width, height), kind = full_size(image), str(image.format)
             small = to_rgb_square(image, SIZE)
             pixels = small if size == SIZE else to_rgb_square(image, size)
     except DataError as error:

@@ -22,6 +22,7 @@ from proser_core.data.tasks import Channels, Labelled, OpenSetTask
 from proser_core.errors import DataError
 from proser_core.naming import check_class_names
 from proser_core.rng import keyed_generator
+from proser_core.titles import counted
 
 
 def make_task(
@@ -225,8 +226,8 @@ def stratified_rows(
         rows = own.permutation(np.flatnonzero(targets == target))
         if len(rows) < 2:
             raise DataError(
-                f"known class {name!r} has {len(rows)} training image(s); it needs at least 2, one to train on "
-                "and one to calibrate with. Add images or omit the class"
+                f"known class {name!r} has {counted(len(rows), 'training image')}; it needs at least 2, one to train "
+                "on and one to calibrate with. Add images or omit the class"
             )
         ranks[rows], quotas[target] = np.arange(len(rows)), min(max(1, round(fraction * len(rows))), len(rows) - 1)
     if groups is None:

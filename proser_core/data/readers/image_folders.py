@@ -23,6 +23,7 @@ from proser_core.data.readers.layout import Classes, Part, of_classes
 from proser_core.data.splits.grouped_draw import draw_rows
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
+from proser_core.titles import counted
 
 PARTS = ("train", "val", "test")
 PART_LIKE = ("train", "training", "val", "valid", "validation", "test", "testing")  # what others call them
@@ -136,8 +137,8 @@ class _Folders:
         images = _images(folder)
         if "test" not in self.parts and part == "train" and len(images) < LEAST:
             raise DataError(
-                f"{folder} holds {len(images)} image(s); a class needs {LEAST} or more, to train, to calibrate and to "
-                "test with. Add some, or remove the folder"
+                f"{folder} holds {counted(len(images), 'image')}; a class needs {LEAST} or more, to train, to "
+                "calibrate and to test with. Add some, or remove the folder"
             )
         return images
 

@@ -58,6 +58,6 @@ def test_a_run_stops_at_a_class_that_is_too_small_and_points_on(
     write(tmp_path / "own", 6, 2)
     code, _, error = proser("run", "folder", "--data-dir", "own")
     assert code == 2
-    assert "holds 2 image(s); a class needs 3 or more" in error
+    assert "holds 2 images; a class needs 3 or more" in error
     assert "`proser inspect own -o inspection.html` shows all that is wrong with the images" in error
     assert len(error.splitlines()) == 1

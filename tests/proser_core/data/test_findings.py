@@ -100,7 +100,7 @@ class TestClasses:
         (root / "flower/1.png").rename(root / "lamp/2.png")
         _, findings = found_in(root)
         finding = findings["classes with too few images"]
-        assert list(finding.lines) == ["lamp: 2 image(s)", "owl: 0 image(s)"]
+        assert list(finding.lines) == ["lamp: 2 images", "owl: 0 images"]
         assert finding.advice.startswith("A class needs 3 or more, to train and to draw validation and test images")
 
     @pytest.mark.parametrize(("parts", "least"), [(("train", "test"), 2), (("train", "val", "test"), 1)])

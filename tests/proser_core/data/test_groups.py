@@ -273,7 +273,7 @@ class TestRules:
         for name in ("temple", "flower"):
             scene(50).save(root / name / "loose.png")
         assert self.groups(root, "1") == {"groups": 18, "largest": 4}
-        with pytest.raises(DataError, match=r"group_by is 2, and no image lies 2 folder\(s\) below that of its class"):
+        with pytest.raises(DataError, match=r"group_by is 2, and no image lies 2 folders below that of its class"):
             self.groups(root, "2")
 
     @pytest.mark.parametrize("ending", [".csv", ".parquet"])

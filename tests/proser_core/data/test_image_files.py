@@ -17,7 +17,7 @@ from PIL import Image
 from pyarrow import parquet
 from small_tasks import random_images
 
-from proser_core.data.decoding import MAX_PIXELS, decode_square
+from proser_core.data.decoding import MAX_PIXELS, count_pixels, decode_square, full_size, open_image
 from proser_core.data.readers import image_files
 from proser_core.data.readers.image_files import PIECE, Decoded, Found, check_paths, count_images, decoded, pieces
 from proser_core.errors import DataError
@@ -129,6 +129,19 @@ class TestOneImage:
         assert len(bomb) < 100_000
         with pytest.raises(DataError, match=rf"bomb.png: the image has {side} x {side} pixels, more than 67,108,864"):
             decode_square(bomb, SIZE, "bomb.png")
+
+    def test_of_a_large_camera_is_decoded_at_a_half_of_its_width(self) -> None:
+        small = np.asarray(Image.fromarray(random_images(1, 8)[0]).resize((100, 80), Image.Resampling.BICUBIC))
+        large = Image.fromarray(small).resize((12_000, 9_000), Image.Resampling.BICUBIC)  # 108 megapixels
+        content = encode(large, "JPEG", quality=95)
+        assert count_pixels(content, "large.jpg") == 108_000_000
+        with open_image(content, "large.jpg") as image:
+            assert (image.size, full_size(image)) == ((6_000, 4_500), (12_000, 9_000))
+        found = decode_square(content, 32, "large.jpg").astype(int)
+        reference = np.asarray(large.resize((32, 32), Image.Resampling.BICUBIC)).astype(int)
+        assert np.abs(found - reference).mean() < 1
+        with pytest.raises(DataError, match="12000 x 9000 pixels, more than"):
+            decode_square(encode(large.convert("1")), SIZE, "large.png")
 
     @settings(max_examples=60, deadline=None)
     @given(st.data())

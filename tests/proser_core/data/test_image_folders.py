@@ -158,7 +158,7 @@ class TestWithoutATestFolder:
     def test_a_class_of_too_few_images_is_named(self, flat):
         for path in sorted(next(flat.rglob("bee")).iterdir())[2:]:
             path.unlink()
-        with pytest.raises(DataError, match=r"bee holds 2 image\(s\); a class needs 3 or more"):
+        with pytest.raises(DataError, match=r"bee holds 2 images; a class needs 3 or more"):
             load(flat, "test")
 
 
