@@ -146,7 +146,7 @@ def method_names(request: ReproduceRequest) -> list[str]:
     """The methods in the order of a table. Those that train a fresh network are left out unless they are asked for; MSP
     and MaxLogit of each network of a method's own stand beside it."""
     by_default = [
-        name for name, method in METHODS.items() if method.by_default or (request.own_networks and method.network)
+        name for name, method in METHODS.items() if (request.own_networks if method.network else method.by_default)
     ]
     return same_network([*(request.methods or by_default), *request.register])
 

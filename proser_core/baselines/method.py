@@ -33,7 +33,8 @@ class Method:
     network: one of the method's own, by its name in `OWN_NETWORKS`, in the place of pretrained net and fine-tune.
     own_rule: the decision that its authors published, where that is not a threshold that keeps 95 % of known images;
         macro-F1 by it is a second number.
-    by_default: whether a reproduction takes it without being asked; not where it trains a fresh network.
+    by_default: whether a reproduction takes it without being asked; not where its fine-tune begins from a fresh
+        network. Those with a network of their own are asked for by --own-networks.
     """
 
     name: str

@@ -6,7 +6,6 @@ of PROSER's schedules, because the schedule alone may change a number.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 
 from proser_core.baselines.method import Method, OwnRule
 from proser_core.baselines.own_rules import below_threshold, half_probability
@@ -35,11 +34,13 @@ def _of_network(
 ) -> list[Method]:
     """The rows of a network of a method's own: its scores by the names of their rows, then MSP and MaxLogit of it,
     which show what the method itself adds. `rule` is that of its authors."""
-    row = partial(Method, network=network, by_default=False)
-    own = [row(name, source, score, own_rule=rule) for name, score in scores.items()]
+    own = [Method(name, source, score, network=network, own_rule=rule) for name, score in scores.items()]
     there = {type(method.score) for method in own}
     plain = [score for score in (MaxSoftmaxProbability(), MaxLogit()) if type(score) not in there]
-    return [*own, *(row(scored(network, score.name), f"control of {network}", score) for score in plain)]
+    return [
+        *own,
+        *(Method(scored(network, score.name), f"control of {network}", score, network=network) for score in plain),
+    ]
 
 
 def _from_scratch(recipe: Recipe) -> FinetuneConfig:

@@ -73,10 +73,8 @@ class DataSet:
 
     def class_counts(self) -> np.ndarray:
         """int64[K]: files of each class of a user's own, over all parts."""
-        layout, root = self._folder()
-        parts: list[Part] = ["train", "test", *(["val"] if self.has_own_validation else [])]  # type: ignore[list-item]
-        found = [replace(layout, grouping=None).index(root, part, size=1).labels for part in parts]
-        return np.bincount(np.concatenate(found), minlength=self.num_classes)
+        listing = self.listing()
+        return np.bincount([file.label for file in listing.files], minlength=len(listing.class_names))
 
     @property
     def has_own_validation(self) -> bool:

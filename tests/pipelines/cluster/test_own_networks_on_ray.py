@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from pipeline_runs import StoppedError, ignore, stop_after, tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
@@ -14,6 +15,7 @@ from proser_core.jobs.spec import LOGITS, STATE, WEIGHTS, read_epochs
 from proser_core.store.store import Artefact, Store
 
 
+@pytest.mark.slow
 def test_a_network_that_was_stopped_goes_on_in_a_worker_of_ray_and_ends_the_same(
     task: Artefact, tmp_path: Path
 ) -> None:

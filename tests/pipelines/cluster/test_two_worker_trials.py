@@ -28,6 +28,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     return Cluster(replace(recipe.cluster, num_workers=2), tmp_path_factory.mktemp("storage"))
 
 
+@pytest.mark.slow
 def test_a_trial_of_two_workers_leaves_an_artefact(
     cluster: Cluster, task: Artefact, closed_set_weights: Path, tmp_path: Path
 ) -> None:

@@ -33,7 +33,7 @@ RUN = (
     scored(CONTROL, MAX_LOGIT),
 )
 """The nine rows of a run's table."""
-REPRODUCED = tuple(name for name, method in METHODS.items() if method.by_default)
+REPRODUCED = tuple(name for name, method in METHODS.items() if method.by_default and not method.network)
 """The rows of a reproduction that is asked for no others."""
 VISION = {  # what eyes make of linear RGB: Machado, Oliveira and Fernandes 2009, severity 1
     "usual": np.eye(3),

@@ -80,7 +80,7 @@ class TestMessages:
         two = [large_image(), large_image()]
         assert decoded_images(two, 8, replace(LIMITS, max_megapixels=0.04)).shape == (2, 8, 8, 3)
         monkeypatch.setattr("pipelines.serving.http.decode_square", None)
-        with pytest.raises(HTTPException, match=r"in 2 image\(s\); need 0\.03 or fewer") as caught:
+        with pytest.raises(HTTPException, match=r"in 2 images; need 0\.03 or fewer") as caught:
             decoded_images(two, 8, replace(LIMITS, max_megapixels=0.03))
         assert caught.value.status_code == 413
 

@@ -61,6 +61,7 @@ def report(tmp_path: Path) -> Artefact:
 def evaluation(key: str) -> dict[str, Any]:
     return {
         "selected": {"key": key, "name": key},
+        "method": "PROSER",
         "methods": {"PROSER": {"flat": FLAT}, "CE control, MSP": {"flat": FLAT}},
     }
 
