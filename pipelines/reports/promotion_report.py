@@ -10,8 +10,11 @@ from rich.table import Table
 
 from pipelines.console import TitledTable
 from pipelines.reports.page import markdown_table
+from proser_core.data.splits.class_split import in_words, setting_at
 from proser_core.recognition.comparison import Comparison
 from proser_core.titles import METRICS, best_of, percent
+
+DECIDE_NOTHING = "Test metrics, which decide nothing"
 
 
 @dataclass(frozen=True)
@@ -23,19 +26,24 @@ class Contender:
     recalibrated: bool = False
 
 
-def comparison_table(comparison: Comparison, candidate: Contender, champion: Contender) -> Table:
-    """For the terminal; the metrics that decide first, test metrics below."""
-    table = TitledTable(title=_title(comparison), box=box.SIMPLE_HEAD)
-    for name in ("", escape(candidate.title), escape(champion.title), "difference", "95 % interval", ""):
-        table.add_column(name, justify="left" if not name else "right")
+def comparison_tables(comparison: Comparison, candidate: Contender, champion: Contender) -> list[Table]:
+    """For the terminal: the metrics that decide, then those on test images, if both have any."""
     bold = "[bold]{}[/bold]"
+    deciding = _table(_title(comparison), candidate, champion, "95 % interval", "")
     for row in _deciding(comparison, bold):
-        table.add_row(*row)
+        deciding.add_row(*row)
     known = f"{percent(comparison.known_rate)} (to {percent(comparison.interval[1])})"
-    table.add_row("known rate", known, "", "", "", f"target {100 * comparison.target_rate:g}")
-    table.add_section()
+    deciding.add_row("known rate", known, "", "", "", f"target {100 * comparison.target_rate:g}")
+    tested = _table(DECIDE_NOTHING, candidate, champion)
     for row in _shown(candidate, champion, bold):
-        table.add_row(*row, style="dim")
+        tested.add_row(*row, style="dim")
+    return [deciding, tested] if tested.rows else [deciding]
+
+
+def _table(title: str, candidate: Contender, champion: Contender, *more: str) -> Table:
+    table = TitledTable(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for place, name in enumerate(("", escape(candidate.title), escape(champion.title), "difference", *more)):
+        table.add_column(name, justify="right" if place else "left", no_wrap=name.endswith("interval"))
     return table
 
 
@@ -74,7 +82,7 @@ def decision_note(
         parts += [f"\n{line[0].upper()}{line[1:]}." for line in differing_classes(comparison)]
     shown = _shown(candidate, champion)
     if shown:
-        parts += ["\nTest metrics, which decide nothing:\n", markdown_table([*head, "", ""], shown).rstrip()]
+        parts += [f"\n{DECIDE_NOTHING}:\n", markdown_table(head, shown).rstrip()]
     return "\n".join(parts) + "\n"
 
 
@@ -140,6 +148,12 @@ def _shown(candidate: Contender, champion: Contender, best: str = "**{}**") -> l
         # the others depend on the bias
         kept = [name for name in kept if name.endswith(("auroc", "closed_set_accuracy"))]
     return [
-        [name, *_both(name, ours[name], theirs[name], best), f"{100 * (ours[name] - theirs[name]):+.1f}", "", ""]
+        [_in_words(name), *_both(name, ours[name], theirs[name], best), f"{100 * (ours[name] - theirs[name]):+.1f}"]
         for name in kept
     ]
+
+
+def _in_words(metric: str) -> str:
+    """Of a metric on test images: AUROC, 15 unknown."""
+    place, _, name = metric.rpartition("/")
+    return METRICS[name] if place == "test" else f"{METRICS[name]}, {in_words(setting_at(place))}"

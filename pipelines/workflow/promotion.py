@@ -9,7 +9,7 @@ from pipelines.console import say
 from pipelines.reports.promotion_report import (
     Contender,
     comparison_figure,
-    comparison_table,
+    comparison_tables,
     decision_note,
     differing_classes,
     metrics_of,
@@ -129,7 +129,8 @@ def _decide(
         wanted = replace(wanted, kind=decisions.FORCED if request.force else decisions.REFUSED)
     figure, sides = None, (_contender(candidate), _contender(champion))
     if comparison is not None:
-        console.print(comparison_table(comparison, *sides))
+        for table in comparison_tables(comparison, *sides):
+            console.print(table)
         figure = comparison_figure(comparison, candidate.title, champion.title)
         for line in differing_classes(comparison):
             say(console, line)

@@ -132,7 +132,7 @@ def test_a_decision_is_a_run_with_a_report_its_intervals_and_a_figure(
     assert metrics["difference/macro_f1_low"] <= metrics["difference/macro_f1"] <= metrics["difference/macro_f1_high"]
     note = run.data.tags[decisions.NOTE]
     assert "Test metrics, which decide nothing" in note
-    assert "test/unknown_1/auroc" in note
+    assert "| AUROC, 1 unknown |" in note
 
 
 def test_test_figures_decide_nothing(registry: Registry, classifier: OpenSetClassifier) -> None:
