@@ -14,7 +14,10 @@ from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, best_of, scored
 PLACEHOLDERS = (PROSER, f"{PROSER}, released form", "Dummy", "Mixup")
 BASELINES = {
     **dict.fromkeys(PLACEHOLDERS, (MAX_LOGIT, scored(CONTROL, MAX_LOGIT))),
-    f"{PROSER}, tuned": (MAX_LOGIT, scored(f"{CONTROL}, tuned", MAX_LOGIT)),
+    **{
+        scored(PROSER, detail): (MAX_LOGIT, scored(scored(CONTROL, detail), MAX_LOGIT))
+        for detail in ("tuned", "from scratch")
+    },
 }
 """What placeholders have to beat to have earned their place, by method."""
 
@@ -119,7 +122,10 @@ def _verdicts(rows: list[MethodRow]) -> list[str]:
     by_name = {row.method: row for row in rows if row.values}
     pairs = [(name, other) for name, others in BASELINES.items() if name in by_name for other in others]
     return [
-        _verdict(name, other, by_name[name].over(by_name[other]) if other in by_name else []) for name, other in pairs
+        _verdict(name, other, by_name[name].over(by_name[other]))
+        if other in by_name
+        else f"{name} stands without {other}, which was not measured."
+        for name, other in pairs
     ]
 
 
