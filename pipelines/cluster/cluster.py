@@ -1,6 +1,7 @@
 """The Ray cluster: what it has room for, and trainings on it."""
 
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ import ray
 import torch
 
 from pipelines.cluster.address import check_job, check_storage_visible
-from pipelines.cluster.attempts import CrowdedError
+from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, CrowdedError, failure_reason, is_low_memory
 from pipelines.cluster.here import run_here
 from pipelines.cluster.ray_internals import release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
@@ -121,20 +122,28 @@ class Cluster:
         return ""
 
     def call_on_workers(self, function: Callable[..., Any], arguments: tuple[Any, ...], copies: int) -> list[Any]:
-        """Results of a function on `copies` workers at once, each with a worker's resources. Raises ClusterError where
-        a worker runs out of device memory or is lost."""
+        """Results of a function on `copies` workers at once, each with a worker's resources; on one where a worker is
+        lost. Raises ClusterError where a worker runs out of device memory, or is lost RETRIES times more."""
         self.connect()
         resources = self._worker_resources()
-        remote = ray.remote(num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0.0))(function)
-        try:
-            return ray.get([remote.remote(*arguments) for _ in range(copies)])
-        except ProserError:
-            raise
-        except (ray.exceptions.RayError, RuntimeError) as error:  # a worker's own error is both
-            raise ClusterError(
-                f"a worker could not take a step ({last_line(error)}); lower the batch size, or give workers more "
-                "with --cluster.cpus-per-worker or --cluster.gpus-per-worker"
-            ) from error
+        # Ray itself would try again for ever on a machine that stays low on memory
+        remote = ray.remote(num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0.0), max_retries=0)(function)
+        for attempts in range(RETRIES + 1):
+            try:
+                return ray.get([remote.remote(*arguments) for _ in range(1 if attempts else copies)])
+            except ProserError:
+                raise
+            except (ray.exceptions.OutOfMemoryError, ray.exceptions.WorkerCrashedError) as error:
+                if attempts == RETRIES:
+                    raise ClusterError(f"a step could not be measured: {failure_reason(error)}") from error
+                if is_low_memory(error):
+                    time.sleep(MEMORY_PAUSE_S)
+            except (ray.exceptions.RayError, RuntimeError) as error:  # a worker's own error is both
+                raise ClusterError(
+                    f"a worker could not take a step ({last_line(error)}); lower the batch size, or give workers more "
+                    "with --cluster.cpus-per-worker or --cluster.gpus-per-worker"
+                ) from error
+        raise AssertionError
 
     def run_jobs(
         self, jobs: list[Job], workers: int, name: str, *, max_seconds: float = 0.0, stop_early: bool = False

@@ -11,11 +11,12 @@ import pytest
 from pipeline_runs import tiny_recipe, training_job
 from ray import tune
 
-from pipelines.cluster import tune_jobs
+from pipelines.cluster import cluster, tune_jobs
 from pipelines.cluster.attempts import RETRIES, failure_reason
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import CROWDED
 from proser_core.config import ClusterConfig
+from proser_core.errors import ClusterError
 from proser_core.jobs.spec import FAILURE, Job
 from proser_core.store.store import Artefact, write_manifest
 
@@ -23,6 +24,9 @@ MESSAGE = (
     "1 worker(s) were killed due to the node running low on memory. Memory on the node was 23.1GB used / 23.5GB limit\n"
     "Selected to kill: (Task: job ID=01000000, pid=20868, actual memory used=1.25GB, worker ID=03)"
 )
+
+FULL = {"RAY_memory_usage_threshold": "0.001", "RAY_memory_monitor_refresh_ms": "250"}
+"""The environment of a Ray whose machine always is low on memory."""
 
 
 def test_the_reason_says_what_the_process_held_and_what_to_do() -> None:
@@ -98,11 +102,21 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
 
 @pytest.mark.slow
 def test_a_machine_without_memory_costs_one_line_and_no_traceback(tmp_path: Path) -> None:
-    full = {"RAY_memory_usage_threshold": "0.001", "RAY_memory_monitor_refresh_ms": "250"}
-    environment = os.environ | full | {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"}
+    environment = os.environ | FULL | {"MLFLOW_TRACKING_URI": f"sqlite:///{tmp_path / 'mlflow.db'}"}
     command = [sys.executable, "-m", "pipelines.cli", "run", "digits", "--pretrain.epochs", "1", "--space", ""]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("proser: pretraining of class split 0 failed: Ray ended a process of it")
     assert f"low on memory, {RETRIES + 1} times; free some memory" in line
+
+
+@pytest.mark.slow
+def test_a_plan_that_a_machine_without_memory_cannot_measure_is_refused(
+    tmp_path: Path, own_ray: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in FULL.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(cluster, "MEMORY_PAUSE_S", 0.0)
+    with pytest.raises(ClusterError, match=rf"not be measured: Ray ended .* {RETRIES + 1} times; free some memory"):
+        Cluster(ClusterConfig(), tmp_path).call_on_workers(lambda: time.sleep(60), (), 2)
