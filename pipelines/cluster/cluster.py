@@ -4,7 +4,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class Cluster:
     storage: Path
     stops_trials: bool = False
     """Whether trials may be stopped early; a local Ray without its dashboard would never free their resources."""
+    compares_times: bool = False
+    """Whether times of trainings are compared, so that each has as many cores as it asks for and no more."""
     grows_to: list[dict[str, float]] = field(default_factory=list)
     """Resources of each machine of an autoscaling cluster at full size; empty for one of fixed size."""
     mirror: Mirror | None = None
@@ -91,6 +93,15 @@ class Cluster:
                         f"Lower cluster.{name} or cluster.{kind.lower()}s_per_worker, "
                         "or give a larger cluster with --cluster.address"
                     )
+
+    def with_idle_cores(self, trainings: int, workers: int) -> "Cluster":
+        """The same with more cores for each worker, where so many trainings side by side would leave cores idle. On
+        this machine alone, where nobody else waits for them; no more than the threads that torch takes by itself."""
+        if self.config.address or self.config.uses_gpu or self.compares_times:
+            return self
+        cores = int(self.connect()["CPU"]) // (trainings * workers)
+        cpus = max(self.config.cpus_per_worker, min(cores, torch.get_num_threads()))
+        return replace(self, config=replace(self.config, cpus_per_worker=cpus))
 
     def concurrent_jobs(self, workers: int) -> int:
         """How many trainings of so many workers fit on the cluster at a time."""

@@ -71,7 +71,9 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
         return 0
     work = f"proser reproduce {' '.join(request.names)}"
     cluster, cluster_file = request.recipe.cluster, request.cluster_file
-    with open_session(cluster, request.storage, console, work, cluster_file=cluster_file) as session:
+    with open_session(
+        cluster, request.storage, console, work, cluster_file=cluster_file, compares_times=True
+    ) as session:
         if not request.dry_run:
             connect(creates=True)
         if request.import_from:

@@ -58,10 +58,11 @@ class SplitPlan:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one kind of training: a measured step, how many are trained at a time, and for how many of them the nodes have
-    memory (None where that is not known)."""
+    """Of one kind of training: a measured step, the cores of a worker, how many are trained at a time, and for how many
+    of them the nodes have memory (None where that is not known)."""
 
     step: StepCost
+    cpus: int
     at_once: int
     fit: int | None
 
@@ -139,15 +140,17 @@ def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
         if not count:  # the cluster is not asked then: that would start Ray
             continue
         if recipe.network.is_frozen(kind):
-            costs[kind] = Cost(measure_heads(kind, recipe), 1, None)  # type: ignore[arg-type]
+            costs[kind] = Cost(measure_heads(kind, recipe), recipe.cluster.cpus_per_worker, 1, None)  # type: ignore[arg-type]
             continue
         workers = _workers(recipe, kind)
-        at_once = max(1, min(cluster.concurrent_jobs(workers), count))
+        used = cluster.with_idle_cores(len(plans), workers) if kind == "pretrain" else cluster
+        at_once = max(1, min(used.concurrent_jobs(workers), count))
         copies = min(at_once * workers, 4)  # side by side, as the trainings will be
-        measured = cluster.call_on_workers(measure_training_step, (kind, to_json(recipe), bf16), copies)
+        fields = to_json(replace(recipe, cluster=used.config))
+        measured = used.call_on_workers(measure_training_step, (kind, fields, bf16), copies)
         step = max(measured, key=lambda step: step.step_seconds)
         step = replace(step, memory_bytes=max(each.memory_bytes for each in measured))
-        costs[kind] = Cost(step, at_once, cluster.fitting(step.memory_bytes, workers))
+        costs[kind] = Cost(step, used.config.cpus_per_worker, at_once, cluster.fitting(step.memory_bytes, workers))
         _check_memory(recipe, kind, costs[kind].step)
     return costs
 
@@ -254,7 +257,7 @@ def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
         memory = f", {cost.step.memory_bytes / 2**30:.1f} GiB a worker" if cost.step.memory_bytes else ""
         memory += f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
         lines["a pretraining" if kind == "pretrain" else "a fine-tune"] = (
-            f"{counted(_workers(recipe, kind), 'worker')} of {counted(cluster.cpus_per_worker, 'CPU')}{gpus}, "
+            f"{counted(_workers(recipe, kind), 'worker')} of {counted(cost.cpus, 'CPU')}{gpus}, "
             f"{cost.at_once} at a time; {_rate(cost.step.step_seconds)} per step, measured now{memory}"
         )
     if embeds := sum(plan.embeds for plan in plans):

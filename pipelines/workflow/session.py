@@ -73,13 +73,14 @@ def open_session(
     *,
     cluster_file: Path | None = None,
     stops_trials: bool = False,
+    compares_times: bool = False,
 ) -> Iterator[Session]:
     """Hold the storage for this work alone, with a cluster that `cluster_file` launched. Raises ConfigError for a
     storage or a tracking timeout that cannot be used, TrackingError where tracking fails inside."""
     tracking_timeout()
     with open_storage(storage, work, partial(say, console)) as store, tracking_errors():
         grows_to, mirror = largest_cluster(cluster_file), store if isinstance(store, Mirror) else None
-        cluster_here = Cluster(cluster, store.root, stops_trials, grows_to, mirror=mirror)
+        cluster_here = Cluster(cluster, store.root, stops_trials, compares_times, grows_to, mirror)
         yield Session(store, cluster_here, DeferredTracking(partial(say, console)), console)
 
 

@@ -22,7 +22,8 @@ class ClusterConfig(Block):
     pretrain_workers: int = 1
     """DDP workers of the pretraining; each gets its part of every batch."""
     cpus_per_worker: int = 1
-    """CPU cores, and compute threads, per worker."""
+    """CPU cores, and compute threads, per worker. On this machine a pretraining takes cores that would be idle, too,
+    unless times are compared; its result is the same but for rounding."""
     gpus_per_worker: float = 0.0
     """GPUs per worker; a fraction puts several one-worker fine-tunes on one GPU."""
     max_concurrent: int = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def pretrain(
 
 
 def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool, session: TrainingSession) -> None:
-    """Train side by side; `curves` says where the metrics of each stand in the MLflow run."""
+    """Train side by side; `curves` says where the metrics of each stand in the MLflow run, found ones included."""
     folders = [plan.folder for plan in plans]
     poll_storage(session.store, folders)
     for plan in plans:
@@ -102,10 +102,16 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool,
             session.run.curve(spec.PRETRAIN + curves[plan.folder], rows)
 
     with closing(progress), poll_in_background(poll, session.tracking.warn):
+        cluster = session.cluster
+        if not plans[0].recipe.network.is_frozen("pretrain"):  # else heads are trained here, without Ray
+            # by all class splits, found ones too: so the same command has as many threads when it goes on
+            cluster = cluster.with_idle_cores(len(curves), workers)
+        recipes = [replace(plan.recipe, cluster=cluster.config) for plan in plans]
         jobs = [
-            spec.Job.of("pretrain", plan.recipe, plan.task, plan.folder, bf16, plan.own, plan.inputs) for plan in plans
+            spec.Job.of("pretrain", recipe, plan.task, plan.folder, bf16, plan.own, plan.inputs)
+            for recipe, plan in zip(recipes, plans, strict=True)
         ]
-        session.cluster.run_jobs(jobs, workers, spec.PRETRAIN)
+        cluster.run_jobs(jobs, workers, spec.PRETRAIN)
     for plan in plans:
         _say_accuracy(session, plan, _split(plan, curves))
 

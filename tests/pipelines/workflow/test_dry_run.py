@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import ray
+import torch
 from PIL import Image
 from pipeline_runs import printed, tiny_recipe
 
@@ -14,6 +16,7 @@ from pipelines.workflow.run import run
 from proser_core.config import Recipe
 from proser_core.data.readers import digits
 from proser_core.store.store import Store
+from proser_core.titles import counted
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +34,8 @@ def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
     assert re.search(r"pretrain +1 to train", text)
     assert re.search(r"fine-tune +\d+ to train", text)
     assert re.search(r"time +about \d+:\d\d", text)
+    cores = min(int(ray.cluster_resources()["CPU"]), torch.get_num_threads())
+    assert re.search(rf"a pretraining +1 worker of {counted(cores, 'CPU')}, 1 at a time", text), "it has idle cores too"
     assert list(tmp_path.iterdir()) == []
 
 
