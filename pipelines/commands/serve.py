@@ -6,7 +6,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -19,6 +19,7 @@ from pipelines.commands.model_options import Device, Model, check_device
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.ports import check_port, check_port_number
+from pipelines.serving.haproxy import haproxy_before_replicas
 from pipelines.serving.limits import Limits
 from pipelines.serving.monitor import ReplicaMonitor
 from pipelines.tracking.server import tracking_uri
@@ -56,7 +57,7 @@ class ServeRequest:
     """Ray cluster to serve on, `auto` or host:port; empty serves on this machine."""
     limits: Annotated[Limits, UNNAMED] = field(default_factory=Limits)
     max_waiting: int = 256
-    """Requests that a process has at a time; further ones get a 503, of several replicas once as many wait again."""
+    """Requests that a process has at a time; further ones get a 503."""
     reload_pause: float = 5.0
     """Seconds between two polls of the alias; 0 keeps the first version."""
 
@@ -125,14 +126,15 @@ def _served(
         with local_server(options, request.host, request.port) as ask:
             yield ask, lambda: ""
         return
-    join(request.address, option="--address")
-    from pipelines.serving.ray_server import application_status, check_room, deploy, ray_serve  # after `join`
+    with nullcontext() if request.address else haproxy_before_replicas():
+        join(request.address, option="--address")
+        from pipelines.serving.ray_server import application_status, check_room, deploy, ray_serve  # after `join`
 
-    with ray_serve(request.host, request.port, request.address):
-        least, most = request.least_and_most
-        check_room(least, request.device, request.address)
-        say(console, f"starting replicas: {request.replicas}")
-        yield deploy(options, (least, most)), application_status
+        with ray_serve(request.host, request.port, request.address):
+            least, most = request.least_and_most
+            check_room(least, request.device, request.address)
+            say(console, f"starting replicas: {request.replicas}")
+            yield deploy(options, (least, most)), application_status
 
 
 @contextmanager

@@ -100,8 +100,7 @@ def deploy(options: Options, replicas: tuple[int, int]) -> Callable[[float], dic
         scaling["autoscaling_config"] |= {"target_ongoing_requests": target}
     deployment = Replica.options(  # type: ignore[attr-defined]
         **scaling,
-        max_ongoing_requests=options.max_waiting,
-        max_queued_requests=options.max_waiting,
+        max_ongoing_requests=2 * options.max_waiting,  # so that the application refuses, with its reason, and not Ray
         ray_actor_options={"num_cpus": 1, "num_gpus": 1 if options.device == "cuda" else 0},
         logging_config={"enable_access_log": False},
     )

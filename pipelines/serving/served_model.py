@@ -62,7 +62,9 @@ class ServedModel:
     def _load(self) -> Model:
         """With one prediction made: the first one takes longer, and shows that the model works here."""
         model = load(self._uri)
-        model = replace(model, classifier=replace(model.classifier, net=for_inference(model.classifier.net)))
+        model = replace(
+            model, classifier=replace(model.classifier, net=for_inference(model.classifier.net, self._device))
+        )
         size = model.classifier.image_size
         model.classifier.predict(np.zeros((1, size, size, 3), np.uint8), self._device)
         self._serves(model)

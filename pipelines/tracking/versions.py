@@ -47,12 +47,12 @@ def find(client: MlflowClient, uri: str) -> Version:
     if parts is None:
         raise TrackingError(f"got {uri}; need models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier")
     name = parts["name"]
-    versions = existing_versions(client, name)
     if parts["alias"]:
         found = get_or_none(lambda: client.get_model_version_by_alias(name, parts["alias"]))
     else:
         found = get_or_none(lambda: client.get_model_version(name, parts["version"]))
-    if found is None:
+    if found is None:  # a server asks every few seconds, so that all versions are listed for the message alone
+        versions = existing_versions(client, name)
         aliases = ", ".join(f"@{alias}" for alias in sorted(client.get_registered_model(name).aliases))
         numbers = ", ".join(version.number for version in versions)
         raise TrackingError(

@@ -3,13 +3,56 @@
 import copy
 from itertools import pairwise
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 
 
-def for_inference(net: nn.Module) -> nn.Module:
+class PackedConvolution(nn.Module):
+    """A convolution on the CPU whose weights are stored as oneDNN multiplies them. `nn.Conv2d` reorders them in each
+    call, a quarter of the time of one image of 32 pixels (docs/speed.md). The operations are those that torch.compile
+    uses."""
+
+    def __init__(self, convolution: nn.Conv2d) -> None:
+        super().__init__()
+        self._options = (convolution.padding, convolution.stride, convolution.dilation, convolution.groups)
+        self._bias = None if convolution.bias is None else convolution.bias.detach()
+        self._weight = torch.ops.mkldnn._reorder_convolution_weight(convolution.weight.detach(), *self._options)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """float32[N, C, H, W] to float32[N, D, H', W']."""
+        packed: Tensor = torch.ops.mkldnn._convolution_pointwise(
+            images, self._weight, self._bias, *self._options, "none", [], ""
+        )
+        return packed
+
+
+def for_inference(net: nn.Module, device: str) -> nn.Module:
+    """A copy in evaluation mode that is faster on this device: its norms are folded, and on a CPU its convolutions are
+    packed. It is not for training."""
+    copied = folded(net).to(device)
+    if device == "cpu" and torch.backends.mkldnn.is_available():
+        _pack(copied)
+    return copied
+
+
+def _pack(module: nn.Module) -> None:
+    for name, child in module.named_children():
+        if type(child) is nn.Conv2d:  # not of a class of its own, which may do something else
+            if _is_plain(child):
+                setattr(module, name, PackedConvolution(child))
+        else:
+            _pack(child)
+
+
+def _is_plain(convolution: nn.Conv2d) -> bool:
+    padded = convolution.padding_mode == "zeros" and not isinstance(convolution.padding, str)
+    return padded and convolution.weight.dtype == torch.float32
+
+
+def folded(net: nn.Module) -> nn.Module:
     """A copy in evaluation mode, each BatchNorm folded into the convolution before it, also across a dropout, which
     does nothing then: the same within rounding, and a tenth faster. It is not for training, and all of its backbone is
     phi_pre. A network of a method's own or of another library, in which a norm may follow an activation or contain one,
@@ -17,14 +60,14 @@ def for_inference(net: nn.Module) -> nn.Module:
 
     `torch.fx` finds such pairs in any net, but while it traces, no other thread may call a module.
     """
-    folded = copy.deepcopy(net).eval()
-    if not isinstance(folded, ClosedSetNet | PlaceholderNet) or not folded.backbone.is_own:
-        return folded
-    for module in list(folded.backbone.stages.modules()):
+    copied = copy.deepcopy(net).eval()
+    if not isinstance(copied, ClosedSetNet | PlaceholderNet) or not copied.backbone.is_own:
+        return copied
+    for module in list(copied.backbone.stages.modules()):
         children = [(name, child) for name, child in module.named_children() if not isinstance(child, nn.Dropout)]
         for (name, convolution), (norm_name, norm) in pairwise(children):
             if isinstance(convolution, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
                 setattr(module, name, fuse_conv_bn_eval(convolution, norm))
                 setattr(module, norm_name, nn.Identity())
-    folded.backbone._parts = (folded.backbone.stages, nn.Sequential())
-    return folded
+    copied.backbone._parts = (copied.backbone.stages, nn.Sequential())
+    return copied

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 from ray_nodes import free_ports, running
 from registered_models import Registry
@@ -160,7 +161,7 @@ class TestServer:
 def test_replicas_answer_and_are_counted_each(
     server: Server, classifier: OpenSetClassifier, pixels: np.ndarray, encoded: list[bytes], tmp_path: Path
 ) -> None:
-    """Under Ray Serve, with a token, whose file names it alone."""
+    """Under Ray Serve behind HAProxy, with a token, whose file names it alone."""
     (port,) = free_ports(1)
     (tmp_path / "token").write_text("secret")
     command = [sys.executable, "-m", "pipelines.cli", "serve", "models:/served/1", "--port", str(port)]
@@ -168,6 +169,7 @@ def test_replicas_answer_and_are_counted_each(
     address, log = f"http://127.0.0.1:{port}", tmp_path / "log"
     with running(command, dict(os.environ), log, f"{address}/health") as process:
         assert ask(f"{address}/predict", encoded[0], "image/png")[0] == 401
+        assert "haproxy" in {each.name() for each in psutil.Process(process.pid).children(recursive=True)}
         request = urllib.request.Request(f"{address}/predict", json.dumps(as_json(encoded[:16])).encode())
         request.add_header("Content-Type", JSON)
         request.add_header("Authorization", "Bearer secret")

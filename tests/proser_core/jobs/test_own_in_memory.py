@@ -42,7 +42,7 @@ def test_a_classifier_predicts_the_same_after_it_was_saved_and_loaded(
     assert read_json(tmp_path / "saved" / CARD)["format"] == 5
     images = random_images(5, 8)
     expected = classifier.predict(images)
-    for one in (loaded, replace(loaded, net=for_inference(loaded.net))):
+    for one in (loaded, replace(loaded, net=for_inference(loaded.net, "cpu"))):
         found = one.predict(images)
         assert found.labels == expected.labels
         np.testing.assert_array_equal(found.unknown_scores, expected.unknown_scores)

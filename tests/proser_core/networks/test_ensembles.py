@@ -48,7 +48,7 @@ def test_its_known_logits_are_linear_in_the_embeddings_side_by_side() -> None:
 @torch.no_grad()
 def test_each_norm_of_each_member_is_folded_for_serving() -> None:
     net = EnsembleNet(members_of(3)).eval()
-    folded = for_inference(net)
+    folded = for_inference(net, "cpu")
     assert not any(isinstance(module, nn.BatchNorm2d) for module in folded.modules())
     for found, expected in zip(folded(IMAGES), net(IMAGES), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)

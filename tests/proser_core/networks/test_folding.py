@@ -1,14 +1,17 @@
-"""Nets for inference: the same logits without a BatchNorm, and the trained net as it was."""
+"""Nets for inference: the same logits without a BatchNorm and with packed convolutions, and the trained net as it
+was."""
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from proser_core.config import NetworkConfig
-from proser_core.networks.folding import for_inference
+from proser_core.networks.folding import PackedConvolution, folded, for_inference
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 
 
@@ -29,11 +32,40 @@ def test_a_folded_net_gives_the_same_logits(backbone: str, left: int) -> None:
         net.eval()
         before = copy.deepcopy(net.state_dict())
         for each in (net, closed_set):
-            folded = for_inference(each)
-            assert isinstance(folded, PlaceholderNet | ClosedSetNet)
-            assert (norms(each) > left, norms(folded)) == (True, left)
-            torch.testing.assert_close(folded(images), each(images), rtol=1e-4, atol=1e-5)
+            without_norms, packed = folded(each), for_inference(each, "cpu")
+            assert isinstance(without_norms, PlaceholderNet | ClosedSetNet)
+            assert (norms(each) > left, norms(without_norms)) == (True, left)
+            assert not any(isinstance(module, nn.Conv2d) for module in packed.modules())
+            for other in (without_norms, packed, packed.to("cpu", memory_format=torch.channels_last)):
+                torch.testing.assert_close(other(images), each(images), rtol=1e-4, atol=1e-5)
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+@given(
+    kernel=st.integers(1, 3),
+    stride=st.integers(1, 2),
+    dilation=st.integers(1, 2),
+    groups=st.sampled_from((1, 2, 4)),
+    bias=st.booleans(),
+    number=st.integers(1, 3),
+)
+def test_a_packed_convolution_is_the_convolution(
+    kernel: int, stride: int, dilation: int, groups: int, bias: bool, number: int
+) -> None:
+    """In both memory formats, and at another size and number of images than at first."""
+    convolution = nn.Conv2d(4, 8, kernel, stride, kernel // 2, dilation, groups, bias)
+    packed = PackedConvolution(convolution)
+    with torch.no_grad():
+        for size in (8, 7):
+            images = torch.randn(number, 4, size, size)
+            for memory_format in (torch.contiguous_format, torch.channels_last):
+                given_images = images.contiguous(memory_format=memory_format)
+                torch.testing.assert_close(packed(given_images), convolution(given_images), rtol=1e-5, atol=1e-5)
+
+
+def test_convolutions_that_pad_in_another_way_stay() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 3, 3, padding="same"), nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect"))
+    assert [type(module) for module in for_inference(net, "cpu")] == [nn.Conv2d, nn.Conv2d]  # type: ignore[arg-type]
 
 
 def test_a_net_answers_while_another_one_is_folded() -> None:
@@ -41,7 +73,7 @@ def test_a_net_answers_while_another_one_is_folded() -> None:
     images = torch.zeros(1, 3, 16, 16)
     with ThreadPoolExecutor(1) as other, torch.no_grad():
         before = net(images)
-        folding = other.submit(lambda: [for_inference(net) for _ in range(20)])
+        folding = other.submit(lambda: [for_inference(net, "cpu") for _ in range(20)])
         while not folding.done():
             torch.testing.assert_close(net(images), before)
         folding.result()

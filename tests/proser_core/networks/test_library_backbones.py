@@ -19,7 +19,7 @@ from proser_core.data.augmentation.batches import evaluation_batches
 from proser_core.data.decoding import to_rgb_square
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs.preparing import data_fields
-from proser_core.networks.folding import for_inference
+from proser_core.networks.folding import folded
 from proser_core.networks.libraries import fetch, pretrained_of
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.pretrained import describe_backbone, with_pretrained
@@ -218,5 +218,5 @@ def test_a_saved_classifier_needs_neither_file_nor_network_and_decides_alike(tmp
     path.unlink()
     loaded = OpenSetClassifier.load(tmp_path / "classifier").net.eval()
     assert torch.equal(loaded(images(64)).known, net.eval()(images(64)).known)
-    assert torch.equal(for_inference(loaded)(images(64)).known, loaded(images(64)).known)
-    assert any(isinstance(module, nn.BatchNorm2d) for module in for_inference(loaded).modules())
+    assert torch.equal(folded(loaded)(images(64)).known, loaded(images(64)).known)
+    assert any(isinstance(module, nn.BatchNorm2d) for module in folded(loaded).modules())
