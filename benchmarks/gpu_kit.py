@@ -1,0 +1,91 @@
+"""`python -m benchmarks.gpu_kit JOBS`: all that a borrowed GPU should measure, in pieces that resume, into one folder.
+
+The tests that need a GPU; the graphed step against the eager and the released form; 25 points in turn and side by side;
+then the job files JOBS/*/JOB.json, as `proser reproduce --jobs JOBS` writes them. The same command goes on, and skips
+what has finished. It needs torch and pytest, no Ray. Exit codes: 0 all is finished, 1 something failed, 2 bad input, 75
+the time is over.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+KIT = "kit"
+"""In the folder of the jobs: what each part but the jobs printed, and its numbers."""
+GPU_TESTS = "tests/proser_core/learning/test_graphed_step.py"
+TIME_OVER = 75  # EX_TEMPFAIL of sysexits.h
+PYTHON = (sys.executable, "-m")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the parts in turn until the time is over."""
+    options = _parser().parse_args(arguments)
+    deadline = time.monotonic() + 60 * options.minutes
+    kit: Path = options.jobs / KIT
+    kit.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for name, command in parts(options, kit).items():
+        code = _run(name, command, kit, deadline)
+        if code is None:
+            print(f"{name}: the time is over; the same command goes on", flush=True)
+            return TIME_OVER
+        print(f"{name}: {'done' if code == 0 else f'failed with exit code {code}'}", flush=True)
+        failed += code != 0
+    return 1 if failed else 0
+
+
+def parts(options: argparse.Namespace, kit: Path) -> dict[str, list[str]]:
+    """Their commands by name, in order. What the benchmarks train on lies in --data-dir; without it only the jobs'
+    own images do, and 25 points are not measured."""
+    sizes = ["--device", options.device, *(["--quick"] if options.quick else [])]
+    data = ["--data-dir", str(options.data_dir)] if options.data_dir else []
+    found = {
+        "tests": [*PYTHON, "pytest", "-q", "-rs", GPU_TESTS],
+        "step": [*PYTHON, "benchmarks", "cuda", *sizes, *data, "--json", str(kit / "step.json")],
+        "points": [*PYTHON, "benchmarks", "gpu_trials", *sizes, *data, "--json", str(kit / "points.json")],
+        "jobs": [*PYTHON, "proser_core.job", str(options.jobs)],
+    }
+    if not (data or options.quick):
+        del found["points"]
+    return found
+
+
+def _run(name: str, command: list[str], kit: Path, deadline: float) -> int | None:
+    """Its exit code; None where it was stopped at the deadline. A part whose log is there has finished; the jobs keep
+    their own record, and show their progress."""
+    log = kit / f"{name}.txt"
+    if log.exists():
+        return 0
+    partial = log.with_suffix(".part")
+    with partial.open("w") as output:
+        process = subprocess.Popen(command, stdout=None if name == "jobs" else output, stderr=None)
+        try:
+            code = process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.terminate()  # a job writes what it has trained at the end of each epoch
+            process.wait()
+            return None
+    if name != "jobs":
+        print(partial.read_text(), end="")
+        if code == 0:
+            partial.rename(log)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu_kit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("jobs", metavar="JOBS", type=Path, help="folder of the job files; all results go there")
+    parser.add_argument("--minutes", type=float, default=9.0, help="after which it stops (default 9)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
+    parser.add_argument("--data-dir", type=Path, help="where CIFAR100 and CIFAR10 lie; without it no 25 points")
+    parser.add_argument("--quick", action="store_true", help="tiny benchmarks: shows on a CPU that they run")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

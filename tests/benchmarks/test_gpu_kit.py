@@ -1,0 +1,63 @@
+"""All that a borrowed GPU should measure, on a CPU with tiny sizes: from the job file to the imported report."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu_kit import KIT, TIME_OVER, main
+from proser_core.job import OUT
+
+ROOT = Path(__file__).parents[2]
+TORCH_ALONE = "import sys\nfor name in ('ray', 'mlflow', 'hamilton', 'pipelines'):\n    sys.modules[name] = None\n"
+TINY = "--pretrain.epochs 2 --finetune.epochs 1 --cluster.pretrain-workers 1 --precision fp32".split()
+
+
+def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run([sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_it_goes_on_after_each_piece_without_ray_and_what_it_made_is_imported(tmp_path: Path) -> None:
+    jobs, alone = tmp_path / "there", tmp_path / "alone"
+    for folder in (jobs / "split-0", alone):
+        folder.mkdir(parents=True)
+    (alone / "sitecustomize.py").write_text(TORCH_ALONE)
+    job = ["pipelines.cli", "job", "digits", "--with-task", *TINY, "-o", str(jobs / "split-0" / "JOB.json")]
+    done = run(job, tmp_path)
+    assert done.returncode == 0, done.stderr
+    kit = ["benchmarks.gpu_kit", str(jobs), "--device", "cpu", "--quick"]
+    there = {"PYTHONPATH": f"{alone}{os.pathsep}{ROOT}"}
+    stopped = run([*kit, "--minutes", "0"], ROOT, **there)
+    assert stopped.returncode == TIME_OVER, stopped.stderr
+    assert "tests: the time is over; the same command goes on" in stopped.stdout
+    for _ in range(2):
+        done = run(kit, ROOT, **there)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert [line for line in done.stdout.splitlines() if line.endswith(": done")] == [
+            f"{part}: done" for part in ("tests", "step", "points", "jobs")
+        ]
+    assert "split-0/JOB.json: finished" in done.stdout
+    assert "needs a GPU" in (jobs / KIT / "tests.txt").read_text()
+    assert set(json.loads((jobs / KIT / "points.json").read_text())["benchmarks"]) == {"gpu_trials"}
+    imported = run(["pipelines.cli", "import", str(jobs / "split-0" / OUT)], tmp_path)
+    assert imported.returncode == 0, imported.stderr
+    assert "PROSER" in imported.stdout
+
+
+def test_without_images_the_points_are_left_out_and_a_job_that_is_missing_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    kit = tmp_path / KIT
+    kit.mkdir()
+    for part in ("tests", "step"):
+        (kit / f"{part}.txt").write_text("as it was")
+    assert main([str(tmp_path)]) == 1
+    printed = capfd.readouterr()
+    assert printed.out.splitlines() == ["tests: done", "step: done", "jobs: failed with exit code 2"]
+    assert "has no */JOB.json" in printed.err
