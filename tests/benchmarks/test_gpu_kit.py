@@ -13,7 +13,7 @@ from proser_core.job import OUT
 
 ROOT = Path(__file__).parents[2]
 TORCH_ALONE = "import sys\nfor name in ('ray', 'mlflow', 'hamilton', 'pipelines'):\n    sys.modules[name] = None\n"
-TINY = "--pretrain.epochs 2 --finetune.epochs 1 --cluster.pretrain-workers 1 --precision fp32".split()
+TINY = ["--pretrain.epochs", "2", "--finetune.epochs", "1", "--cluster.pretrain-workers", "1", "--precision", "fp32"]
 
 
 def run(command: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
