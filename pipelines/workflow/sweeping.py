@@ -58,12 +58,13 @@ def _inputs(request: SweepRequest) -> TrainingInputs:
             "a sweep compares points on unknown classes: give both, or data.outliers and the second"
         )
     drawn = [name for name in request.spaces if draws_values(name)]
-    if drawn:
-        _check_search(request, drawn[0])
+    compared = request.spaces if request.stop_early else drawn
+    if compared:
+        _check_search(request, compared[0])
     samples = dict.fromkeys(drawn, request.num_samples)
     spaces = {name: points_of(recipe, name, samples.get(name, 0)) for name in request.spaces}
-    kept = {*finetunes_of(recipe, [point for name in spaces if name not in drawn for point in spaces[name]])}
-    searched = tuple(point for name in drawn for point in spaces[name] if point not in kept)
+    kept = {*finetunes_of(recipe, [point for name in spaces if name not in compared for point in spaces[name]])}
+    searched = tuple(point for name in compared for point in spaces[name] if point not in kept)
     search = Search(3600 * request.max_hours, searched)
     finetunes = finetunes_of(recipe, [point for points in spaces.values() for point in points])
     return TrainingInputs.of(request.recipes, request.data_dir, finetunes, spaces=spaces, search=search)
@@ -71,15 +72,16 @@ def _inputs(request: SweepRequest) -> TrainingInputs:
 
 def _check_search(request: SweepRequest, space: str) -> None:
     """A search compares its trials while they train: on one class split, with one process each."""
+    why = f"points of the search space {space!r} are compared while they train, because those that fall behind are "
     if len(request.splits) > 1:
         raise ConfigError(
-            f"search space {space!r} draws at random, and its points are compared on one class split; "
-            f"--split-indices gives {len(request.splits)}. Give one, and sweep what it finds over the others"
+            f"{why}stopped: on one class split, and --split-indices gives {len(request.splits)}. Give one, and sweep "
+            "what it finds over the others"
         )
     if request.recipe.cluster.num_workers > 1:
         raise ConfigError(
-            f"search space {space!r} draws at random, and its trials are scored while they train, each by its own "
-            f"worker; cluster.num_workers is {request.recipe.cluster.num_workers}, set it to 1"
+            f"{why}stopped, each by its own worker; cluster.num_workers is {request.recipe.cluster.num_workers}, "
+            "set it to 1"
         )
 
 
@@ -112,7 +114,7 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.Sp
 
 def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:
     spaces, splits = ", ".join(request.spaces), ", ".join(map(str, request.splits))
-    decisive = ["sweep", request.spaces, request.num_samples, request.splits]
+    decisive = ["sweep", request.spaces, request.num_samples, request.splits, *([True] if request.stop_early else [])]
     run = open_run(request.title, request.recipe, inputs, decisive, spaces=spaces, split_indices=splits)
     view, settings = f"{request.recipe.name}: {spaces}", request.recipe.data.settings
     session.tracking.track(lambda: run.save_view(view, inputs.finetunes, settings))

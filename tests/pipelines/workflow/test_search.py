@@ -1,4 +1,5 @@
-"""`proser sweep` over random draws on a local Ray, which stops trials that fall behind and whole searches."""
+"""`proser sweep` over random draws, and over a grid with --stop-early, on a local Ray, which stops trials that fall behind
+and whole searches."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -62,3 +63,14 @@ def test_a_search_that_has_ended_is_found_again(searched: tuple, folder: RunFold
 def test_a_budget_stops_it_and_is_told(searched: tuple, folder: RunFolder) -> None:
     with pytest.raises(ProserError, match="no trial with placeholders finished"):
         printed(sweep, search(folder, 400, max_hours=3 / 3600))
+
+
+def test_points_of_a_grid_stop_early_where_that_is_asked_for(searched: tuple, folder: RunFolder, spaces: Path) -> None:
+    write_space(spaces, "grid", '{"lr": tune.grid_search([1e-6, 1e-5, 1e-4, 3e-3, 3e-2])}')
+    recipe = search(folder, 5).recipe
+    options = {"recipe": recipe, "spaces": ("grid",), "split_indices": (0,), "stop_early": True}
+    code, text = printed(sweep, request(folder, **options))
+    assert (code, "at most: 5 points may be stopped early" in text) == (0, True)
+    points = [row for row in rows_of(folder) if row["spaces"] == ["grid"]]
+    assert sorted({row["status"] for row in points}) == ["finished", "stopped"]
+    assert len(points) == 5

@@ -364,14 +364,16 @@ def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("indices", "workers", "message"),
-    [((0, 1), 1, "compared on one class split"), ((0,), 2, "cluster.num_workers is 2, set it to 1")],
+    [((0, 1), 1, "on one class split, and --split-indices gives 2"), ((0,), 2, "num_workers is 2, set it to 1")],
 )
+@pytest.mark.parametrize(("space", "stop_early"), [("continuous", False), ("trade_off", True)])
 def test_a_search_of_what_cannot_be_compared_is_refused(
-    folder: RunFolder, indices: tuple[int, ...], workers: int, message: str
+    folder: RunFolder, indices: tuple[int, ...], workers: int, message: str, space: str, stop_early: bool
 ) -> None:
     recipe = replace(tiny_recipe(), cluster=replace(tiny_recipe().cluster, num_workers=workers))
+    options = {"recipe": recipe, "spaces": (space,), "split_indices": indices, "stop_early": stop_early}
     with pytest.raises(ConfigError, match=message):
-        printed(sweep, request(folder, recipe=recipe, spaces=("continuous",), split_indices=indices))
+        printed(sweep, request(folder, **options))
 
 
 @pytest.mark.parametrize(
