@@ -1,5 +1,5 @@
-"""`proser sweep` over random draws, and over a grid with --stop-early, on a local Ray, which stops trials that fall behind
-and whole searches."""
+"""`proser sweep` over random draws and, with --stop-early, over a grid, on a local Ray, which stops trials that fall
+behind and whole searches."""
 
 from dataclasses import replace
 from pathlib import Path
