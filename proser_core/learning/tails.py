@@ -66,7 +66,7 @@ def fit_tails(
 
 
 def w_scores(distances: np.ndarray, shapes: np.ndarray, scales: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Probability, float64[N, K], that distances float64[N, K] to the means of the classes are beyond them."""
+    """Probability, float64[N, K] or [N], that distances to the means of the classes, or of one, are beyond them."""
     beyond = np.clip(distances - starts + 1, 0, None)
     with np.errstate(over="ignore"):
         return -np.expm1(-((beyond / scales) ** shapes))
@@ -79,10 +79,14 @@ def revise(activations: np.ndarray, beyond: np.ndarray, alpha: int) -> tuple[np.
     (alpha - 1) / alpha of it, and so on. What is taken from them is v_hat_0: a negative logit rises, as published, and
     lowers it.
     """
-    ranks = np.argsort(np.argsort(-activations, axis=1, kind="stable"), axis=1)
-    weights = np.clip(1 - ranks / alpha, 0, None)
+    weights = np.clip(1 - ranks(activations) / alpha, 0, None)
     taken = activations * weights * beyond
     return activations - taken, taken.sum(axis=1)
+
+
+def ranks(activations: np.ndarray) -> np.ndarray:
+    """int64[N, K]: the place of each class among those of its image, 0 for the largest of float64[N, K]."""
+    return np.argsort(np.argsort(-activations, axis=1, kind="stable"), axis=1)
 
 
 def check_training(features: np.ndarray, targets: np.ndarray, num_known: int, method: str) -> None:

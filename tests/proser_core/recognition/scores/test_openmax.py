@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proser_core.errors import CalibrationError
-from proser_core.learning.tails import eucos, fit_weibull
+from proser_core.learning.tails import eucos, fit_weibull, revise, w_scores
 from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.scores import openmax
 from proser_core.recognition.scores.openmax import Crosr, OpenMax
 
 
@@ -89,6 +90,22 @@ def test_what_is_taken_from_the_known_classes_goes_to_unknown(seed, num_known):
     np.testing.assert_allclose(revised.sum(axis=1) + unknown, images.sum(axis=1), rtol=1e-9, atol=1e-9)
     assert (np.abs(revised) <= np.abs(images)).all()
     assert (revised * images >= 0).all()
+
+
+def test_of_many_classes_and_images_each_is_scored_as_by_all_distances_at_once(monkeypatch):
+    """Distances to classes without weight are not computed, and images not held at once: no bit depends on either."""
+    training, targets = training_of(5, 30, per_class=4)
+    table, score = logits_of(np.random.default_rng(5).standard_normal((50, 30)) * 5), OpenMax.fit(training, targets)
+    assert score.alpha < 30
+    distances = eucos(score.features(table), score.means)
+    beyond = w_scores(distances, score.shapes, score.scales, score.starts)
+    for found, expected in zip(
+        score.revise(table), revise(table.known.astype(np.float64), beyond, score.alpha), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    whole = score(table)
+    monkeypatch.setattr(openmax, "AT_ONCE", 7)
+    np.testing.assert_array_equal(score(table), whole)
 
 
 def test_an_image_at_the_mean_of_its_class_is_known_and_one_far_from_all_is_not():
