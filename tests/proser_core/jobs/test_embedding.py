@@ -93,11 +93,28 @@ def test_a_classifier_trained_in_memory_takes_images_and_leaves_the_backbone_as_
 
 
 def test_head_first_trains_the_whole_network_in_the_end(recipe):
-    recipe = replace(recipe, network=replace(recipe.network, features="head-first"))
+    tuned = replace(recipe.finetune, lr=1e-6)
+    recipe = replace(recipe, network=replace(recipe.network, features="head-first"), finetune=tuned)
     classifier = train(bright_task(), recipe)
     fresh = make_closed_set_net(recipe.network, 3, SIZE, seed=0).backbone.state_dict()
     weights = classifier.net.backbone.state_dict()
     assert not torch.equal(weights["stages.conv_stem.weight"], fresh["stages.conv_stem.weight"])
+    kept = [name for name in fresh if name.endswith(("running_mean", "running_var"))]
+    assert kept
+    assert all(torch.equal(weights[name], fresh[name]) for name in kept), "the head was trained on these statistics"
+
+
+def test_a_whole_network_that_barely_moves_is_as_good_as_its_head(recipe):
+    """By the statistics of the batch its features would not be those that the head was trained on."""
+    task, tiny = bright_task(), replace(recipe.finetune, lr=1e-12, objective="cross_entropy", epochs=1)
+    heads, whole = (
+        train(task, replace(recipe, network=replace(recipe.network, features=features), finetune=tiny))
+        for features in ("frozen", "head-first")
+    )
+    images = task.val.images
+    np.testing.assert_allclose(
+        whole.predict(images).probabilities, heads.predict(images).probabilities, rtol=1e-2, atol=1e-3
+    )
 
 
 def test_features_are_chosen_by_weights_images_and_hardware(recipe):
