@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
+from proser_core.data.group_notes import first_names
 from proser_core.errors import CalibrationError
 
 TAIL_SIZE = 20  # authors' code
@@ -59,7 +60,7 @@ def fit_tails(
             "%s: known class %s has fewer than three correctly classified training images at different "
             "distances from its mean; the tail of all classes replaces its own",
             method,
-            ", ".join(map(str, borrowed)),
+            first_names([str(each) for each in borrowed]),
         )
     shapes, scales, starts = np.array([tail or together for tail in tails]).T
     return Tails(means, shapes, scales, starts, borrowed)

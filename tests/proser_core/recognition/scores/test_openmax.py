@@ -140,6 +140,12 @@ def test_a_class_without_a_tail_of_its_own_borrows_that_of_all_and_is_named(capl
     assert np.isfinite(score(training)).all()
 
 
+def test_of_many_classes_that_borrow_the_first_are_named(caplog):
+    with caplog.at_level(logging.WARNING):
+        OpenMax.fit(logits_of(np.eye(100)), np.arange(100))
+    assert "known class 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 88 more has fewer than three" in caplog.text
+
+
 def test_without_any_tail_nothing_is_revised():
     flat, targets = logits_of(np.zeros((6, 2))), np.arange(6) % 2
     score = OpenMax.fit(flat, targets)
