@@ -21,6 +21,7 @@ from proser_core.errors import DataError
 PAGE, IMAGES, NAMES = "index.html", "images.csv", "names.csv"
 IMAGE_COLUMNS = ("image", "group", "typical", "nearest_class", "score", "p_value", "path")
 NAME_COLUMNS = ("group", "images", "name", "without", "also")
+NEEDED = ("group", "name")  # of a table written by hand
 SHOWN = 200  # images of a group on the page
 
 
@@ -92,7 +93,7 @@ def _write_table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str,
 def read_named(folder: Path) -> dict[str, list[Path]]:
     """The files, by class, of the groups that names.csv names: without what it leaves out, with what it adds. Raises
     DataError for a folder without a review, and for rows that do not belong to it."""
-    images, names = _read_table(folder / IMAGES, IMAGE_COLUMNS), _read_table(folder / NAMES, NAME_COLUMNS)
+    images, names = _read_table(folder / IMAGES, IMAGE_COLUMNS), _read_table(folder / NAMES, NEEDED)
     by_number = {row["image"]: row for row in images}
     groups = {row["group"] for row in images}
     files: dict[str, list[Path]] = {}
@@ -106,7 +107,7 @@ def read_named(folder: Path) -> dict[str, list[Path]]:
                 "wrote them"
             )
         mine = [n for n, row in by_number.items() if row["group"] == line["group"] and row["typical"] == "yes"]
-        without, also = line["without"].split(), line["also"].split()
+        without, also = ((line.get(column) or "").split() for column in ("without", "also"))
         stray = next((number for number in (*without, *also) if number not in by_number), None)
         if stray is not None:
             raise DataError(f"{folder / NAMES} has an image {stray} in group {line['group']}, and {IMAGES} has none")

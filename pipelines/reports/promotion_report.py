@@ -10,6 +10,7 @@ from rich.table import Table
 
 from pipelines.console import TitledTable
 from pipelines.reports.page import markdown_table
+from proser_core.data.group_notes import first_names
 from proser_core.data.splits.class_split import in_words, setting_at
 from proser_core.recognition.comparison import Comparison
 from proser_core.titles import METRICS, best_of, percent
@@ -90,15 +91,17 @@ def differing_classes(comparison: Comparison) -> list[str]:
     """What a comparison of two classifiers with different classes says, and what it does not."""
     if not comparison.common:
         return []
-    new = ", ".join(
-        f"{name} ({percent(named)} % of {count} validation images named correctly)"
-        for name, (count, named) in comparison.new_classes.items()
+    new = first_names(
+        [
+            f"{name} ({percent(named)} % of {count} validation images named correctly)"
+            for name, (count, named) in comparison.new_classes.items()
+        ]
     )
     return [
-        f"compared on the {len(comparison.common)} classes that both know: {', '.join(comparison.common)}; how well "
-        "unknown images are found is not compared, since other classes are unknown to each",
+        f"compared on the {len(comparison.common)} classes that both know: {first_names(comparison.common)}; how well "
+        "unknown images are found is not compared, since the images of unknown classes are not the same",
         *([f"new: {new}"] if new else []),
-        *([f"lost: {', '.join(comparison.lost_classes)}"] if comparison.lost_classes else []),
+        *([f"lost: {first_names(comparison.lost_classes)}"] if comparison.lost_classes else []),
     ]
 
 

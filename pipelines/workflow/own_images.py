@@ -9,10 +9,11 @@ import numpy as np
 
 from proser_core.config import DataConfig
 from proser_core.data.findings import FEW, IMBALANCE, few_images, largest_to_smallest
-from proser_core.data.group_notes import GROUPS, WARNINGS, first_names
+from proser_core.data.group_notes import GROUPS, MIXED, WARNINGS, first_names
 from proser_core.data.repeats import REPEATS
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
+from proser_core.titles import counted
 
 PAGE = "inspection.html"
 
@@ -21,11 +22,17 @@ def what_needs_a_look(task: OpenSetTask, data: DataConfig, data_dir: Path | None
     """One line, where anything does; the run prints the task's notes with the numbers later."""
     groups, counts = task.notes.get(GROUPS, ""), np.bincount(task.train.targets)
     ratio, few = largest_to_smallest(counts), [task.class_names[number] for number in few_images(counts)]
-    found = [title for words, title in WARNINGS.items() if words in groups]
-    found += [REPEATS] if REPEATS in task.notes else []
+    found = [_counted_groups(each) for each in groups.split("; ") if any(words in each for words in WARNINGS)]
+    found += [f"{REPEATS}: {task.notes[REPEATS]}"] if REPEATS in task.notes else []
     found += [f"classes of fewer than {FEW} training images: {first_names(few)}"] if few else []
     found += [f"classes of unequal size ({ratio:.1f} to 1)"] if ratio >= IMBALANCE else []
     return [f"look at the images first ({'; '.join(found)}): {_inspection(data, data_dir)}"] if found else []
+
+
+def _counted_groups(note: str) -> str:
+    """A part of the note on groups, by itself."""
+    number = note.removesuffix(f" {MIXED}")
+    return note if number == note else f"{counted(int(number.replace(',', '')), 'group')} {MIXED}"
 
 
 @contextmanager

@@ -195,19 +195,20 @@ def check_disk(needed: int, store: Store) -> None:
         )
 
 
-def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> float:
-    """Time of all that is missing, from the measured steps; reading data and starting Ray are not in it."""
-    total = 0.0
+def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, float]:
+    """Time of all that is missing by kind of training, from the measured steps; a pretraining on embeddings computes
+    those first. Reading data and starting Ray are not in it."""
+    found = dict.fromkeys(costs, 0.0)
     for plan in plans:
         recipe, images = plan.recipe, plan.images["train"]
         if not plan.pretrained:
             steps = recipe.pretrain.epochs * (images // recipe.pretrain.batch_size)
-            total += costs["pretrain"].seconds(steps, 0 if plan.embedded else plan.scored_pretrained)
+            found["pretrain"] += costs["pretrain"].seconds(steps, 0 if plan.embedded else plan.scored_pretrained)
         for tuned in plan.missing:
             # a step's time goes with its images: the points of a space may differ in batch size
             steps = round(tuned.epochs * images / recipe.finetune.batch_size)
-            total += costs["finetune"].seconds(steps, plan.scored)
-    return total
+            found["finetune"] += costs["finetune"].seconds(steps, plan.scored)
+    return found
 
 
 def plan_table(
@@ -244,6 +245,13 @@ def _shortage(recipe: Recipe, kind: str, cost: Cost) -> str:
     return f"{cost.at_once} of {kind} at a time need {needed:.1f} GiB; the nodes have room for {cost.fit}: {advice}"
 
 
+def _time(seconds: dict[str, float]) -> str:
+    """In all, and of each stage."""
+    names = {"pretrain": "pretrain", "finetune": "fine-tune"}
+    stages = ", ".join(f"{names[kind]} {duration(each)}" for kind, each in seconds.items())
+    return f"about {duration(sum(seconds.values()))}" + (f" ({stages})" if len(seconds) > 1 else "")
+
+
 def _rate(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
@@ -268,7 +276,7 @@ def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
     short = "; ".join(filter(None, (_shortage(recipe, kind, cost) for kind, cost in costs.items())))
     if short:
         lines["memory"] = short
-    lines["time"] = f"about {duration(seconds_left(plans, costs))}" if costs else "nothing to train"
+    lines["time"] = _time(seconds_left(plans, costs)) if costs else "nothing to train"
     if recipe.data.streaming and costs:
         lines["time"] += ", without decoding the streamed images"
     return lines

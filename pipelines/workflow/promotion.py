@@ -24,7 +24,7 @@ from pipelines.workflow.requests import PromoteRequest
 from proser_core.errors import ConfigError, ProserError, TrackingError
 from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.validation_scores import Proxy
+from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
 
 def promote(request: PromoteRequest, console: Console) -> int:
@@ -84,7 +84,10 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
     scores, their_scores = ours.validation_scores, theirs.validation_scores
     if scores is None or their_scores is None:
         reason = "one of them has no record of its validation images"
-    elif set(ours.class_names) != set(theirs.class_names):
+    elif ours.class_names == theirs.class_names and scores.is_of_images_of(their_scores):
+        bias, proxies = theirs.calibration.bias, _proxies(ours, theirs)
+        return compare(scores, ours.calibration, their_scores, bias, tolerance=request.tolerance, proxies=proxies)
+    elif set(ours.class_names) != set(theirs.class_names) or _are_own_photos(scores, their_scores):
         sides = (
             Side(scores, ours.class_names, ours.calibration),
             Side(their_scores, theirs.class_names, theirs.calibration),
@@ -97,13 +100,10 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
         reason = f"they have fewer than {LEAST} validation images in common of the classes that both know"
         if old is not None:
             reason = f"{old.title} is of an earlier version, which did not tell its validation images apart"
-    elif scores.fingerprint != their_scores.fingerprint:
+    else:
         reason = "their validation and development images are not the same"
         if ours.image_size != theirs.image_size:
             reason += f" (they see them at {ours.image_size} and {theirs.image_size} pixels)"
-    else:
-        bias, proxies = theirs.calibration.bias, _proxies(ours, theirs)
-        return compare(scores, ours.calibration, their_scores, bias, tolerance=request.tolerance, proxies=proxies)
     if request.force:
         return None
     raise TrackingError(
@@ -112,11 +112,16 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
     )
 
 
+def _are_own_photos(*sides: ValidationScores) -> bool:
+    """Whether all classes are known and each photo is told by its file: then what both have of them is compared."""
+    return all(each.contents is not None and each.is_known.all() for each in sides)
+
+
 def _proxies(ours: OpenSetClassifier, theirs: OpenSetClassifier) -> tuple[Proxy, Proxy] | None:
     """Where both have one, of the same images: the same classes held out."""
     if ours.proxy is None or theirs.proxy is None:
         return None
-    same = ours.proxy.validation_scores.fingerprint == theirs.proxy.validation_scores.fingerprint
+    same = ours.proxy.validation_scores.is_of_images_of(theirs.proxy.validation_scores)
     return (ours.proxy, theirs.proxy) if same else None
 
 

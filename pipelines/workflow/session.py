@@ -89,9 +89,10 @@ def begin(title: str, recipe: Recipe, data_dir: Path | None, storage: Path | str
     check_places(recipe, data_dir, storage)
     say(console, f"{title}: storage {storage}, tracking {shown_uri()}")
     say_defects(recipe, data_dir, console)
-    recipe = decide_features(for_workers(recipe), data_dir)
+    asked = for_workers(recipe)
+    recipe = decide_features(asked, data_dir)
     if is_of_library(recipe.network):
-        say(console, describe_backbone(recipe))
+        say(console, describe_backbone(recipe, asked.network.features, _training_images(recipe, data_dir)))
     return recipe
 
 
@@ -108,15 +109,19 @@ def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None
 
 
 def decide_features(recipe: Recipe, data_dir: Path | None) -> Recipe:
-    """The recipe with `network.features` decided, for a backbone of a library by the number of its
-    training images, as if classes had equally many. Raises
-    ConfigError where features cannot be frozen."""
-    network, data = recipe.network, recipe.data
+    """The recipe with `network.features` decided, for a backbone of a library by the number of its training images.
+    Raises ConfigError where features cannot be frozen."""
+    network = recipe.network
     if not is_of_library(network):
         return recipe if network.features == "auto" else with_features(recipe, 0)
-    known = open_data_set(data.name, data_dir)
+    return with_features(recipe, _training_images(recipe, data_dir))
+
+
+def _training_images(recipe: Recipe, data_dir: Path | None) -> int:
+    """As if classes had equally many."""
+    data, known = recipe.data, open_data_set(recipe.data.name, data_dir)
     share = (data.num_known or known.num_classes) / known.num_classes * (1 - data.val_fraction)
-    return with_features(recipe, round(share * known.num_images("train")))
+    return round(share * known.num_images("train"))
 
 
 def for_workers(recipe: Recipe) -> Recipe:

@@ -40,8 +40,9 @@ class NetworkConfig(Block):
     features: Features = "auto"
     """What becomes of a pretrained backbone. frozen keeps it: the embeddings of all images are computed once, and only
     W and the dummies are trained on them, without augmentation. head-first pretrains W on them, then fine-tunes the
-    whole network, which needs a lower learning rate. trained trains all of it. auto is frozen for torchvision:NAME and
-    timm:NAME with weights, but on a GPU with 2,000 training images or more; else trained."""
+    whole network, which needs a lower learning rate; its BatchNorm keeps its statistics. trained trains all of it.
+    auto is, for torchvision:NAME and timm:NAME with weights, frozen; or on a GPU with 2,000 training images or more
+    head-first, at a tenth of finetune.lr and a weight decay of at most 0.0005. For other backbones it is trained."""
 
     def is_frozen(self, kind: str) -> bool:
         """Whether a pretraining or a fine-tune sees embeddings in the place of images; other kinds never do."""

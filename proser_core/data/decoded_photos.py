@@ -1,7 +1,9 @@
 """Photos of a folder that were decoded once: a file of pixels that every task of the folder takes its images from."""
 
 import os
+from collections.abc import Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,14 @@ class DecodedPhotos(StoredImages):
     def __getitem__(self, rows: np.ndarray) -> "DecodedPhotos":
         return DecodedPhotos(self.files, self.places[rows], self.size)
 
+    @property
+    def contents(self) -> np.ndarray:
+        """uint64[N]: as of an `ImageSet`."""
+        if not len(self):
+            return np.zeros(0, np.uint64)
+        with np.load(Path(os.fsdecode(self.files[0])).with_name(LOOKS)) as looks:
+            return looks["contents"][self.places["row"]]
+
     def joined(self, others: StoredImages) -> "DecodedPhotos":
         both = super().joined(others)
         return DecodedPhotos(both.files, both.places, both.size)
@@ -46,6 +56,16 @@ class DecodedPhotos(StoredImages):
         with (folder / f"{name}_images.npy").open("wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
             file.writelines(pixels.data for pixels in self.batches(np.arange(len(self)), AT_ONCE))
+
+
+def digest_of(content: bytes) -> bytes:
+    """Of a photo's file, 16 bytes: it tells a photo, whatever its path, its class and the size it is seen at."""
+    return blake2b(content, digest_size=16).digest()
+
+
+def numbered(digests: Sequence[bytes]) -> np.ndarray:
+    """uint64[N]: digests as numbers."""
+    return np.array([int.from_bytes(each[:8], "little") for each in digests], np.uint64)
 
 
 @lru_cache(maxsize=1)

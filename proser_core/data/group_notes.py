@@ -11,12 +11,8 @@ from proser_core.data.splits.random_split import shared_with_training
 GROUPS = "groups of images"
 """The name of the note among those of a task."""
 MIXED, ALONE, NONE_LEFT = "with images of more than one class", "one group alone", "no group left for"
-WARNINGS = {
-    MIXED: "groups with images of more than one class",
-    ALONE: "classes of one group alone",
-    NONE_LEFT: "classes that cannot be validated or tested",
-}
-"""What a note says where a user should look at the images, and a title for it."""
+WARNINGS = (MIXED, ALONE, NONE_LEFT)
+"""What a note says where a user should look at the images."""
 PARTS = {"train": "training", "val": "validation", "test": "test"}
 MOST_NAMED = 12
 """Classes that a sentence names."""

@@ -43,13 +43,14 @@ class ImageSet:
     """Images uint8[N, H, W, 3], or still encoded on disk; labels int64[N] that index `class_names`.
 
     `groups` int64[N] says which images belong together, with the same numbers in every part of a data set; None where
-    nobody asked.
+    nobody asked. `contents` uint64[N] are digests of the files of a user's own photos, the same at every size.
     """
 
     images: np.ndarray | StoredImages
     labels: np.ndarray
     class_names: tuple[str, ...]
     groups: np.ndarray | None = None
+    contents: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.images, np.ndarray) and (
@@ -69,17 +70,19 @@ class ImageSet:
 
     def select(self, rows: np.ndarray) -> "ImageSet":
         """The images at `rows` (indices or a mask)."""
-        groups = None if self.groups is None else self.groups[rows]
-        return ImageSet(self.images[rows], self.labels[rows], self.class_names, groups)
+        groups, contents = (None if each is None else each[rows] for each in (self.groups, self.contents))
+        return ImageSet(self.images[rows], self.labels[rows], self.class_names, groups, contents)
 
     def joined(self, others: "ImageSet") -> "ImageSet":
         """These images and then others of the same data set, which are decoded or encoded as these are."""
-        groups = None
-        if self.groups is not None and others.groups is not None:
-            groups = np.concatenate([self.groups, others.groups])
         labels = np.concatenate([self.labels, others.labels])
+        more = _joined(self.groups, others.groups), _joined(self.contents, others.contents)
         if isinstance(self.images, StoredImages):
             assert isinstance(others.images, StoredImages)
-            return ImageSet(self.images.joined(others.images), labels, self.class_names, groups)
+            return ImageSet(self.images.joined(others.images), labels, self.class_names, *more)
         assert isinstance(others.images, np.ndarray)
-        return ImageSet(np.concatenate([self.images, others.images]), labels, self.class_names, groups)
+        return ImageSet(np.concatenate([self.images, others.images]), labels, self.class_names, *more)
+
+
+def _joined(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
+    return None if first is None or second is None else np.concatenate([first, second])

@@ -7,14 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from threading import Condition
 
 import numpy as np
 from PIL import Image
 
-from proser_core.data.decoded_photos import LOOKS, PIXELS
+from proser_core.data.decoded_photos import LOOKS, PIXELS, digest_of, numbered
 from proser_core.data.decoding import MAX_PIXELS, full_size, open_image, read_content, to_rgb_square
 from proser_core.data.near_duplicates import SIZE, Looks, looks_of
 from proser_core.data.readers.image_files import Failure
@@ -81,7 +80,7 @@ def _read(path: str, size: int) -> tuple[Photo | Failure, tuple[np.ndarray, np.n
     except DataError as error:
         return Failure(path, str(error)), None
     is_grey = bool(np.ptp(small, axis=2).max() <= GREY_SPREAD)
-    return Photo(width, height, kind, is_grey, blake2b(content, digest_size=16).digest()), (small, pixels)
+    return Photo(width, height, kind, is_grey, digest_of(content)), (small, pixels)
 
 
 def save_photos(paths: Sequence[str], size: int, folder: Path, progress: Progress = lambda done: None) -> None:
@@ -90,7 +89,8 @@ def save_photos(paths: Sequence[str], size: int, folder: Path, progress: Progres
     try:
         with (folder / PIXELS).open("wb") as file:
             found, looks = read_photos(paths, progress, size, lambda image: file.write(image.data))
-        np.savez(folder / LOOKS, **looks._asdict())
+        digests = [each.digest for each in found if isinstance(each, Photo)]
+        np.savez(folder / LOOKS, **looks._asdict(), contents=numbered(digests))
     except OSError as error:
         raise DataError(f"the photos cannot be written to {folder} ({error}); give a storage with more room") from error
     if failures := [each.reason for each in found if isinstance(each, Failure)]:

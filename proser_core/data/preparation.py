@@ -17,7 +17,6 @@ from proser_core.data.readers.layout import Part
 from proser_core.data.repeats import Repeats
 from proser_core.data.splits.class_split import ClassSplit, draw_split
 from proser_core.data.splits.grouped_draw import draw_rows
-from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import Channels, Labelled, OpenSetTask
 from proser_core.errors import DataError
 from proser_core.naming import check_class_names
@@ -47,9 +46,9 @@ def make_task(
         val_rows = stratified_rows(_targets(known.labels, split), names, config.val_fraction, seed, known.groups)
         train, val = known.select(~val_rows), known.select(val_rows)
     development = (
-        images.development(split, seed, count=len(val))
+        images.development(split, seed, count=len(val), training=known)
         if config.has_development
-        else known.images[np.zeros(0, np.int64)]
+        else known.select(np.zeros(0, np.int64))
     )
     grouped = KnownGroups.of(
         {"train": train, "val": val, "test": tested},
@@ -65,13 +64,14 @@ def make_task(
         names,
         train=Labelled(train.images, _targets(train.labels, split)),
         val=Labelled(val.images, _targets(val.labels, split)),
-        development=development,
+        development=development.images,
         test=Labelled(tested.images, _targets(tested.labels, split)),
         test_classes=tested.labels,
         notes=outlier_notes(config.outliers, data_dir) | grouped.notes() | mirroring.notes(),
         groups=grouped.counts(),
         flip=mirroring.harmless,
         normalisation=config.normalisation,
+        contents=None if val.contents is None else np.concatenate([val.contents, development.contents]),
     )
 
 
@@ -88,6 +88,7 @@ def assemble(
     groups: Mapping[str, int] | None = None,
     flip: bool = True,
     normalisation: Sequence[float] = (),
+    contents: np.ndarray | None = None,
 ) -> OpenSetTask:
     """The task of these parts, with its channel statistics or the given ones, and a note where an image is in two of
     them.
@@ -115,6 +116,7 @@ def assemble(
         notes={**(notes or {}), **repeats.notes()},
         groups=dict(groups or {}),
         flip=flip,
+        contents=contents,
     )
 
 
@@ -202,12 +204,21 @@ class _Images:
         sets = [open_outlier_set(name, self.data_dir).load(size=self.config.image_size, count=count) for name in names]
         return ImageSet(np.concatenate(sets), np.repeat(np.arange(len(sets)), count), names)
 
-    def development(self, split: ClassSplit, seed: int, count: int) -> np.ndarray | StoredImages:
-        """`count` images (or all, where there are fewer) of classes that are in no test setting."""
+    def development(self, split: ClassSplit, seed: int, count: int, training: ImageSet) -> ImageSet:
+        """`count` images (or all, where there are fewer) of classes that are in no test setting, in no group with a
+        training or validation image. Raises DataError where none is left."""
         name = self.config.name if split.development else self.config.development
         pool = self.read(name, "train", split.development or None)
+        if name == self.config.name and pool.groups is not None and training.groups is not None:
+            apart = ~np.isin(pool.groups, training.groups)
+            if not apart.any():
+                raise DataError(
+                    "the classes held out for development have no image that is in no group with one of a known class; "
+                    "add images of other scenes, or see data.group_by and data.group_near_duplicates"
+                )
+            pool = pool.select(apart)
         rows = keyed_generator(seed, "development").permutation(len(pool))[:count]
-        return pool.images[np.sort(rows)]
+        return pool.select(np.sort(rows))
 
 
 def stratified_rows(

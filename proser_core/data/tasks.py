@@ -18,6 +18,7 @@ from proser_core.store.files import read_json, write_json
 
 PARTS = ("train", "val", "development", "test")
 SUMMARY = "task.json"
+CONTENTS = "contents"
 Channels = tuple[float, float, float]
 OpenStream = Callable[[StoredImages], ImageSource]
 
@@ -62,6 +63,8 @@ class OpenSetTask:
     choose their unknown images by it. `mean` and `std` are per channel, of the training images
     in 0..1. `notes` are what a reader of results must know of the images, by outlier set or other name. `groups` are
     the numbers of groups of own images of known classes, by part. `flip` is whether mirroring them is harmless.
+    `contents` uint64[N] are digests of the files of validation images and development unknowns, where these are a
+    user's own photos: the same at every image size.
     """
 
     split: ClassSplit
@@ -76,6 +79,7 @@ class OpenSetTask:
     notes: dict[str, str] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
     flip: bool = True
+    contents: np.ndarray | None = None
 
     @property
     def num_known(self) -> int:
@@ -102,6 +106,8 @@ class OpenSetTask:
                 part.images.save(folder, name)
             np.save(folder / f"{name}_targets.npy", part.targets)
         np.save(folder / "test_classes.npy", self.test_classes)
+        if self.contents is not None:
+            np.save(folder / f"{CONTENTS}.npy", self.contents)
         counts = {name: len(getattr(self, name)) for name in PARTS}
         summary = TaskSummary(
             split=self.split,
@@ -143,4 +149,5 @@ class OpenSetTask:
             notes=summary.notes,
             groups=summary.groups,
             flip=summary.flip,
+            contents=array(CONTENTS) if (folder / f"{CONTENTS}.npy").is_file() else None,
         )

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
+from proser_core.data.group_notes import first_names
 from proser_core.errors import CalibrationError
 
 TAIL_SIZE = 20  # authors' code
@@ -59,14 +60,14 @@ def fit_tails(
             "%s: known class %s has fewer than three correctly classified training images at different "
             "distances from its mean; the tail of all classes replaces its own",
             method,
-            ", ".join(map(str, borrowed)),
+            first_names([str(each) for each in borrowed]),
         )
     shapes, scales, starts = np.array([tail or together for tail in tails]).T
     return Tails(means, shapes, scales, starts, borrowed)
 
 
 def w_scores(distances: np.ndarray, shapes: np.ndarray, scales: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Probability, float64[N, K], that distances float64[N, K] to the means of the classes are beyond them."""
+    """Probability, float64[N, K] or [N], that distances to the means of the classes, or of one, are beyond them."""
     beyond = np.clip(distances - starts + 1, 0, None)
     with np.errstate(over="ignore"):
         return -np.expm1(-((beyond / scales) ** shapes))
@@ -79,10 +80,14 @@ def revise(activations: np.ndarray, beyond: np.ndarray, alpha: int) -> tuple[np.
     (alpha - 1) / alpha of it, and so on. What is taken from them is v_hat_0: a negative logit rises, as published, and
     lowers it.
     """
-    ranks = np.argsort(np.argsort(-activations, axis=1, kind="stable"), axis=1)
-    weights = np.clip(1 - ranks / alpha, 0, None)
+    weights = np.clip(1 - ranks(activations) / alpha, 0, None)
     taken = activations * weights * beyond
     return activations - taken, taken.sum(axis=1)
+
+
+def ranks(activations: np.ndarray) -> np.ndarray:
+    """int64[N, K]: the place of each class among those of its image, 0 for the largest of float64[N, K]."""
+    return np.argsort(np.argsort(-activations, axis=1, kind="stable"), axis=1)
 
 
 def check_training(features: np.ndarray, targets: np.ndarray, num_known: int, method: str) -> None:

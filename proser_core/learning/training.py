@@ -30,6 +30,7 @@ def train_network(
     the images do not fill a batch, TrainingError where the loss is not finite.
     """
     config, _ = recipe.training(kind)
+    closed_set.backbone.keeps_statistics = kind == "finetune" and recipe.network.features == "head-first"
     net, objective = _with_objective(kind, closed_set, recipe)
     device, (rank, world_size) = training_device(recipe), current_world()
     batches = TrainingBatches(

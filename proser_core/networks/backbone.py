@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import Self
 
 from torch import Tensor, nn
 
@@ -18,7 +19,8 @@ class Backbone(nn.Module):
     `splits` names the last module of phi_pre for early, middle and late: a stage ("layer3"), or a
     block inside one ("layer4.0"), or IMAGE. The names of the parameters do not depend on the cut, so that
     weights trained with one split load under another. `is_own` says that a BatchNorm that stands behind a convolution
-    is applied to what it gives, as in this project's networks.
+    is applied to what it gives, as in this project's networks. With `keeps_statistics` each BatchNorm normalises in
+    training as in evaluation, by what it was pretrained with: a head that was trained on frozen features fits no other.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Backbone(nn.Module):
             "of images" if place == IMAGE else "of embeddings" if is_embedding else f"after {place}"
         )
         self.is_own = is_own
+        self.keeps_statistics = False
 
     @property
     def pre(self) -> nn.Sequential:
@@ -53,6 +56,14 @@ class Backbone(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.stages(images)
+
+    def train(self, mode: bool = True) -> Self:
+        super().train(mode)
+        if self.keeps_statistics:
+            for module in self.modules():
+                if isinstance(module, nn.BatchNorm2d):
+                    module.eval()
+        return self
 
 
 def _cut(stages: nn.Sequential, last: str) -> tuple[nn.Sequential, nn.Sequential]:

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
 
+from proser_core.config import from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.naming import UNKNOWN
 from proser_core.recognition.calibration import Calibration
@@ -22,11 +25,33 @@ HEADER = ("class", "test images", "named correctly", "95 % interval", "called un
 
 @dataclass(frozen=True)
 class ClassReport:
-    """Counts of test images, `confusion` [K+1][K+1] by true and by called class; the last one of each is unknown, of
-    all unknown test images."""
+    """Counts of test images: `cells` are true class, called class and how many, where there are any: of thousands
+    of classes most pairs have none. Class K is unknown, of all unknown test images."""
 
     class_names: tuple[str, ...]
-    confusion: tuple[tuple[int, ...], ...]
+    cells: tuple[tuple[int, int, int], ...]
+
+    @classmethod
+    def of_matrix(cls, class_names: tuple[str, ...], confusion: np.ndarray) -> "ClassReport":
+        """Of counts int64[K+1, K+1] by true and by called class."""
+        true, called = np.nonzero(confusion)
+        cells = np.stack([true, called, confusion[true, called]], axis=1).tolist()
+        return cls(class_names, tuple((row, column, count) for row, column, count in cells))
+
+    @classmethod
+    def read(cls, values: Any) -> "ClassReport":
+        """Inverse of `to_json`; reports of earlier classifiers have every pair of classes."""
+        if "confusion" in values:
+            return cls.of_matrix(tuple(values["class_names"]), np.array(values["confusion"], np.int64))
+        return from_json(cls, values)
+
+    @cached_property
+    def confusion(self) -> np.ndarray:
+        """int64[K+1, K+1]: counts by true and by called class."""
+        counts = np.zeros((len(self.names), len(self.names)), np.int64)
+        for true, called, count in self.cells:
+            counts[true, called] = count
+        return counts
 
     @classmethod
     def of(
@@ -41,7 +66,7 @@ class ClassReport:
             return None
         called = score(logits["test"], score_function, calibration).predictions
         counts = confusion_matrix(np.asarray(task.test.targets), called, task.num_known)
-        return cls(task.class_names, tuple(map(tuple, counts.tolist())))
+        return cls.of_matrix(task.class_names, counts)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -52,12 +77,12 @@ class ClassReport:
         """Wilson's 95 % interval of the share of a class's images that are named correctly, unknown ones found.
         Raises ValueError for a class without an image."""
         row = self.confusion[number]
-        found = binomtest(row[number], sum(row)).proportion_ci(0.95, method="wilson")
+        found = binomtest(int(row[number]), int(row.sum())).proportion_ci(0.95, method="wilson")
         return float(found.low), float(found.high)
 
     def rows(self) -> list[tuple[str, ...]]:
         """A row of text under HEADER for each class, the worst first; those without an image last."""
-        counts = np.array(self.confusion)
+        counts = self.confusion
         sizes, hits = counts.sum(axis=1), np.diag(counts)
         shares = np.divide(hits, sizes, out=np.full(len(sizes), 2.0), where=sizes > 0)
         order = sorted(range(len(sizes)), key=lambda number: (shares[number], self.names[number]))

@@ -158,9 +158,12 @@ def compare_common(candidate: Side, champion: Side, *, tolerance: float) -> Comp
 def _same_images(candidate: Side, champion: Side) -> np.ndarray:
     """int64[n, 2]: rows of images of known classes that both have, under one name."""
     ours, theirs = candidate.scores, champion.scores
-    if ours.images is None or theirs.images is None:
+    one, other = ours.contents, theirs.contents
+    if one is None or other is None:  # an earlier classifier's, or images that are no files
+        one, other = ours.images, theirs.images
+    if one is None or other is None:
         return np.zeros((0, 2), np.int64)
-    _, mine, others = np.intersect1d(ours.images, theirs.images, return_indices=True)
+    _, mine, others = np.intersect1d(one, other, return_indices=True)
     known = ours.is_known[mine] & theirs.is_known[others]
     return np.array(
         [
@@ -208,7 +211,7 @@ def _differences(
     measure: Measure = ValidationScores.metrics,
 ) -> dict[str, Difference]:
     """Of each metric that the images allow."""
-    if candidate.fingerprint != champion.fingerprint:
+    if not candidate.is_of_images_of(champion):
         raise ValueError("two classifiers are compared on the same images only")
     ours, theirs = measure(candidate, bias), measure(champion, champion_bias)
     drawn: dict[str, list[float]] = {name: [] for name in ours}

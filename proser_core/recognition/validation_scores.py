@@ -25,7 +25,8 @@ class ValidationScores:
     validation images and development unknowns, one row per image.
 
     Two of them stand for the same images, in the same order, where their fingerprints are equal. `images` uint64[N]
-    tells each image, where others are not the same; None in older classifiers.
+    tells each image, where others are not the same; None in older classifiers. `contents` uint64[N] tells a user's own
+    photos by their files, also where they are seen at another size.
     """
 
     scores: np.ndarray
@@ -34,6 +35,7 @@ class ValidationScores:
     num_known: int
     fingerprint: str
     images: np.ndarray | None = None
+    contents: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -48,6 +50,7 @@ class ValidationScores:
             num_known=task.num_known,
             fingerprint=fingerprint(task),
             images=image_digests(task),
+            contents=task.contents,
         )
 
     @property
@@ -90,7 +93,16 @@ class ValidationScores:
     def _arrays(self) -> dict[str, np.ndarray]:
         """One number per image each."""
         arrays = {name: getattr(self, name) for name in ARRAYS}
-        return arrays if self.images is None else {**arrays, "images": self.images}
+        more = {"images": self.images, "contents": self.contents}
+        return arrays | {name: each for name, each in more.items() if each is not None}
+
+    def is_of_images_of(self, others: "ValidationScores") -> bool:
+        """Whether both stand for the same images of the same classes, in the same order, at any size."""
+        if self.fingerprint == others.fingerprint:
+            return True
+        if self.contents is None or others.contents is None or self.num_known != others.num_known:
+            return False
+        return np.array_equal(self.contents, others.contents) and np.array_equal(self.targets, others.targets)
 
     def save(self, path: Path) -> None:
         """Write it as .npz."""
@@ -108,6 +120,7 @@ class ValidationScores:
                 num_known=int(arrays["num_known"]),
                 fingerprint=str(arrays["fingerprint"]),
                 images=arrays.get("images"),
+                contents=arrays.get("contents"),
             )
 
 

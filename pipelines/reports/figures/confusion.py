@@ -11,12 +11,14 @@ NAMED = 40
 """Classes up to which the axes have their names."""
 WRITTEN = 12
 """Classes up to which the cells have their counts."""
+DRAWN = 500
+"""Rows up to which each has one class; of more, neighbouring classes are drawn together."""
 LONGEST = 24  # characters of a name
 
 
 def confusion_figure(classes: ClassReport, title: str) -> Figure:
     """A row for each true class, a column for what its images are called, as shares of the row; unknown comes last."""
-    counts = np.array(classes.confusion)
+    counts, block = _in_blocks(classes.confusion)
     sizes = counts.sum(axis=1, keepdims=True)
     shares = np.divide(100 * counts, sizes, out=np.full(counts.shape, np.nan), where=sizes > 0)
     side = 2.2 + 0.3 * min(len(counts), NAMED)
@@ -24,15 +26,23 @@ def confusion_figure(classes: ClassReport, title: str) -> Figure:
     axes = figure.add_subplot()
     drawn = axes.imshow(shares, cmap="viridis", vmin=0, vmax=100)
     figure.colorbar(drawn, ax=axes, label="of the images of a class, %", fraction=0.046)
-    if len(counts) <= NAMED:
+    if len(classes.names) <= NAMED:
         names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in classes.names]
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, parse_math=False)
         axes.set_yticks(range(len(names)), names, fontsize=7, parse_math=False)
-    if len(counts) <= WRITTEN:
+    if len(classes.names) <= WRITTEN:
         for (row, column), count in np.ndenumerate(counts):
             if count:
                 colour = "white" if shares[row, column] < 50 else "black"
                 axes.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=7)
-    axes.set(xlabel="called", ylabel="true class")
+    each = f", in blocks of {block}" if block > 1 else ""
+    axes.set(xlabel=f"called{each}", ylabel=f"true class{each}")
     entitle(figure, f"{PROSER}: {title}")
     return figure
+
+
+def _in_blocks(counts: np.ndarray) -> tuple[np.ndarray, int]:
+    """Counts int64[n, n] of DRAWN rows at most, and how many classes a row has; unknown may be with the last ones."""
+    block = -(-len(counts) // DRAWN)
+    starts = np.arange(0, len(counts), block)
+    return np.add.reduceat(np.add.reduceat(counts, starts, axis=0), starts, axis=1), block

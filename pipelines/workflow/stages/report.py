@@ -46,7 +46,7 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     table = tabulate_run(recipe, images.split, trials, evaluation)
     calibration = from_json(Calibration, evaluation["methods"][evaluation["method"]]["report"]["calibration"])
     facts = [*_selection(evaluation, table), *choice_facts(evaluation), _calibration(calibration)]
-    classes = from_json(ClassReport, evaluation["classes"]) if evaluation["classes"] else None
+    classes = ClassReport.read(evaluation["classes"]) if evaluation["classes"] else None
     classifier = OpenSetClassifier.load(evaluated.path / CLASSIFIER)
     rates = classifier.known_rates
     found = {"Which known rate?": rates, "Classes": classes}

@@ -9,13 +9,14 @@ import hashlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from proser_core.data.decoded_photos import DecodedPhotos
+from proser_core.data.decoded_photos import DecodedPhotos, digest_of, numbered
+from proser_core.data.decoding import read_content
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, files_fingerprint, status_of
@@ -216,7 +217,7 @@ class FolderLayout:
         """As `index`, decoded."""
         stored = self.index(root, part, size=size, classes=classes)
         assert isinstance(stored.images, StoredImages)
-        return ImageSet(stored.images.decoded(), stored.labels, stored.class_names, stored.groups)
+        return replace(stored, images=stored.images.decoded())
 
     def index(
         self, root: Path, part: Part, *, size: int, classes: Classes = None, decoded: Path | None = None
@@ -232,7 +233,8 @@ class FolderLayout:
                 images: StoredImages = DecodedPhotos.of(decoded, size)[rows]
             else:
                 images = StoredImages.of_files([grouped.paths[row] for row in rows], size)
-            return ImageSet(images, grouped.labels[rows], folders.class_names, grouped.groups[rows])
+            contents = images.contents if isinstance(images, DecodedPhotos) else _contents(images)
+            return ImageSet(images, grouped.labels[rows], folders.class_names, grouped.groups[rows], contents)
         found = [
             (path, label)
             for label, name in enumerate(folders.class_names)
@@ -241,6 +243,11 @@ class FolderLayout:
         ]
         stored = StoredImages.of_files([path for path, _ in found], size)
         return ImageSet(stored, np.array([label for _, label in found], np.int64), folders.class_names)
+
+
+def _contents(images: StoredImages) -> np.ndarray:
+    """As of an `ImageSet`. Raises DataError for a file that cannot be read."""
+    return numbered([digest_of(read_content(Path(os.fsdecode(path))) or b"") for path in images.files])
 
 
 def _subfolders(folder: Path) -> list[str]:

@@ -17,6 +17,7 @@ from proser_core.learning.tails import (
     euclidean,
     eucos,
     fit_tails,
+    ranks,
     revise,
     w_scores,
 )
@@ -24,6 +25,9 @@ from proser_core.recognition.scores.score_function import ScoreFunction
 
 if TYPE_CHECKING:
     from proser_core.recognition.logits import LogitTable
+
+AT_ONCE = 4096
+"""Images that are scored at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +71,12 @@ class OpenMax(ScoreFunction):
         return logits.known.astype(np.float64)
 
     def __call__(self, logits: "LogitTable") -> np.ndarray:
-        """float64[N], larger for unknown."""
+        """float64[N], larger for unknown. AT_ONCE images are in memory in float64."""
+        starts = range(0, max(len(logits), 1), AT_ONCE)
+        parts = [slice(start, start + AT_ONCE) for start in starts]
+        return np.concatenate([self._scores(type(logits)(logits.known[p], logits.dummies[p])) for p in parts])
+
+    def _scores(self, logits: "LogitTable") -> np.ndarray:
         revised, unknown = self.revise(logits)
         best = revised.max(axis=1)
         others = np.sort(revised, axis=1)[:, :-1]
@@ -76,9 +85,17 @@ class OpenMax(ScoreFunction):
 
     def revise(self, logits: "LogitTable") -> tuple[np.ndarray, np.ndarray]:
         """Revised logits v_hat float64[N, K], and that of the unknown class, v_hat_0 float64[N] (alg. 2)."""
-        distances = type(self).distance(self.features(logits), self.means)
-        beyond = w_scores(distances, self.shapes, self.scales, self.starts)
-        return revise(logits.known.astype(np.float64), beyond, self.alpha)
+        known = logits.known.astype(np.float64)
+        return revise(known, self._beyond(self.features(logits), known), self.alpha)
+
+    def _beyond(self, features: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """w-scores float64[N, K] of the best `alpha` classes of each image; others have no weight, and are 0."""
+        found, best = np.zeros_like(known), ranks(known) < self.alpha
+        for k in np.flatnonzero(best.any(axis=0)).tolist():
+            rows = np.flatnonzero(best[:, k])
+            distances = type(self).distance(features[rows], self.means[k : k + 1])[:, 0]
+            found[rows, k] = w_scores(distances, self.shapes[k], self.scales[k], self.starts[k])
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -225,6 +225,15 @@ class TestApplying:
             printed(apply, ApplyRequest(folder, images))
         assert [path.name for path in images.iterdir()] == ["zero"]
 
+    def test_a_table_written_by_hand_needs_no_more_than_groups_and_names(
+        self, reviewed: tuple[Path, str], tmp_path: Path
+    ) -> None:
+        folder = copied(reviewed, tmp_path)
+        (folder / NAMES).write_text("group,name\n1,new\n")
+        (tmp_path / "mine").mkdir()
+        printed(apply, ApplyRequest(folder, tmp_path / "mine"))
+        assert [path.name for path in (tmp_path / "mine").iterdir()] == ["new"]
+
     def test_what_does_not_belong_to_the_review_is_refused(self, reviewed: tuple[Path, str], tmp_path: Path) -> None:
         folder = copied(reviewed, tmp_path)
         with pytest.raises(ConfigError, match="names no group"):

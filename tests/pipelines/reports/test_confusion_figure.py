@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.reports.figures.confusion import confusion_figure
+from pipelines.reports.figures.confusion import DRAWN, confusion_figure
 from pipelines.reports.figures.style import save
 from proser_core.recognition.class_report import ClassReport
 
@@ -12,7 +12,7 @@ COUNTS = ((8, 1, 0, 1), (3, 4, 1, 2), (0, 0, 0, 0), (1, 0, 0, 9))
 
 
 def test_the_figure_has_a_row_for_each_class_and_names_that_are_no_formulas(tmp_path: Path) -> None:
-    named = ClassReport(("$a$", "a class with a name of many words", "owl"), COUNTS)
+    named = ClassReport.of_matrix(("$a$", "a class with a name of many words", "owl"), np.array(COUNTS))
     figure = confusion_figure(named, "own images")
     save(figure, tmp_path / "confusion")
     assert (tmp_path / "confusion.png").stat().st_size > 1000
@@ -31,5 +31,15 @@ def test_the_figure_has_a_row_for_each_class_and_names_that_are_no_formulas(tmp_
 
 def test_of_a_hundred_classes_the_axes_have_numbers() -> None:
     counts = np.eye(101, dtype=int)
-    many = ClassReport(tuple(f"class {number}" for number in range(100)), tuple(map(tuple, counts.tolist())))
+    many = ClassReport.of_matrix(tuple(f"class {number}" for number in range(100)), counts)
     assert not confusion_figure(many, "own images").axes[0].texts
+
+
+def test_of_thousands_of_classes_neighbours_are_drawn_together() -> None:
+    count = 2 * DRAWN + 100
+    many = ClassReport.of_matrix(tuple(map(str, range(count))), np.diag(np.arange(count + 1)))
+    axes = confusion_figure(many, "own images").axes[0]
+    assert axes.get_ylabel() == "true class, in blocks of 3"
+    shares = axes.images[0].get_array()
+    assert shares.shape == (-(-(count + 1) // 3),) * 2
+    np.testing.assert_allclose(np.diag(shares), 100)

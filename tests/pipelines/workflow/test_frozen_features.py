@@ -59,7 +59,10 @@ def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
 ) -> None:
     code, text = printed(run, recipe, my_images, run_folder.storage, None)
     assert code == 0
-    assert "images of 32 pixels, an embedding of 256, features frozen, mixtures of embeddings" in text
+    assert (
+        "images of 32 pixels, an embedding of 256, features frozen (auto: no GPU is used), mixtures of embeddings"
+        in text
+    )
     assert len(list((run_folder.storage / EMBEDDINGS).iterdir())) == 2, "of the proxy and of all classes"
     classifier = load("models:/proser@champion").classifier
     assert classifier.normalisation == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

@@ -167,6 +167,38 @@ def test_models_of_other_images_are_not_compared_but_can_be_forced(
     assert "Objection: it could not be compared" in registry.decided()[0].data.tags[decisions.NOTE]
 
 
+def of_photos(classifier: OpenSetClassifier, times: int, fingerprint: str) -> OpenSetClassifier:
+    """All images are photos of known classes, numbered from so many times the known images on."""
+    scores = classifier.validation_scores
+    assert scores is not None
+    known = np.flatnonzero(scores.is_known)
+    scores = scores.select(np.tile(known, 10))
+    contents = np.arange(times * len(known), (times + 10) * len(known), dtype=np.uint64)
+    return replace(classifier, validation_scores=replace(scores, contents=contents, fingerprint=fingerprint))
+
+
+def test_versions_that_see_the_same_photos_at_other_sizes_are_compared(
+    registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    registry.add(of_photos(classifier, 0, "at 32 pixels"))
+    registry.add(of_photos(bad, 0, "at 224 pixels"))
+    code, text = promoted(registry)
+    assert code == 1
+    assert "objection: closed-set accuracy" in text
+    assert "cannot be compared" not in text
+
+
+def test_where_photos_were_added_those_of_both_are_compared(registry: Registry, classifier: OpenSetClassifier) -> None:
+    registry.add(of_photos(classifier, 0, "before"))
+    registry.add(of_photos(classifier, 2, "after"))
+    code, text = promoted(registry)
+    assert code == 0
+    assert "classes that both know" in text
+    registry.add(of_photos(classifier, 20, "others"))
+    with pytest.raises(TrackingError, match="fewer than 20 validation images in common"):
+        promoted(registry)
+
+
 def test_without_a_champion_the_candidate_becomes_it(registry: Registry, classifier: OpenSetClassifier) -> None:
     registry.add(classifier)
     registry.client.delete_registered_model_alias(registry.name, "champion")

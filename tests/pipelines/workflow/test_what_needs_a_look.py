@@ -34,7 +34,9 @@ def test_what_is_found_is_named_once_with_the_command_that_shows_it(tmp_path: Pa
     (root / "class 1/copy.png").write_bytes((root / "class 0/0.png").read_bytes())
     data = replace(DATA, group_by="^(.)", group_near_duplicates=False)
     (line,) = what_needs_a_look(make_task(data, root), data, root)
-    assert line.startswith("look at the images first (groups with images of more than one class; ")
+    assert line.startswith("look at the images first (4 groups with images of more than one class; ")
+    assert "; repeated images: " in line
+    assert "images with more than one class: 1; " in line
     assert "; classes of fewer than 5 training images: class 1; classes of unequal size (" in line
     assert line.endswith(
         f": proser inspect '{root}' -o inspection.html --data.group-by '^(.)' --data.no-group-near-duplicates"

@@ -11,11 +11,12 @@ from scenes import scene
 
 from proser_core.config import DataConfig, FinetuneConfig, PretrainConfig, Recipe
 from proser_core.data import photos
-from proser_core.data.decoded_photos import DecodedPhotos
+from proser_core.data.decoded_photos import DecodedPhotos, digest_of
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.near_duplicates import SIZE
 from proser_core.data.photos import save_photos
 from proser_core.data.preparation import make_task
+from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.jobs.preparing import PHOTOS, prepare_inputs, prepare_task, save_task
 from proser_core.store.store import Artefact, Store
@@ -56,6 +57,18 @@ def test_a_prepared_task_is_byte_for_byte_that_of_the_photos_themselves(
     found = prepared(config, root, Store(tmp_path / "store")).path
     for expected in (tmp_path / "expected").iterdir():
         assert (found / expected.name).read_bytes() == expected.read_bytes()
+
+
+def test_a_photo_has_the_same_digest_at_every_size_and_in_every_class(root: Path, tmp_path: Path) -> None:
+    tasks = [
+        OpenSetTask.load(prepared(replace(PROXY, image_size=size), root, Store(tmp_path / "store")).path)
+        for size in (16, 40)
+    ]
+    assert tasks[0].contents is not None
+    np.testing.assert_array_equal(tasks[0].contents, tasks[1].contents)
+    assert len(tasks[0].contents) == len(tasks[0].val) + len(tasks[0].development)
+    files = {digest_of(path.read_bytes())[:8] for path in root.rglob("*.*")}
+    assert {each.tobytes() for each in np.array(tasks[0].contents)} <= files
 
 
 def test_another_task_of_the_same_photos_decodes_none_of_them(root: Path, tmp_path: Path) -> None:

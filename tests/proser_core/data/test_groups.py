@@ -336,3 +336,23 @@ def test_fields_of_groups_are_in_a_key_only_where_they_are_set(bursts: Path, tmp
     changes = [key(), key(group_by="1"), key(group_near_duplicates=False), key(group_by=str(table))]
     table.write_text("path,group\ntemple/1.png,a\n")
     assert len({*map(digest_of, [*changes, key(group_by=str(table))])}) == 5
+
+
+def test_a_held_out_image_that_belongs_to_a_training_image_does_not_choose(tmp_path: Path) -> None:
+    """As where its label is wrong: called known it would be right, and no sign of a bad network."""
+    names = [(name, number) for name in ("a", "b", "c") for number in range(10)]
+    for number, (name, row) in enumerate(names):
+        (tmp_path / name).mkdir(exist_ok=True)
+        scene(number).save(tmp_path / name / f"{row}.png")
+    config = replace(CONFIG, development="held-out-1", val_fraction=0.9)
+    split = draw_split(config, 3)
+    held_out, known = ("abc"[number] for number in (split.development[0], split.known[0]))
+    for copy in sorted((tmp_path / known).iterdir()):
+        as_jpeg(Image.open(copy)).save(tmp_path / held_out / f"copy of {copy.stem}.png")
+    pool = open_data_set("folder", tmp_path, grouping=Grouping()).load("train", size=16)
+    training = pool.select(np.isin(pool.labels, split.known))
+    assert training.groups is not None
+    groups = {image.tobytes(): group for image, group in zip(pool.images, pool.groups, strict=True)}
+    found = make_task(config, tmp_path).development.images
+    assert len(found)
+    assert not {groups[image.tobytes()] for image in found} & set(training.groups.tolist())

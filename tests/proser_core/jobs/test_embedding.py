@@ -19,7 +19,7 @@ from proser_core.jobs.probe import measure_heads
 from proser_core.jobs.worker import run_job
 from proser_core.networks.heads import load_heads
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
-from proser_core.networks.pretrained import MANY_IMAGES, with_features, with_pretrained
+from proser_core.networks.pretrained import MANY_IMAGES, describe_backbone, with_features, with_pretrained
 from proser_core.recognition.embeddings import compute_embeddings
 from proser_core.recognition.logits import load_logits, task_logits
 from proser_core.store.store import Artefact, Store
@@ -93,16 +93,34 @@ def test_a_classifier_trained_in_memory_takes_images_and_leaves_the_backbone_as_
 
 
 def test_head_first_trains_the_whole_network_in_the_end(recipe):
-    recipe = replace(recipe, network=replace(recipe.network, features="head-first"))
+    tuned = replace(recipe.finetune, lr=1e-6)
+    recipe = replace(recipe, network=replace(recipe.network, features="head-first"), finetune=tuned)
     classifier = train(bright_task(), recipe)
     fresh = make_closed_set_net(recipe.network, 3, SIZE, seed=0).backbone.state_dict()
     weights = classifier.net.backbone.state_dict()
     assert not torch.equal(weights["stages.conv_stem.weight"], fresh["stages.conv_stem.weight"])
+    kept = [name for name in fresh if name.endswith(("running_mean", "running_var"))]
+    assert kept
+    assert all(torch.equal(weights[name], fresh[name]) for name in kept), "the head was trained on these statistics"
+
+
+def test_a_whole_network_that_barely_moves_is_as_good_as_its_head(recipe):
+    """By the statistics of the batch its features would not be those that the head was trained on."""
+    task, tiny = bright_task(), replace(recipe.finetune, lr=1e-12, objective="cross_entropy", epochs=1)
+    heads, whole = (
+        train(task, replace(recipe, network=replace(recipe.network, features=features), finetune=tiny))
+        for features in ("frozen", "head-first")
+    )
+    images = task.val.images
+    np.testing.assert_allclose(
+        whole.predict(images).probabilities, heads.predict(images).probabilities, rtol=1e-2, atol=1e-3
+    )
 
 
 def test_features_are_chosen_by_weights_images_and_hardware(recipe):
     auto = replace(recipe, network=replace(recipe.network, features="auto"))
     on_gpu = replace(auto, cluster=ClusterConfig(gpus_per_worker=1.0))
+    from_scratch = replace(on_gpu, finetune=replace(on_gpu.finetune, start="scratch"))
     fresh = replace(auto, network=replace(auto.network, weights_file=""))
     chosen = [
         with_features(each, count).network.features
@@ -110,14 +128,31 @@ def test_features_are_chosen_by_weights_images_and_hardware(recipe):
             (auto, 10**6),
             (on_gpu, MANY_IMAGES - 1),
             (on_gpu, MANY_IMAGES),
+            (from_scratch, MANY_IMAGES),
             (fresh, 10),
             (Recipe(), 10),
         )
     ]
-    assert chosen == ["frozen", "frozen", "trained", "trained", "trained"]
+    assert chosen == ["frozen", "frozen", "head-first", "trained", "trained", "trained"]
     assert with_features(recipe, 10**6) == recipe
     with pytest.raises(ConfigError, match="classifier32 has fresh weights, whose embeddings mean nothing"):
         with_features(Recipe(network=NetworkConfig(features="frozen")), 10)
+
+
+def test_a_whole_network_that_is_chosen_is_fine_tuned_at_a_lower_rate_and_the_plan_says_why(recipe: Recipe) -> None:
+    asked = replace(recipe, network=replace(recipe.network, features="auto"), cluster=ClusterConfig(gpus_per_worker=1))
+    asked = replace(asked, finetune=replace(asked.finetune, lr=0.005, weight_decay=0.1))
+    few, many = (with_features(asked, count) for count in (MANY_IMAGES - 1, MANY_IMAGES))
+    assert few.finetune == asked.finetune
+    assert many.finetune == replace(asked.finetune, lr=0.0005, weight_decay=5e-4)
+    assert with_features(many, MANY_IMAGES) == many, "lowered once"
+    given = replace(asked, network=replace(asked.network, features="head-first"))
+    assert with_features(given, MANY_IMAGES).finetune == asked.finetune, "what is asked for stays"
+    assert "features frozen (auto: a GPU, and fewer than 2,000 training images)" in describe_backbone(few, "auto", 10)
+    assert (
+        "features head-first (auto: a GPU, and at least 2,000 training images; the whole network is fine-tuned in the "
+        "end, learning rate 0.0005)" in describe_backbone(many, "auto", MANY_IMAGES)
+    )
 
 
 def test_frozen_features_stand_in_the_key_of_a_training_and_auto_leaves_older_keys(recipe, tmp_path):

@@ -1,5 +1,6 @@
 """Test images by class: counts, intervals, and what is shown of them."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,14 @@ from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
 from small_tasks import make_classifier, random_images, small_task
 
+from proser_core.config import to_json
 from proser_core.data.tasks import Labelled
 from proser_core.recognition.class_report import LISTED, ClassReport
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
-REPORT = ClassReport(("ant", "bee", "owl|hawk"), ((8, 1, 0, 1), (3, 4, 1, 2), (0, 0, 0, 0), (1, 0, 0, 9)))
+COUNTS = ((8, 1, 0, 1), (3, 4, 1, 2), (0, 0, 0, 0), (1, 0, 0, 9))
+REPORT = ClassReport.of_matrix(("ant", "bee", "owl|hawk"), np.array(COUNTS))
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
@@ -30,7 +33,7 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
 @given(st.integers(1, 500), st.data())
 def test_intervals_are_wilsons(count: int, data: st.DataObject) -> None:
     hits = data.draw(st.integers(0, count))
-    report = ClassReport(("a",), ((hits, count - hits), (0, 0)))
+    report = ClassReport.of_matrix(("a",), np.array([[hits, count - hits], [0, 0]]))
     assert report.interval(0) == pytest.approx(wilson(hits, count), abs=1e-9)
 
 
@@ -44,14 +47,14 @@ def test_rows_are_worst_first_and_say_what_a_class_is_taken_for() -> None:
 
 
 def test_without_unknown_test_images_there_is_no_row_of_them() -> None:
-    known = ClassReport(("ant", "bee"), ((5, 0, 0), (0, 5, 0), (0, 0, 0)))
+    known = ClassReport.of_matrix(("ant", "bee"), np.diag([5, 5, 0]))
     assert [row[0] for row in known.rows()] == ["ant", "bee"]
 
 
 def test_of_many_classes_the_worst_are_listed() -> None:
     count = LISTED + 5
     counts = np.diag(np.arange(1, count + 2)) + np.eye(count + 1, k=1, dtype=int)
-    report = ClassReport(tuple(f"class {number}" for number in range(count)), tuple(map(tuple, counts.tolist())))
+    report = ClassReport.of_matrix(tuple(f"class {number}" for number in range(count)), counts)
     lines = report.lines()
     assert len(lines) == LISTED + 4
     assert f"The {LISTED} worst of {count + 1}." in lines[0]
@@ -77,6 +80,13 @@ def test_it_is_saved_and_stands_in_the_card(classifier: OpenSetClassifier, tmp_p
     assert again.classes == classifier.classes
     assert "\n".join(["### Classes", "", *again.classes.lines()]) in model_card(again)
     assert "### Classes" not in model_card(replace(again, classes=None))
+
+
+def test_what_is_kept_grows_with_the_images_and_not_with_pairs_of_classes() -> None:
+    many = ClassReport.of_matrix(tuple(map(str, range(2000))), np.eye(2001, k=1, dtype=np.int64))
+    assert len(many.cells) == 2000
+    assert ClassReport.read(json.loads(json.dumps(to_json(many)))) == many
+    assert ClassReport.read({"class_names": list(REPORT.class_names), "confusion": COUNTS}) == REPORT, "earlier ones"
 
 
 def test_without_test_images_there_is_no_report(classifier: OpenSetClassifier) -> None:

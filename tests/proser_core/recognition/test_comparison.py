@@ -186,3 +186,29 @@ def test_too_few_images_in_common_are_no_comparison() -> None:
     assert compare_common(side(others, NAMES), side(champion, NAMES), tolerance=0.0) is None
     unnumbered = dataclasses.replace(champion, images=None)
     assert compare_common(side(unnumbered, NAMES), side(champion, NAMES), tolerance=0.0) is None
+
+
+def test_photos_are_the_same_at_another_image_size_by_their_files() -> None:
+    contents = np.arange(KNOWN + 200, dtype=np.uint64)
+    small = dataclasses.replace(scored(1.0, noise=1), contents=contents)
+    large = dataclasses.replace(scored(2.0, noise=2), contents=contents, fingerprint="at 224 pixels")
+    found = against(large, small)
+    assert found.differences.keys() == set(COMPARED)
+    assert found.objections == []
+    for other in (
+        dataclasses.replace(large, contents=contents[::-1]),
+        dataclasses.replace(large, targets=large.targets[::-1]),
+        dataclasses.replace(large, contents=None),
+    ):
+        assert not other.is_of_images_of(small)
+
+
+def test_what_two_sizes_have_in_common_is_found_by_the_files() -> None:
+    contents = np.arange(KNOWN + 200, dtype=np.uint64)
+    champion = dataclasses.replace(numbered(scored(1.0)), contents=contents)
+    candidate = dataclasses.replace(numbered(scored(1.0), first=10_000), contents=contents + np.uint64(100))
+    found = compare_common(side(candidate, NAMES), side(champion, NAMES), tolerance=0.5)
+    assert found is not None
+    known = champion.targets < CLASSES
+    same = champion.targets[100:] == candidate.targets[:-100]
+    assert found.num_known == int((known[100:] & known[:-100] & same).sum())

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proser_core.errors import CalibrationError
-from proser_core.learning.tails import eucos, fit_weibull
+from proser_core.learning.tails import eucos, fit_weibull, revise, w_scores
 from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.scores import openmax
 from proser_core.recognition.scores.openmax import Crosr, OpenMax
 
 
@@ -91,6 +92,22 @@ def test_what_is_taken_from_the_known_classes_goes_to_unknown(seed, num_known):
     assert (revised * images >= 0).all()
 
 
+def test_of_many_classes_and_images_each_is_scored_as_by_all_distances_at_once(monkeypatch):
+    """Distances to classes without weight are not computed, and images not held at once: no bit depends on either."""
+    training, targets = training_of(5, 30, per_class=4)
+    table, score = logits_of(np.random.default_rng(5).standard_normal((50, 30)) * 5), OpenMax.fit(training, targets)
+    assert score.alpha < 30
+    distances = eucos(score.features(table), score.means)
+    beyond = w_scores(distances, score.shapes, score.scales, score.starts)
+    for found, expected in zip(
+        score.revise(table), revise(table.known.astype(np.float64), beyond, score.alpha), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    whole = score(table)
+    monkeypatch.setattr(openmax, "AT_ONCE", 7)
+    np.testing.assert_array_equal(score(table), whole)
+
+
 def test_an_image_at_the_mean_of_its_class_is_known_and_one_far_from_all_is_not():
     training, targets = training_of(0, 4, per_class=40)
     score = OpenMax.fit(training, targets)
@@ -121,6 +138,12 @@ def test_a_class_without_a_tail_of_its_own_borrows_that_of_all_and_is_named(capl
     np.testing.assert_array_equal(score.means[2], [5, 0, 0])
     assert len({(score.shapes[k], score.scales[k], score.starts[k]) for k in (1, 2)}) == 1
     assert np.isfinite(score(training)).all()
+
+
+def test_of_many_classes_that_borrow_the_first_are_named(caplog):
+    with caplog.at_level(logging.WARNING):
+        OpenMax.fit(logits_of(np.eye(100)), np.arange(100))
+    assert "known class 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 88 more has fewer than three" in caplog.text
 
 
 def test_without_any_tail_nothing_is_revised():
