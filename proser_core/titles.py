@@ -63,11 +63,19 @@ DATA_SETS = {
     "lsun-resize": "LSUN-resize",
 }
 """Data sets and outlier sets of the paper."""
+MOST_NAMED = 12
+"""Classes that a sentence names."""
 
 
 def counted(count: int, thing: str) -> str:
     """A number of things in words: 1 worker, 2 workers."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Names in a sentence: MOST_NAMED of them, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def scored(network: str, score: str) -> str:

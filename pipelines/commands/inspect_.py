@@ -18,6 +18,7 @@ from pipelines.console import console, say, shown
 from pipelines.output_files import check_output, write_output
 from pipelines.progress import ProgressBar
 from pipelines.recipes import folder
+from proser_core.titles import first_names
 
 if TYPE_CHECKING:
     from pipelines.tracking.models import Model
@@ -68,7 +69,6 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
     or an output that cannot be written."""
     from pipelines.reports.inspection_page import inspection_page  # these load scipy: not for --help
     from proser_core.data.findings import findings_of
-    from proser_core.data.group_notes import first_names
     from proser_core.data.grouping import Grouping
     from proser_core.data.inspection import inspect_folder
 

@@ -10,10 +10,9 @@ from rich.table import Table
 
 from pipelines.console import TitledTable
 from pipelines.reports.page import markdown_table
-from proser_core.data.group_notes import first_names
 from proser_core.data.splits.class_split import in_words, setting_at
 from proser_core.recognition.comparison import Comparison
-from proser_core.titles import METRICS, best_of, percent
+from proser_core.titles import METRICS, best_of, first_names, percent
 
 DECIDE_NOTHING = "Test metrics, which decide nothing"
 

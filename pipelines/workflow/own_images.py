@@ -9,11 +9,11 @@ import numpy as np
 
 from proser_core.config import DataConfig
 from proser_core.data.findings import FEW, IMBALANCE, few_images, largest_to_smallest
-from proser_core.data.group_notes import GROUPS, MIXED, WARNINGS, first_names
+from proser_core.data.group_notes import GROUPS, MIXED, WARNINGS
 from proser_core.data.repeats import REPEATS
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
-from proser_core.titles import counted
+from proser_core.titles import counted, first_names
 
 PAGE = "inspection.html"
 

@@ -18,14 +18,13 @@ from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import CalibrationConfig, DataConfig, FinetuneConfig, Recipe
 from proser_core.config.calibration import AUTO
 from proser_core.data.data_sets import open_data_set
-from proser_core.data.group_notes import first_names
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.selection import finetune_of
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
-from proser_core.titles import PROSER
+from proser_core.titles import PROSER, first_names
 
 HELD_OUT = 0.2
 """Share of the classes that chooses, and as many again that only report; at least one, where two stay known."""

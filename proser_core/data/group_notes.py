@@ -1,12 +1,13 @@
 """What a reader of results must know of the groups of a task's images."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.splits.random_split import shared_with_training
+from proser_core.titles import first_names
 
 GROUPS = "groups of images"
 """The name of the note among those of a task."""
@@ -14,8 +15,6 @@ MIXED, ALONE, NONE_LEFT = "with images of more than one class", "one group alone
 WARNINGS = (MIXED, ALONE, NONE_LEFT)
 """What a note says where a user should look at the images."""
 PARTS = {"train": "training", "val": "validation", "test": "test"}
-MOST_NAMED = 12
-"""Classes that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,3 @@ class KnownGroups:
         for part in self.groups:
             few[f"{NONE_LEFT} {PARTS[part]}"] = [each for each in self.classes if each not in self.labels[part]]
         return [f"{what}: {first_names([self.classes[each] for each in ids])}" for what, ids in few.items() if ids]
-
-
-def first_names(names: Sequence[str]) -> str:
-    """Names in a sentence: MOST_NAMED of them, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more

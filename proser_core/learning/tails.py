@@ -11,8 +11,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
-from proser_core.data.group_notes import first_names
 from proser_core.errors import CalibrationError
+from proser_core.titles import first_names
 
 TAIL_SIZE = 20  # authors' code
 ALPHA = 10  # authors' code; at most K
