@@ -72,9 +72,10 @@ class OpenMax(ScoreFunction):
 
     def __call__(self, logits: "LogitTable") -> np.ndarray:
         """float64[N], larger for unknown. AT_ONCE images are in memory in float64."""
-        starts = range(0, max(len(logits), 1), AT_ONCE)
-        parts = [slice(start, start + AT_ONCE) for start in starts]
-        return np.concatenate([self._scores(type(logits)(logits.known[p], logits.dummies[p])) for p in parts])
+        from proser_core.recognition.embedding_table import select  # it loads torch: not for `proser list`
+
+        parts = np.split(np.arange(len(logits)), range(AT_ONCE, len(logits), AT_ONCE))
+        return np.concatenate([self._scores(select(logits, rows)) for rows in parts])
 
     def _scores(self, logits: "LogitTable") -> np.ndarray:
         revised, unknown = self.revise(logits)
