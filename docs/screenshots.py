@@ -1,19 +1,23 @@
 """`python docs/screenshots.py FOLDER PREFIX`: pages of the MLflow UI over FOLDER/mlflow.db, as the documents show them.
 
 It writes PREFIX_runs.png, the page that `proser ui` opens, and PREFIX_registry.png, the registered model `proser`, by
-Chromium without a window.
+Chromium without a window. MLflow's Assistant, which opens beside the first page that a browser ever sees of a server
+on this machine, is closed in the pictures, as it is for good once somebody has closed it.
 """
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 WIDTH, HEIGHT = 1700, 900  # pixels
 PATIENCE_S = 20  # for a page to load what it shows, in the browser's own time
+SEEN = {"mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": True}  # kept by a browser after a first page of MLflow 3.17.2
 
 
 def main(folder: str, prefix: str) -> int:
@@ -59,14 +63,27 @@ def served(command: list[str], folder: Path) -> Iterator[str]:
 
 def registry_of(runs: str) -> str:
     """The address of the registered model on the server of the runs."""
-    return runs.partition("#")[0] + "#/models/proser"
+    return runs.partition("#")[0] + "#/models/proser?workflowType=machine_learning"
 
 
 def browse(browser: str, address: str, picture: Path) -> str:
     """The HTML of a page that has loaded, and a picture of it."""
     shape = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}")
     wanted = ("--dump-dom", f"--screenshot={picture}", f"--virtual-time-budget={1000 * PATIENCE_S}")
-    return subprocess.run([browser, *shape, *wanted, address], capture_output=True, text=True, check=True).stdout
+    with tempfile.TemporaryDirectory() as folder:
+        remembering = ("--disable-features=DisableLoadExtensionCommandLineSwitch", f"--load-extension={folder}")
+        write_extension(Path(folder))
+        command = [browser, *shape, *wanted, *remembering, address]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def write_extension(folder: Path) -> None:
+    """An extension of Chromium by which each page finds SEEN in its browser's storage."""
+    scripts = [{"matches": ["http://127.0.0.1/*"], "js": ["seen.js"], "run_at": "document_start"}]
+    manifest = {"manifest_version": 3, "name": "seen before", "version": "1", "content_scripts": scripts}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    lines = (f"localStorage.setItem({key!r}, {json.dumps(value)!r});" for key, value in SEEN.items())
+    (folder / "seen.js").write_text("\n".join(lines))
 
 
 if __name__ == "__main__":

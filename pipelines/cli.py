@@ -6,6 +6,7 @@ from importlib.metadata import version
 from textwrap import fill
 from typing import NamedTuple
 
+from pipelines.commands.signals import terminated_by_signals
 from pipelines.recipes import RECIPES
 from pipelines.tracking.server import tracking_errors
 from proser_core.errors import GOES_ON, exit_code_of
@@ -70,8 +71,8 @@ def main() -> int:
 
 
 def _call(name: str, arguments: list[str]) -> int:
-    module = importlib.import_module(f"pipelines.commands.{look_up('command', name, COMMANDS).module}")
-    with tracking_errors(KEPT):
+    with terminated_by_signals(), tracking_errors(KEPT):
+        module = importlib.import_module(f"pipelines.commands.{look_up('command', name, COMMANDS).module}")
         return int(module.main(arguments))
 
 

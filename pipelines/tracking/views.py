@@ -93,7 +93,8 @@ def view_state(parent_run_id: str, fields: Sequence[str], settings: Sequence[Set
     measured = (SELECTION_METRIC, "dev/auroc", "calibration/bias", *tested, "test/closed_set_accuracy")
     metrics = [f"metrics.`{name}`" for name in measured]
     columns = [MODELS, f"tags.`{SELECTED}`", *metrics, *varied, "params.`split_index`"]
-    widths = {name: PARAM_WIDTH if name not in (MODELS, *metrics) else METRIC_WIDTH for name in columns}
+    wide = columns[: 2 + len(metrics)]
+    widths = {name: METRIC_WIDTH if name in wide else PARAM_WIDTH for name in columns}
     return {
         "searchFilter": f"tags.mlflow.parentRunId = '{parent_run_id}'",
         "orderByKey": f"metrics.`{SELECTION_METRIC}`",

@@ -104,12 +104,18 @@ def save_job(
 def _check_output(output: Path, option: str) -> None:
     """Raises ConfigError, before any work, where no file can be written."""
     if output.is_dir() or not output.parent.is_dir():
-        raise ConfigError(f"{option} got {output}; need a file in a folder that exists, such as {output / 'JOB.json'}")
+        raise ConfigError(f"{option} got {output}; need a file in a folder that exists, such as {_example(output)}")
     try:
         with tempfile.TemporaryFile(dir=output.parent):
             pass
     except OSError as error:
         raise ConfigError(f"{option} got {output}, which cannot be written ({error}); give another folder") from error
+
+
+def _example(output: Path) -> str:
+    """A file to name in the folder that was given, or the command after which the file can be written."""
+    is_file = output.suffix and not output.is_dir()
+    return f"this one after `mkdir -p {output.parent}`" if is_file else str(output / "JOB.json")
 
 
 def import_job(out: Path, storage: Path, console: Console) -> int:

@@ -107,7 +107,7 @@ LINES = {
     "run digits --pretrained file": "cannot be read",
     "import nowhere": "nowhere/JOB.json does not exist",
     "job cifar100 --with-task": "--data-dir",
-    "job digits -o nowhere/JOB.json": "a folder that exists",
+    "job digits -o nowhere/JOB.json": "this one after `mkdir -p nowhere`",
     "job digits -o .": "--output got .; need a file",
     "job digits -o /proc/JOB.json": "/proc/JOB.json, which cannot be written",
     "job digits --network.backbone resnet18 --network.dropout 0.2": "network.dropout is 0.2, and the backbone resnet18",

@@ -6,6 +6,8 @@ from PIL import Image
 from pipeline_runs import RunFolder, tiny_recipe
 from ray_nodes import free_ports
 
+ASSISTANT = "Ask questions about your experiments"  # in the pane that MLflow opens beside the first page of a browser
+
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")]
 
 
@@ -19,6 +21,7 @@ def test_the_first_page_shows_the_trials_with_their_metrics_and_the_registry_the
         assert trial.info.run_name in trials
         assert str(trial.data.metrics["dev/macro_f1"])[:6] in trials
     assert "champion" in model
+    assert ASSISTANT not in trials + model
     for path in pages:
         with Image.open(path) as image:
             assert image.size == (screenshots.WIDTH, screenshots.HEIGHT)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a run cleanly, also in the sweep after a pretraining in the same process."""
+"""Ctrl-C, SIGTERM and SIGHUP end a run cleanly, also in the sweep after a pretraining in the same process."""
 
 import os
 import signal
@@ -18,7 +18,8 @@ COMMAND = [sys.executable, "-m", "pipelines.cli", "run", "digits", "--pretrain.e
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sent", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("sent", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"), (signal.SIGHUP, 143, "terminated")],
 )
 def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
     tmp_path: Path, sent: signal.Signals, code: int, word: str
