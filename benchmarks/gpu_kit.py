@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 KIT = "kit"
@@ -59,16 +60,16 @@ def _run(name: str, command: list[str], kit: Path, deadline: float) -> int | Non
     log = kit / f"{name}.txt"
     if log.exists():
         return 0
-    partial = log.with_suffix(".part")
-    with partial.open("w") as output:
-        process = subprocess.Popen(command, stdout=None if name == "jobs" else output, stderr=None)
+    partial = None if name == "jobs" else log.with_suffix(".part")
+    with nullcontext() if partial is None else partial.open("w") as output:
+        process = subprocess.Popen(command, stdout=output)
         try:
             code = process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.terminate()  # a job writes what it has trained at the end of each epoch
             process.wait()
             return None
-    if name != "jobs":
+    if partial is not None:
         print(partial.read_text(), end="")
         if code == 0:
             partial.rename(log)

@@ -113,7 +113,7 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
 
 
 def _are_own_photos(*sides: ValidationScores) -> bool:
-    """Whether all classes are known and each photo is told by its file: then what both have of them is compared."""
+    """Whether all classes are known and photos are identified by their files: those that both have are compared."""
     return all(each.contents is not None and each.is_known.all() for each in sides)
 
 

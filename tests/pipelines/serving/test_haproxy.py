@@ -1,4 +1,4 @@
-"""HAProxy before the replicas: what Ray is told, and nothing of it afterwards."""
+"""HAProxy before the replicas: the settings that Ray reads, and none of them afterwards."""
 
 import os
 import stat
