@@ -31,11 +31,16 @@ class PhotoPlan:
         """Bytes of all of them."""
         return self.count * self.bytes_each
 
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Of all of them, as those of a stage; of no stage where nothing is to be decoded."""
+        return {"photos": self.count * self.seconds_each} if self.count else {}
+
     def lines(self) -> dict[str, str]:
         """A row of the plan; none where nothing is to be decoded."""
         if not self.count:
             return {}
-        total = duration(self.count * self.seconds_each)
+        total = duration(sum(self.seconds.values()))
         each = f"{1000 * self.seconds_each:.3g} ms each on all cores, measured now"
         return {"photos": f"{self.count:,} to decode, about {total} ({each})"}
 

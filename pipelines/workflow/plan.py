@@ -1,9 +1,10 @@
 """Dry-run plan of a sweep: what is cached, what must be trained, estimated cost."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rich.table import Table
@@ -245,10 +246,9 @@ def _shortage(recipe: Recipe, kind: str, cost: Cost) -> str:
     return f"{cost.at_once} of {kind} at a time need {needed:.1f} GiB; the nodes have room for {cost.fit}: {advice}"
 
 
-def _time(seconds: dict[str, float]) -> str:
+def _time(seconds: Mapping[str, float]) -> str:
     """In all, and of each stage."""
-    names = {"pretrain": "pretrain", "finetune": "fine-tune"}
-    stages = ", ".join(f"{names[kind]} {duration(each)}" for kind, each in seconds.items())
+    stages = ", ".join(f"{stage} {duration(each)}" for stage, each in seconds.items())
     return f"about {duration(sum(seconds.values()))}" + (f" ({stages})" if len(seconds) > 1 else "")
 
 
@@ -256,8 +256,13 @@ def _rate(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
-def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
-    """Resources and time as rows of the plan."""
+def cost_lines(
+    plans: Sequence[SplitPlan],
+    costs: Costs,
+    before: Mapping[str, float] = MappingProxyType({}),
+    after: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Resources and time as rows of the plan; `before` and `after` are seconds of stages around the trainings."""
     recipe = plans[0].recipe
     cluster, lines = recipe.cluster, {}
     gpus = f" and {cluster.gpus_per_worker:g} GPU" if cluster.uses_gpu else ""
@@ -276,7 +281,9 @@ def cost_lines(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, str]:
     short = "; ".join(filter(None, (_shortage(recipe, kind, cost) for kind, cost in costs.items())))
     if short:
         lines["memory"] = short
-    lines["time"] = _time(seconds_left(plans, costs)) if costs else "nothing to train"
+    names = {"pretrain": "pretrain", "finetune": "fine-tune"}
+    trainings = {names[kind]: seconds for kind, seconds in seconds_left(plans, costs).items()}
+    lines["time"] = _time({**before, **trainings, **after}) if costs else "nothing to train"
     if recipe.data.streaming and costs:
         lines["time"] += ", without decoding the streamed images"
     return lines

@@ -16,6 +16,7 @@ from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe
 from proser_core.data.data_sets import open_data_set
 from proser_core.errors import ConfigError
+from proser_core.jobs.evaluation_probe import measure_evaluation
 
 
 def run(
@@ -63,7 +64,11 @@ def _print_plan(title: str, inputs: TrainingInputs, session: Session, photos: Ph
     spaces = ", ".join(f"{name} ({len(points)} points)" for name, points in inputs.spaces.items())
     first = ({"search space": spaces} if spaces else {}) | photos.lines()
     each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, equal ones once"
-    table = plan.plan_table(title, plans, first, each, plan.cost_lines(plans, costs))
+    evaluated = {"evaluate": measure_evaluation(plans[0].recipe, plans[0].images)} if costs else {}
+    below = plan.cost_lines(plans, costs, photos.seconds, evaluated)
+    if costs:
+        below[""] = "Ray's start takes some seconds more, and so do tables and figures"
+    table = plan.plan_table(title, plans, first, each, below)
     session.console.print(table, highlight=False)
 
 

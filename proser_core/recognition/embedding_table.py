@@ -17,7 +17,7 @@ from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
-from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, ieee_convolutions
+from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, ieee_convolutions, place
 from proser_core.rng import keyed_generator
 
 INDEX_SIZE = 10_000
@@ -85,8 +85,7 @@ def compute_embedding_table(
     """
     check_embeds(net)
     assert isinstance(net, ClosedSetNet | PlaceholderNet)
-    # outside of inference mode: nothing could be loaded into what moved in it
-    net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    place(net, device)
     with torch.inference_mode(), ieee_convolutions(device):
         parts = [
             [each.float().cpu() for each in outputs(net, batch, mirror=mirror)]

@@ -40,8 +40,7 @@ def compute_logits(
     net: nn.Module, images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device
 ) -> LogitTable:
     """Logits of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode, whatever training used."""
-    # outside of inference mode: nothing could be loaded into what moved in it
-    net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    place(net, device)
     known, dummies = [], []
     with torch.inference_mode(), ieee_convolutions(device):
         for batch in evaluation_batches(images, normalisation, device):
@@ -69,6 +68,14 @@ def task_logits(
             "or check the weights that it began from"
         )
     return tables
+
+
+def place(net: nn.Module, device: torch.device) -> None:
+    """Bring a network to the device and into evaluation mode, before inference mode is entered: nothing could be loaded
+    into what moved in it. One that is there is left alone: the walk over its modules takes a tenth of the time of one
+    image."""
+    if net.training or any(each.device != device for each in net.parameters()):
+        net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
 
 
 def ieee_convolutions(device: torch.device) -> AbstractContextManager[None]:

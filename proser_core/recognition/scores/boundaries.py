@@ -19,11 +19,11 @@ class BoundaryDistance(EmbeddingScore):
     """`-mean_c |l_p - l_c| / (|w_p - w_c| |phi(x) - mu|)`, float64[N], over all classes c but the predicted one, p.
 
     The distances of an embedding to the decision boundaries, in units of that to the mean mu float64[d] of training
-    embeddings; `gaps` float64[K, K] are `|w_p - w_c|`.
+    embeddings; `weights` float64[K, d] are those of the classes.
     """
 
     mean: np.ndarray
-    gaps: np.ndarray
+    weights: np.ndarray
 
     name = titles.FDBD
     source = "Liu and Qin 2024"
@@ -32,14 +32,14 @@ class BoundaryDistance(EmbeddingScore):
     @classmethod
     def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
         table = embeddings_of(training, cls.name)
-        weights = table.weights.astype(np.float64)
-        gaps = np.linalg.norm(weights[:, None] - weights, axis=2)
-        return cls(table.embeddings.mean(axis=0, dtype=np.float64), np.maximum(gaps, TINY))
+        return cls(table.embeddings.mean(axis=0, dtype=np.float64), table.weights.astype(np.float64))
 
     def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
         import torch
 
-        mean, gaps = (torch.as_tensor(each, device=known.device) for each in (self.mean, self.gaps))
+        mean, weights = (torch.as_tensor(each, device=known.device) for each in (self.mean, self.weights))
         best = known.double().max(1)
-        to_boundaries = ((best.values[:, None] - known.double()) / gaps[best.indices]).sum(1) / (known.shape[1] - 1)
+        squares = (weights**2).sum(1)  # of all pairs of classes there would be too many
+        gaps = (squares[best.indices, None] + squares - 2 * weights[best.indices] @ weights.T).clamp_min(TINY**2).sqrt()
+        to_boundaries = ((best.values[:, None] - known.double()) / gaps).sum(1) / (known.shape[1] - 1)
         return -to_boundaries / (embeddings.double() - mean).norm(dim=1).clamp_min(TINY)

@@ -1,0 +1,85 @@
+"""What the evaluation of a run costs on this machine, measured on random logits before anything long begins."""
+
+import logging
+import timeit
+from collections.abc import Mapping
+
+import numpy as np
+
+from proser_core.baselines.tables import controls
+from proser_core.config import Recipe
+from proser_core.data.splits.class_split import ClassSplit
+from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
+from proser_core.jobs.probe import NORMALISATION
+from proser_core.networks.nets import make_closed_set_net
+from proser_core.recognition.embedding_table import INDEX_SIZE, EmbeddingTable
+from proser_core.recognition.logits import TRAIN, LogitTable
+from proser_core.recognition.scored_network import score_network
+from proser_core.recognition.scores import MaxLogit, own_score
+
+SAMPLE = 1_000
+"""Images of all parts together, at most, by which the time is measured; it grows with the number that is scored."""
+
+
+def measure_evaluation(recipe: Recipe, images: Mapping[str, int]) -> float:
+    """Seconds of scoring, calibrating and comparing the networks of one class split, with `images` by part; what loads
+    their logits and saves the model is not in it."""
+    reads, counts = recipe.calibration.reads_embeddings, dict(images)
+    if reads:  # all scores are fitted to the images of an index
+        counts["train"] = min(counts["train"], INDEX_SIZE)
+    share = min(1.0, SAMPLE / sum(counts.values()))
+    sample = {part: max(2, round(share * count)) if count else 0 for part, count in counts.items()}
+    sample["train"] = max(sample["train"], recipe.data.num_known)  # OpenMax needs an image of each class
+    task = _random_task(recipe, sample)
+    net = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
+    plain, with_dummies = (
+        _random_tables(task, dummies, net.backbone.embedding_size if reads else 0)
+        for dummies in (0, recipe.finetune.num_dummies)
+    )
+    for name in recipe.calibration.development:
+        plain[name], with_dummies[name] = plain["development"], with_dummies["development"]
+
+    def evaluation() -> None:
+        score_network(recipe, own_score(recipe), with_dummies, task)
+        controls(plain, plain, task, recipe.calibration.target_rate)
+        for _ in range(2 * reads):  # the pretrained network and the control
+            score_network(recipe, MaxLogit(), plain, task)
+
+    logging.disable(logging.WARNING)  # of a score that finds too few images of a class
+    try:
+        seconds = min(timeit.repeat(evaluation, repeat=2, number=1))
+    finally:
+        logging.disable(logging.NOTSET)
+    scored = [sum(each.values()) - each["train"] for each in (counts, sample)]
+    return seconds * scored[0] / scored[1]
+
+
+def _random_task(recipe: Recipe, counts: Mapping[str, int]) -> OpenSetTask:
+    known, settings = recipe.data.num_known, recipe.data.settings
+    unknown = len(recipe.data.outliers) or max(recipe.data.unknown_settings, default=0)
+    split = ClassSplit(tuple(range(known)), tuple(range(known, known + unknown)), settings)
+    targets = {part: np.arange(count) % known for part, count in counts.items()}
+    targets["development"][:] = known
+    test_classes = targets["test"].copy()
+    if unknown:  # every other image
+        test_classes[1::2] = known + np.arange(len(test_classes) // 2) % unknown
+        targets["test"] = np.minimum(test_classes, known)
+    parts = {part: Labelled(np.zeros((len(targets[part]), 1, 1, 3), np.uint8), targets[part]) for part in PARTS}
+    names = tuple(map(str, range(known)))
+    return OpenSetTask(split, names, **parts, test_classes=test_classes, mean=NORMALISATION[0], std=NORMALISATION[1])
+
+
+def _random_tables(task: OpenSetTask, num_dummies: int, embedding_size: int) -> dict[str, LogitTable]:
+    """Where the true class of half of the images has the largest logit; with embeddings unless their size is 0."""
+    rng, known = np.random.default_rng(0), task.num_known
+    weights, biases = rng.standard_normal((known, embedding_size), np.float32), np.zeros(known, np.float32)
+    tables: dict[str, LogitTable] = {}
+    for part in PARTS:
+        targets = getattr(task, part).targets
+        logits = [rng.standard_normal((len(targets), columns), np.float32) for columns in (known, num_dummies)]
+        right = np.flatnonzero(targets < known)[::2]
+        logits[0][right, targets[right]] += 5.0
+        embeddings = rng.standard_normal((len(targets), embedding_size), np.float32)
+        table = EmbeddingTable(*logits, embeddings, weights, biases) if embedding_size else LogitTable(*logits)
+        tables[TRAIN if part == "train" else part] = table
+    return tables

@@ -1,0 +1,33 @@
+"""The measured time of an evaluation: every kind of recipe has one, and no score complains meanwhile."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from proser_core.config import CalibrationConfig, DataConfig, Recipe
+from proser_core.jobs.evaluation_probe import measure_evaluation
+
+IMAGES = {"train": 3000, "val": 300, "development": 300, "test": 600}
+
+
+def with_data(**fields: object) -> Recipe:
+    return Recipe(space="", data=replace(DataConfig(image_size=16), **fields))
+
+
+RECIPES = {
+    "logits": with_data(),
+    "embeddings": replace(with_data(), calibration=CalibrationConfig(score="auto", development=("cifar10",))),
+    "outlier sets": with_data(outliers=("noise", "omniglot"), unknown_settings=()),
+    "every class known": with_data(unknown_settings=(), development="none"),
+    "more classes than images in the sample": with_data(num_known=1500),
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_kind_of_recipe_has_a_time(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    recipe = RECIPES[name]
+    images = IMAGES | ({} if recipe.data.has_development else {"development": 0})
+    assert measure_evaluation(recipe, images) > 0
+    assert not caplog.records
+    assert logging.getLogger("proser_core").isEnabledFor(logging.WARNING), "later warnings are heard"
