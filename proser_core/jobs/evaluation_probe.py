@@ -64,9 +64,11 @@ def _random_task(recipe: Recipe, counts: Mapping[str, int]) -> OpenSetTask:
     if unknown:  # every other image
         test_classes[1::2] = known + np.arange(len(test_classes) // 2) % unknown
         targets["test"] = np.minimum(test_classes, known)
-    parts = {part: Labelled(np.zeros((len(targets[part]), 1, 1, 3), np.uint8), targets[part]) for part in PARTS}
+    train, val, development, test = (
+        Labelled(np.zeros((len(targets[part]), 1, 1, 3), np.uint8), targets[part]) for part in PARTS
+    )
     names = tuple(map(str, range(known)))
-    return OpenSetTask(split, names, **parts, test_classes=test_classes, mean=NORMALISATION[0], std=NORMALISATION[1])
+    return OpenSetTask(split, names, train, val, development, test, test_classes, *NORMALISATION)
 
 
 def _random_tables(task: OpenSetTask, num_dummies: int, embedding_size: int) -> dict[str, LogitTable]:
@@ -76,10 +78,12 @@ def _random_tables(task: OpenSetTask, num_dummies: int, embedding_size: int) -> 
     tables: dict[str, LogitTable] = {}
     for part in PARTS:
         targets = getattr(task, part).targets
-        logits = [rng.standard_normal((len(targets), columns), np.float32) for columns in (known, num_dummies)]
+        logits, dummies, embeddings = (
+            rng.standard_normal((len(targets), columns), np.float32) for columns in (known, num_dummies, embedding_size)
+        )
         right = np.flatnonzero(targets < known)[::2]
-        logits[0][right, targets[right]] += 5.0
-        embeddings = rng.standard_normal((len(targets), embedding_size), np.float32)
-        table = EmbeddingTable(*logits, embeddings, weights, biases) if embedding_size else LogitTable(*logits)
+        logits[right, targets[right]] += 5.0
+        plain = LogitTable(logits, dummies)
+        table = EmbeddingTable(logits, dummies, embeddings, weights, biases) if embedding_size else plain
         tables[TRAIN if part == "train" else part] = table
     return tables
