@@ -15,6 +15,7 @@ from proser_core.config import (
 )
 from proser_core.config.named_finetunes import OPEN_SET, from_the_first_epoch
 from proser_core.naming import look_up
+from proser_core.titles import counted
 
 
 def digits() -> Recipe:
@@ -265,7 +266,7 @@ def schedule_note(pretrain: PretrainConfig, data_set: str) -> str:
 def schedule_in_words(pretrain: PretrainConfig) -> str:
     """A schedule as text for reports; schedules of the same length read differently."""
     how = f"{pretrain.optimizer}, {pretrain.schedule} at {pretrain.lr:g}, batches of {pretrain.batch_size}"
-    return f"{pretrain.epochs} epochs of pretraining ({how})"
+    return f"{counted(pretrain.epochs, 'epoch')} of pretraining ({how})"
 
 
 def headline(make: Callable[[], object]) -> str:

@@ -4,6 +4,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 from pipelines.cluster.address import check_job, check_storage_visible
 from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, CrowdedError, failure_reason, is_low_memory
 from pipelines.cluster.here import run_here
+from pipelines.cluster.lone_node import watched_node
 from pipelines.cluster.ray_internals import release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import Workers, train_distributed
@@ -176,16 +178,20 @@ class Cluster:
                 warn(f"{folder / STATE} was changed after it was written; its training begins again")
         if self.mirror is not None:
             jobs = self.mirror.begin(jobs)
-        if len(jobs) > 1 or workers == 1 or max_seconds:
-            self._tune(jobs, workers, name, max_seconds, stop_early)
-        else:
-            config, folder = worker_config(jobs[0], self.mirror), self.storage / RAY_FOLDER
-            try:
-                train_distributed(config, self._scaling(jobs, workers), self._worker_resources(), folder)
-            except CrowdedError as error:  # it was alone already
-                training_folder(config).write_failure(str(error))
+        with nullcontext() if self.config.address else watched_node():
+            if len(jobs) > 1 or workers == 1 or max_seconds:
+                self._tune(jobs, workers, name, max_seconds, stop_early)
+            else:
+                self._train_alone(jobs[0], workers)
         if self.mirror is not None:
             self.mirror.poll(folders)
+
+    def _train_alone(self, job: Job, workers: int) -> None:
+        config, folder = worker_config(job, self.mirror), self.storage / RAY_FOLDER
+        try:
+            train_distributed(config, self._scaling([job], workers), self._worker_resources(), folder)
+        except CrowdedError as error:  # it was alone already
+            training_folder(config).write_failure(str(error))
 
     def _run_here(self, jobs: Sequence[Job], max_seconds: float) -> None:
         if self.mirror is not None:

@@ -67,7 +67,8 @@ def read_token(file: Path | None, from_environment: str | None) -> bytes | None:
     try:
         token = from_environment if file is None else file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--token-file {file} cannot be read ({error}); give a file with one token in it") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"--token-file {file} cannot be read ({reason}); give a file with one token in it") from error
     if token is None:
         return None
     if not token or not token.isascii() or not token.isprintable() or " " in token:

@@ -44,8 +44,9 @@ REFUSED = re.compile(r"[/:.%\"']")
 LONGEST_DESCRIPTION = 5000  # characters of a version, where the database is PostgreSQL
 DESCRIPTION = f"""\
 Open-set classifiers: each names the class of an image or calls it unknown. `{CHAMPION}` is the version to use,
-`{CANDIDATE}` the newest one. A version's source run is the trial that development data selected, or the ensemble of
-such trials; its source model has the metrics, with the images that they were measured on.
+`{CANDIDATE}` the one that was made last, or found again by the same command. A version's source run is the trial that
+development data selected, or the ensemble of such trials; its source model has the metrics, with the images that they
+were measured on.
 
 Change the champion with `proser promote`: it compares two versions on the same images, refuses a candidate that is
 worse, and records the decision and its grounds as a run, by which `proser rollback` finds the way back. The button

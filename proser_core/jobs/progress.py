@@ -4,6 +4,8 @@ import time
 from collections import defaultdict
 from typing import TextIO
 
+from proser_core.titles import counted
+
 LINE_EVERY = 20.0  # seconds between lines where there is no terminal
 
 
@@ -73,7 +75,7 @@ class EpochProgress:
         self._time_left.left[kind] -= done
         self._time_left.begin(kind)
         self._last_line = 0.0
-        going_on = f"going on after epoch {done} of {epochs}" if done else f"{epochs} epochs"
+        going_on = f"going on after epoch {done} of {epochs}" if done else counted(epochs, "epoch")
         self._write(f"{name}: {going_on}")
 
     def epoch(self, metrics: dict[str, float]) -> None:

@@ -118,7 +118,7 @@ def _scores(rows: Mapping[str, Results]) -> list[str]:
     is_measured = all("test/balanced_accuracy" in results for results in rows.values())  # not by older classifiers
     if not is_measured or _column(rows, "test/balanced_accuracy") == _column(rows, "test/closed_set_accuracy"):
         del known["balanced"]
-    header = ["method", *(in_words(setting, "classes") for setting in settings), *known]
+    header = ["method", *(in_words(setting, "class" if setting == 1 else "classes") for setting in settings), *known]
     by = "outlier set" if any(isinstance(setting, str) for setting in settings) else "number of unknown classes"
     measured = f"AUROC / macro-F1 on test images by {by}, closed-set accuracy"
     balanced = " and its mean over the classes (balanced)" if "balanced" in known else ""

@@ -18,6 +18,7 @@ from proser_core.jobs import spec
 from proser_core.jobs.selection import Row
 from proser_core.jobs.trials import Trial
 from proser_core.store.store import MANIFEST, BuildResult, load_if_complete
+from proser_core.titles import counted
 
 STARTING = "starting workers"
 
@@ -41,7 +42,8 @@ def sweep(
     rows = TrialRows({split.index: split.task for split in splits}, spaces, may_stop, unreported_exit)
     controls = sum(trial.is_control for trial in trials)
     among = "one of them the control" if controls == 1 else f"{controls} of them controls"
-    session.say(f"  {len(trials)} trials ({among}), {len(trials) - len(missing)} trained before")
+    counts = counted(len(trials), "trial") + (f" ({among})" if controls else "")
+    session.say(f"  {counts}, {len(trials) - len(missing)} trained before")
     timed_out = bool(missing) and session.trains and _train(missing, bf16, search, rows, trials, session, folder.name)
     if timed_out:
         session.say("  the time is up; the same command goes on, with as much time again")
