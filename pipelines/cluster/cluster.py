@@ -90,7 +90,7 @@ class Cluster:
                 has = sum(node.get(kind, 0.0) for node in nodes)
                 if workers > _count_shares(nodes, kind, each):
                     raise ClusterError(
-                        f"cluster.{name} {workers} with {each:g} {kind} each needs {workers * each:g} {kind}s; "
+                        f"cluster.{name} {workers} with {each:g} {kind} each needs {workers * each:g} {kind} in all; "
                         f"{where} has {has:g} on {counted(len(nodes), 'node')}. "
                         f"Lower cluster.{name} or cluster.{kind.lower()}s_per_worker, "
                         "or give a larger cluster with --cluster.address"
