@@ -43,7 +43,7 @@ def test_a_plan_is_compared_with_the_full_size(tmp_path: Path) -> None:
     config = replace(cifar100().cluster, num_workers=4)
     cluster = Cluster(config, tmp_path, grows_to=largest_cluster(ROOT / "ray_cluster.yaml"))
     cluster._compare(cluster.grows_to, "the cluster")
-    with pytest.raises(ClusterError, match="needs 4 GPUs; the cluster has 1 on 2"):
+    with pytest.raises(ClusterError, match="needs 4 GPU in all; the cluster has 1 on 2"):
         cluster._compare(cluster.grows_to[:2], "the cluster")
 
 
