@@ -30,7 +30,8 @@ from proser_core.titles import counted
 @dataclass(frozen=True)
 class SplitPlan:
     """One class split: what of it is finished, or a user's own weights; its images by role; its fine-tunes to train, of
-    `trials` in all; and whether the embeddings of a frozen backbone are there."""
+    `trials` in all; whether the embeddings of a frozen backbone are there, and of how many images another plan has them
+    computed before."""
 
     recipe: Recipe
     prepared: bool
@@ -39,12 +40,17 @@ class SplitPlan:
     trials: int
     missing: tuple[FinetuneConfig, ...]
     embedded: bool = False
+    embedded_before: int = 0
+
+    @property
+    def needs_embeddings(self) -> int:
+        """Images whose embeddings the pretraining takes, computed already or not."""
+        return self.scored_pretrained if self.recipe.network.is_frozen("pretrain") else 0
 
     @property
     def embeds(self) -> int:
         """Images whose embeddings the pretraining waits for."""
-        waits = not (self.pretrained or self.embedded) and self.recipe.network.is_frozen("pretrain")
-        return self.scored_pretrained if waits else 0
+        return 0 if self.pretrained or self.embedded else max(0, self.needs_embeddings - self.embedded_before)
 
     @property
     def scored(self) -> int:
@@ -74,6 +80,8 @@ class Cost:
 
 Costs = dict[str, Cost]
 """By kind, `pretrain` and `finetune`, of those that are to be trained."""
+NAMES = {"pretrain": "pretrain", "finetune": "fine-tune"}
+"""What the plan calls them."""
 
 
 def plan_splits(inputs: TrainingInputs, store: Store) -> list[SplitPlan]:
@@ -197,18 +205,20 @@ def check_disk(needed: int, store: Store) -> None:
 
 
 def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, float]:
-    """Time of all that is missing by kind of training, from the measured steps; a pretraining on embeddings computes
-    those first. Reading data and starting Ray are not in it."""
-    found = dict.fromkeys(costs, 0.0)
+    """Time of all that is missing by stage, from the measured steps. Reading data and starting Ray are not in it."""
+    embeds = sum(plan.embeds for plan in plans)
+    found = {EMBEDDINGS: embeds / costs["pretrain"].step.scored_per_second} if embeds else {}
+    found |= dict.fromkeys((NAMES[kind] for kind in costs), 0.0)
     for plan in plans:
         recipe, images = plan.recipe, plan.images["train"]
         if not plan.pretrained:
             steps = recipe.pretrain.epochs * (images // recipe.pretrain.batch_size)
-            found["pretrain"] += costs["pretrain"].seconds(steps, 0 if plan.embedded else plan.scored_pretrained)
+            scored = 0 if plan.needs_embeddings else plan.scored_pretrained  # of embeddings it takes no time
+            found["pretrain"] += costs["pretrain"].seconds(steps, scored)
         for tuned in plan.missing:
             # a step's time goes with its images: the points of a space may differ in batch size
             steps = round(tuned.epochs * images / recipe.finetune.batch_size)
-            found["finetune"] += costs["finetune"].seconds(steps, plan.scored)
+            found["fine-tune"] += costs["finetune"].seconds(steps, plan.scored)
     return found
 
 
@@ -281,9 +291,7 @@ def cost_lines(
     short = "; ".join(filter(None, (_shortage(recipe, kind, cost) for kind, cost in costs.items())))
     if short:
         lines["memory"] = short
-    names = {"pretrain": "pretrain", "finetune": "fine-tune"}
-    trainings = {names[kind]: seconds for kind, seconds in seconds_left(plans, costs).items()}
-    lines["time"] = _time({**before, **trainings, **after}) if costs else "nothing to train"
+    lines["time"] = _time({**before, **seconds_left(plans, costs), **after}) if costs else "nothing to train"
     if recipe.data.streaming and costs:
         lines["time"] += ", without decoding the streamed images"
     return lines

@@ -1,6 +1,7 @@
 """`proser run`: a recipe through every stage, from images to a registered classifier."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +44,10 @@ def run(
             num_classes = open_data_set(recipe.data.name, data_dir).num_classes
             if dry_run:
                 planned = planned_inputs(recipe, num_classes, data_dir, session)
-                photos = plan_photos(planned.values(), session.store)
+                photos, embedded = plan_photos(planned.values(), session.store), 0
                 for title, each in planned.items():
-                    _print_plan(f"Plan: {title}", each, session, photos)
-                    photos = PhotoPlan()  # decoded once for all
+                    embedded += _print_plan(f"Plan: {title}", each, session, photos, embedded)
+                    photos = PhotoPlan()  # decoded once for all, and what the proxy embeds is embedded
                 return 0
             return choose_and_refit(recipe, num_classes, data_dir, session, started)
         inputs = check_run(recipe, data_dir, session, pretrained_file)
@@ -56,9 +57,12 @@ def run(
         return finish_run(inputs, session.follow(open_run_of(recipe, inputs)), started)
 
 
-def _print_plan(title: str, inputs: TrainingInputs, session: Session, photos: PhotoPlan) -> None:
-    """Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
-    plans = plan.plan_splits(inputs, session.store)
+def _print_plan(
+    title: str, inputs: TrainingInputs, session: Session, photos: PhotoPlan, embedded_before: int = 0
+) -> int:
+    """The number of images whose embeddings it takes. Raises ClusterError where the cluster cannot train what is
+    missing, ConfigError where the disk cannot hold it."""
+    plans = [replace(each, embedded_before=embedded_before) for each in plan.plan_splits(inputs, session.store)]
     costs = plan.measure(plans, session.cluster, inputs.bf16)
     plan.check_disk(plan.disk_needed(plans, costs) + photos.disk, session.store)
     spaces = ", ".join(f"{name} ({len(points)} points)" for name, points in inputs.spaces.items())
@@ -67,9 +71,12 @@ def _print_plan(title: str, inputs: TrainingInputs, session: Session, photos: Ph
     evaluated = {"evaluate": measure_evaluation(plans[0].recipe, plans[0].images)} if costs else {}
     below = plan.cost_lines(plans, costs, photos.seconds, evaluated)
     if costs:
-        below[""] = "Ray's start takes some seconds more, and so do tables and figures"
+        without_ray = all(plans[0].recipe.network.is_frozen(kind) for kind in costs)
+        more = "tables and figures" if without_ray else "Ray's start, tables and figures"
+        below[""] = f"{more} take some seconds more"
     table = plan.plan_table(title, plans, first, each, below)
     session.console.print(table, highlight=False)
+    return sum(each.needs_embeddings for each in plans)
 
 
 def draw(path: Path) -> None:

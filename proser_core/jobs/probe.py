@@ -20,9 +20,11 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_
 from proser_core.processor import keep_freed_memory
 from proser_core.recognition.logits import compute_logits
 
-STEPS, EPOCHS = 4, 3
-EMBEDDED = 16
-"""Images by which the rate of a frozen backbone is measured."""
+STEPS, EPOCHS = 4, 5
+HEAD_EPOCHS = 40
+"""Epochs of heads are over in milliseconds: one interruption would be all of a few."""
+EMBEDDED = 32
+"""Images by which the rate of a frozen backbone is measured: as many as it is given at a time."""
 NORMALISATION: Normalisation = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 
@@ -79,7 +81,7 @@ def measure_heads(kind: Literal["pretrain", "finetune"], recipe: Recipe) -> Step
     targets = np.arange(len(rows)) % recipe.data.num_known
     one: dict[str, Any] = {
         "cluster": replace(recipe.cluster, num_workers=1, pretrain_workers=1, gpus_per_worker=0.0),
-        kind: replace(training, epochs=EPOCHS),
+        kind: replace(training, epochs=HEAD_EPOCHS),
     }
     heads = make_heads(rows, recipe.data.num_known, recipe.seed)
     net, seconds = _train(kind, heads, Labelled(rows, targets), replace(recipe, **one), bf16=False)

@@ -87,7 +87,11 @@ def test_the_plan_of_such_a_run_starts_no_ray_and_measures_the_backbone(
     assert "1 at a time" in text
     assert re.search(r"photos +60 to decode, about 0:0\d \(.* ms each on all cores, measured now\)", text)
     assert text.count("to decode") == 1, "once for the proxy and all classes"
-    assert re.search(r"embeddings +\d+ images, about 0:0\d \(.* ms each, measured now\)", text)
+    embeds = re.findall(r"embeddings +(\d+) images, about 0:0\d \(.* ms each, measured now\)", text)
+    assert len(embeds) == 2
+    assert sum(map(int, embeds)) == 60, "those of all classes are computed for the proxy already, but for some"
+    assert re.search(r"time .*\(photos .*, embeddings .*, pretrain .*, fine-tune .*, evaluate .*\)", text)
+    assert "Ray" not in text
 
 
 def test_frozen_features_of_fresh_weights_are_refused_before_any_work(
