@@ -18,6 +18,7 @@ from proser_core.config import Recipe
 from proser_core.data.data_sets import open_data_set
 from proser_core.errors import ConfigError
 from proser_core.jobs.evaluation_probe import measure_evaluation
+from proser_core.recognition.embedding_table import INDEX_SIZE
 
 
 def run(
@@ -68,7 +69,7 @@ def _print_plan(
     spaces = ", ".join(f"{name} ({len(points)} points)" for name, points in inputs.spaces.items())
     first = ({"search space": spaces} if spaces else {}) | photos.lines()
     each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, equal ones once"
-    evaluated = {"evaluate": measure_evaluation(plans[0].recipe, plans[0].images)} if costs else {}
+    evaluated = {"evaluate": _evaluation_seconds(plans[0], costs)} if costs else {}
     below = plan.cost_lines(plans, costs, photos.seconds, evaluated)
     if costs:
         without_ray = all(plans[0].recipe.network.is_frozen(kind) for kind in costs)
@@ -77,6 +78,18 @@ def _print_plan(
     table = plan.plan_table(title, plans, first, each, below)
     session.console.print(table, highlight=False)
     return sum(each.needs_embeddings for each in plans)
+
+
+def _evaluation_seconds(split: plan.SplitPlan, costs: plan.Costs) -> float:
+    """Of comparing the networks, and of the passes of each over the images where trainings leave too little for it."""
+    recipe, seconds = split.recipe, measure_evaluation(split.recipe, split.images)
+    if recipe.network.is_frozen("pretrain") or not recipe.calibration.reads_embeddings:
+        return seconds
+    networks = 4 if recipe.space else 3  # pretrained, control, the selected point, and the recipe's own
+    passes = 2 if recipe.calibration.mirror else 1
+    cost = next(reversed(costs.values()))
+    images = split.scored + min(split.images["train"], INDEX_SIZE)
+    return seconds + networks * passes * images / (cost.at_once * cost.step.scored_per_second)
 
 
 def draw(path: Path) -> None:
