@@ -72,7 +72,7 @@ def _random_task(recipe: Recipe, counts: Mapping[str, int]) -> OpenSetTask:
 
 
 def _random_tables(task: OpenSetTask, num_dummies: int, embedding_size: int) -> dict[str, LogitTable]:
-    """Where the true class of half of the images has the largest logit; with embeddings unless their size is 0."""
+    """By part; half of the known images are right by their largest logit. Without embeddings where their size is 0."""
     rng, known = np.random.default_rng(0), task.num_known
     weights, biases = rng.standard_normal((known, embedding_size), np.float32), np.zeros(known, np.float32)
     tables: dict[str, LogitTable] = {}
