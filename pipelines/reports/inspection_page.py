@@ -15,6 +15,7 @@ from proser_core.data.findings import Finding
 from proser_core.data.group_notes import PARTS
 from proser_core.data.inspection import Inspection
 from proser_core.data.photos import opened
+from proser_core.titles import counted
 
 MOST, MOST_OF_SET = 60, 12
 """Pictures of one finding, and of images that are shown together."""
@@ -38,7 +39,7 @@ def facts_of(inspection: Inspection) -> dict[str, str]:
         + (f"; those for {drawn} are drawn from the training images" if drawn else ""),
         "sizes": f"{_size(smallest)} to {_size(largest)} pixels, median {_size(median)}",
         "formats": ", ".join(f"{name} {count:,}" for name, count in formats),
-        "groups": f"{len(sizes):,}, the largest of {sizes.max():,} images; {_divided(inspection)}",
+        "groups": f"{len(sizes):,}, the largest of {counted(int(sizes.max()), 'image')}; {_divided(inspection)}",
         "flips": inspection.mirroring.reason,
     }
 

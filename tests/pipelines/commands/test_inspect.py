@@ -38,7 +38,7 @@ def test_a_clean_folder_is_described_and_has_no_findings(tmp_path: Path, proser:
         "12 in 2 classes; those for validation and test are drawn from the training images",
         "120 x 120 to 120 x 120 pixels",
         "PNG 12",
-        "12, the largest of 1 images; none is divided",
+        "12, the largest of 1 image; none is divided",
         "flips    harmless (auto: on): ",
         "No findings.",
     ):
