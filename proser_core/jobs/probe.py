@@ -20,7 +20,7 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_
 from proser_core.processor import keep_freed_memory
 from proser_core.recognition.logits import compute_logits
 
-STEPS, EPOCHS = 4, 5
+STEPS, EPOCHS = 4, 3
 HEAD_EPOCHS = 40
 """Epochs of heads are over in milliseconds: one interruption would be all of a few."""
 EMBEDDED = 32
