@@ -164,7 +164,7 @@ def test_the_page_holds_every_figure_and_what_stands_in_it(drawn: Path, tmp_path
     told = (tmp_path / "results.md").read_text()
     for line in ("- vanilla mixup: ", "Figure: `figures/running_time.svg`", "- MSP: "):
         assert line in told
-    assert "1 epochs of pretraining (sgd, one_cycle at 0.05, batches of 32), 1 more" in told
+    assert "1 epoch of pretraining (sgd, one_cycle at 0.05, batches of 32), 1 more" in told
 
 
 def test_a_training_without_a_time_is_refused(tmp_path: Path) -> None:
