@@ -117,8 +117,9 @@ def _served(
     """One process answers by itself: Ray Serve's proxy would only be a second one on the way to it."""
     from pipelines.serving.recogniser import Options
 
+    cores = 1 if request.address else os.cpu_count() or 1
     options = Options(
-        uri, tracking_uri(), request.device, request.limits, request.max_waiting, request.reload_pause, access
+        uri, tracking_uri(), request.device, request.limits, request.max_waiting, request.reload_pause, access, cores
     )
     if request.least_and_most == (1, 1) and not request.address:
         from pipelines.serving.local_server import local_server

@@ -33,13 +33,14 @@ Waiting = tuple[RequestImages, "asyncio.Future[Predictions]"]
 @dataclass
 class Batcher:
     """Batches of up to `max_images` images of one model, in the order in which they came, as many at a time as there
-    are `cores`. `classify` gets the number of threads that a batch may use: a request by itself gets all cores, and
+    are `cores`. `classify` gets the number of threads that a batch may use: a request by itself gets `alone`, and
     batches side by side one each, which keeps cores busier than all on one batch. `started` holds when the current
     batches started, by time.monotonic."""
 
     classify: Classify
     max_images: int
     cores: int = 1
+    alone: int = 1
     started: dict[object, float] = field(default_factory=dict)
     _waiting: "deque[Waiting]" = field(default_factory=deque)
     _workers: "set[asyncio.Task[None] | None]" = field(default_factory=set)
@@ -65,7 +66,7 @@ class Batcher:
         while batch := self._next():
             number = object()
             self.started[number] = time.monotonic()
-            threads = self.cores if len(self.started) == 1 and not self._waiting else 1
+            threads = self.alone if len(self.started) == 1 and not self._waiting else 1
             try:
                 pixels = np.concatenate([images.pixels for images, _ in batch])
                 together = await asyncio.get_running_loop().run_in_executor(

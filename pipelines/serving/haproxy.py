@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 SWITCH = "RAY_SERVE_ENABLE_HA_PROXY"
+OWN_THREAD = "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD"
+"""Of a replica, for what it serves. Each request would cross to it and back; our routes leave the loop free anyway."""
 DRAINING, DRAINING_S = "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S", 2
 """In which HAProxy hears that a replica leaves; Ray's 30 are for load balancers of a cloud."""
 FILES = {
@@ -35,7 +37,7 @@ def haproxy_before_replicas() -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="proser-", dir=PLACE) as folder:
         files = {name: str(Path(folder, file)) for name, file in FILES.items()}
         ports = dict(zip(PORTS, map(str, _free_ports(len(PORTS))), strict=True))
-        settings = {SWITCH: "1", DRAINING: str(DRAINING_S), **files, **ports}
+        settings = {SWITCH: "1", OWN_THREAD: "0", DRAINING: str(DRAINING_S), **files, **ports}
         missing = {name: value for name, value in settings.items() if name not in os.environ}
         os.environ |= missing
         try:

@@ -25,7 +25,8 @@ Message = TypeVar("Message")
 
 @dataclass(frozen=True)
 class Options:
-    """What is served, to whom, and how; the pause in seconds."""
+    """What is served, to whom, and how; the pause in seconds. `cores` are those that a request by itself may use, where
+    no other program is kept from them; a process has at least its own."""
 
     model: str
     tracking_uri: str
@@ -34,6 +35,7 @@ class Options:
     max_waiting: int
     reload_pause: float
     access: Access
+    cores: int = 1
 
 
 class Recogniser:
@@ -44,7 +46,7 @@ class Recogniser:
         self.options, self.replica, self.metrics = options, replica, Metrics()
         self.model = ServedModel(options.model, options.device, self.metrics.serves)
         lanes = 1 if options.device == "cuda" else torch.get_num_threads()
-        self._batcher = Batcher(self._predict, options.limits.max_images, lanes)
+        self._batcher = Batcher(self._predict, options.limits.max_images, lanes, max(lanes, options.cores))
         self._decoders = ThreadPoolExecutor(2)
         self._working = 0
         self._stop = threading.Event()

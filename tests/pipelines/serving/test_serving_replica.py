@@ -154,7 +154,7 @@ class TestBatcher:
         self, network: Network, versions: tuple[Model, Model]
     ) -> None:
         async def ask() -> None:
-            batcher = Batcher(network, 2, cores=2)
+            batcher = Batcher(network, 2, cores=2, alone=3)
             tasks = [asyncio.create_task(batcher.submit(self.images(n, version=versions[0]))) for n in (1, 2, 3, 4, 5)]
             await asyncio.sleep(0.05)
             assert len(batcher.started) == 2
@@ -165,7 +165,7 @@ class TestBatcher:
 
         asyncio.run(ask())
         assert sorted(size for _, size in network.batches) == [1, 1, 2, 2]
-        assert (network.threads[:2], network.threads[-1]) == ([1, 1], 2)
+        assert (network.threads[:2], network.threads[-1]) == ([1, 1], 3)
 
     def test_a_batch_that_hangs_makes_the_replica_unhealthy(
         self, network: Network, versions: tuple[Model, Model], monkeypatch: pytest.MonkeyPatch
