@@ -115,9 +115,11 @@ def _served(
     request: ServeRequest, uri: str, access: "Access", console: Console
 ) -> Iterator[tuple[Ask, Callable[[], str]]]:
     """One process answers by itself: Ray Serve's proxy would only be a second one on the way to it."""
+    import torch
+
     from pipelines.serving.recogniser import Options
 
-    cores = 1 if request.address else os.cpu_count() or 1
+    cores = 1 if request.address else torch.get_num_threads()  # as the user or the system bounds them
     options = Options(
         uri, tracking_uri(), request.device, request.limits, request.max_waiting, request.reload_pause, access, cores
     )

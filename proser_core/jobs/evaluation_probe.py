@@ -31,11 +31,11 @@ def measure_evaluation(recipe: Recipe, images: Mapping[str, int]) -> float:
     sample = {part: max(2, round(share * count)) if count else 0 for part, count in counts.items()}
     sample["train"] = max(sample["train"], recipe.data.num_known)  # OpenMax needs an image of each class
     task = _random_task(recipe, sample)
-    net = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
-    plain, with_dummies = (
-        _random_tables(task, dummies, net.backbone.embedding_size if reads else 0)
-        for dummies in (0, recipe.finetune.num_dummies)
-    )
+    size = 0
+    if reads:
+        net = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
+        size = net.backbone.embedding_size
+    plain, with_dummies = (_random_tables(task, dummies, size) for dummies in (0, recipe.finetune.num_dummies))
     for name in recipe.calibration.development:
         plain[name], with_dummies[name] = plain["development"], with_dummies["development"]
 

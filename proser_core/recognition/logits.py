@@ -74,7 +74,8 @@ def place(net: nn.Module, device: torch.device) -> None:
     """Bring a network to the device and into evaluation mode, before inference mode is entered: nothing could be loaded
     into what moved in it. One that is there is left alone: the walk over its modules takes a tenth of the time of one
     image."""
-    if net.training or any(each.device != device for each in net.parameters()):
+    places = {each.device for each in net.parameters()}
+    if net.training or any(each.type != device.type or device.index not in (None, each.index) for each in places):
         net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
 
 
