@@ -11,22 +11,31 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 
 
 class PackedConvolution(nn.Module):
-    """A convolution on the CPU whose weights are stored as oneDNN multiplies them. `nn.Conv2d` reorders them in each
-    call, a quarter of the time of one image of 32 pixels (docs/speed.md). The operations are those that torch.compile
-    uses."""
+    """A convolution on the CPU whose weights are stored as oneDNN multiplies them with one image. `nn.Conv2d` reorders
+    them in each call, a quarter of the time of one image of 32 pixels (docs/speed.md). The order depends on the image's
+    size and the number of threads; weights in another one may take ten times as long. Several images share the cost,
+    and use the weights as they are. The operations are those that torch.compile uses."""
 
     def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
         self._options = (convolution.padding, convolution.stride, convolution.dilation, convolution.groups)
         self._bias = None if convolution.bias is None else convolution.bias.detach()
-        self._weight = torch.ops.mkldnn._reorder_convolution_weight(convolution.weight.detach(), *self._options)
+        self._weight = convolution.weight.detach()
+        self._packed: dict[tuple[torch.Size, int], Tensor] = {}
 
     def forward(self, images: Tensor) -> Tensor:
         """float32[N, C, H, W] to float32[N, D, H', W']."""
-        packed: Tensor = torch.ops.mkldnn._convolution_pointwise(
-            images, self._weight, self._bias, *self._options, "none", [], ""
+        weight = self._packed_for(images) if len(images) == 1 else self._weight
+        given: Tensor = torch.ops.mkldnn._convolution_pointwise(
+            images, weight, self._bias, *self._options, "none", [], ""
         )
-        return packed
+        return given
+
+    def _packed_for(self, image: Tensor) -> Tensor:
+        key = image.shape, torch.get_num_threads()
+        if key not in self._packed:
+            self._packed[key] = torch.ops.mkldnn._reorder_convolution_weight(self._weight, *self._options, image.shape)
+        return self._packed[key]
 
 
 def for_inference(net: nn.Module, device: str) -> nn.Module:

@@ -63,6 +63,24 @@ def test_a_packed_convolution_is_the_convolution(
                 torch.testing.assert_close(packed(given_images), convolution(given_images), rtol=1e-5, atol=1e-5)
 
 
+def test_weights_are_reordered_for_one_image_once(capfd: pytest.CaptureFixture[str]) -> None:
+    """By the lines that oneDNN prints of what it does, at both numbers of threads."""
+    net = for_inference(make_closed_set_net(NetworkConfig(backbone="classifier32"), 5, 32, seed=0), "cpu")
+    image = torch.zeros(1, 3, 32, 32).contiguous(memory_format=torch.channels_last)
+    before = torch.get_num_threads()
+    try:
+        for reorders in (True, False):
+            for threads in (1, 2):
+                torch.set_num_threads(threads)
+                with torch.inference_mode(), torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
+                    net(image)
+                lines = capfd.readouterr().out.splitlines()
+                assert sum("convolution" in line for line in lines) == 9
+                assert any("reorder" in line and "x3x3," in line for line in lines) == reorders
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_convolutions_that_pad_in_another_way_stay() -> None:
     net = nn.Sequential(nn.Conv2d(3, 3, 3, padding="same"), nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect"))
     assert [type(module) for module in for_inference(net, "cpu")] == [nn.Conv2d, nn.Conv2d]  # type: ignore[arg-type]
