@@ -23,8 +23,8 @@ def digits() -> Recipe:
 
     proser run digits
 
-    About a minute on 2 CPU cores. Every method is above 90 %: this shows that everything works, and nothing about the
-    method.
+    Two to three minutes on 2 CPU cores. Every method is above 90 %: this shows that everything works, and nothing
+    about the method.
     """
     return Recipe(
         name="digits",
