@@ -18,7 +18,7 @@ from pipelines.workflow.stages.prepare import prepare
 from pipelines.workflow.stages.pretrain import pretrain
 from pipelines.workflow.stages.report import report, report_sweep
 from pipelines.workflow.stages.trial_rows import read_rows
-from pipelines.workflow.training import Search, TrainedSplit
+from pipelines.workflow.training import TrainedSplit
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.group_notes import GROUPS
 from proser_core.data.mirroring import FLIPS
@@ -76,12 +76,13 @@ def swept(
     finetunes: list[FinetuneConfig],
     spaces: dict[str, list[FinetuneConfig]],
     bf16: bool,
-    search: Search,
+    stoppable: list[FinetuneConfig],
+    max_seconds: float,
     session: TrainingSession,
     folder: Path,
 ) -> BuildResult:
-    """Every fine-tune on every class split, trained and evaluated."""
-    return sweep(splits, finetunes, spaces, bf16, search, session, folder)
+    """Every fine-tune on every class split, trained and evaluated, but for what was stopped early."""
+    return sweep(splits, finetunes, spaces, bf16, stoppable, max_seconds, session, folder)
 
 
 def trials(swept: Artefact, session: TrainingSession) -> list[dict[str, Any]]:

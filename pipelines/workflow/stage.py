@@ -38,8 +38,9 @@ STAGES = {
     "figures_page": "pipelines.reproduction.paper_figures.page",
 }
 """Folders of a storage, and the module whose code stands in the keys of their artefacts."""
-SURROUNDINGS = ("store", "session", "search", "data_dir", "folder")
-"""Arguments that decide nothing: where a stage works, and how long a search may take."""
+SURROUNDINGS = ("store", "session", "max_seconds", "data_dir", "folder")
+"""Arguments that decide nothing: where a stage works, and how long it may take; what it leaves out then is not
+complete."""
 
 
 def stage_code(stage: str) -> str:

@@ -16,7 +16,7 @@ from pipelines.workflow.photo_plan import plan_photos
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
-from pipelines.workflow.training import Search, TrainingInputs, finetunes_of, points_of
+from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
 from proser_core.jobs.trials import check_recipe
@@ -38,7 +38,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
         console,
         f"proser sweep {request.title}",
         cluster_file=request.cluster_file,
-        stops_trials=inputs.search != Search(),
+        stops_trials=bool(inputs.stoppable or inputs.max_seconds),
     ) as session:
         session.cluster.check()
         plans = _plans(request, inputs, session)
@@ -64,10 +64,14 @@ def _inputs(request: SweepRequest) -> TrainingInputs:
     samples = dict.fromkeys(drawn, request.num_samples)
     spaces = {name: points_of(recipe, name, samples.get(name, 0)) for name in request.spaces}
     kept = {*finetunes_of(recipe, [point for name in spaces if name not in compared for point in spaces[name]])}
-    searched = tuple(point for name in compared for point in spaces[name] if point not in kept)
-    search = Search(3600 * request.max_hours, searched)
-    finetunes = finetunes_of(recipe, [point for points in spaces.values() for point in points])
-    return TrainingInputs.of(request.recipes, request.data_dir, finetunes, spaces=spaces, search=search)
+    return TrainingInputs.of(
+        request.recipes,
+        request.data_dir,
+        finetunes_of(recipe, [point for points in spaces.values() for point in points]),
+        spaces=spaces,
+        stoppable=[point for name in compared for point in spaces[name] if point not in kept],
+        max_seconds=3600 * request.max_hours,
+    )
 
 
 def _check_search(request: SweepRequest, space: str) -> None:
@@ -102,11 +106,10 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.Sp
     photos = plan_photos([inputs], session.store)
     plan.check_disk(plan.disk_needed(plans, costs) + photos.disk, session.store)
     lines = plan.cost_lines(plans, costs)
-    search = inputs.search
-    if search.points:
-        lines["time"] += f" at most: {len(search.points)} points may be stopped early"
-    if search.max_seconds:
-        lines["budget"] = f"{duration(search.max_seconds)} of fine-tuning"
+    if inputs.stoppable:
+        lines["time"] += f" at most: {len(inputs.stoppable)} points may be stopped early"
+    if inputs.max_seconds:
+        lines["budget"] = f"{duration(inputs.max_seconds)} of fine-tuning"
     spaces = ", ".join(f"{name} ({len(found)} points)" for name, found in inputs.spaces.items())
     each = f"{sum(map(len, inputs.spaces.values()))} points, the recipe's own and the control, equal ones once"
     return plan.plan_table("Plan", plans, {"search spaces": spaces} | photos.lines(), each, lines)

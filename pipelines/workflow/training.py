@@ -17,21 +17,14 @@ from proser_core.store.store import Artefact, Store
 from tune_spaces import expand, sample
 
 
-@dataclass(frozen=True)
-class Search:
-    """A budget: `max_seconds` of fine-tuning (0: no limit), and the points that may be stopped early."""
-
-    max_seconds: float = 0.0
-    points: tuple[FinetuneConfig, ...] = ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrainingInputs:
     """The inputs of a training DAG: a recipe per class split, and what is trained on each.
 
     `data_inputs` are the fields and files that decide the images of each split; `bf16` is the precision on this
-    hardware; `spaces` holds the points of each search space among `finetunes`; `proxy` is what chose the fine-tune of a
-    run that knows every class; `pretrained_file` is a user's own closed-set checkpoint.
+    hardware; `spaces` holds the points of each search space among `finetunes`, `stoppable` those that may be stopped
+    early; `max_seconds` is a budget for fine-tuning (0: no limit); `proxy` is what chose the fine-tune of a run that
+    knows every class; `pretrained_file` is a user's own closed-set checkpoint.
     """
 
     recipes: list[Recipe]
@@ -40,7 +33,8 @@ class TrainingInputs:
     bf16: bool
     finetunes: list[FinetuneConfig]
     spaces: dict[str, list[FinetuneConfig]] = field(default_factory=dict)
-    search: Search = Search()
+    stoppable: list[FinetuneConfig] = field(default_factory=list)
+    max_seconds: float = 0.0
     pretrained_file: Path | None = None
     proxy: Proxy | None = None
 

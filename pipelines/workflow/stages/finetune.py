@@ -11,7 +11,7 @@ from pipelines.storage.mirror import poll_storage, sync
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
-from pipelines.workflow.training import Search, TrainedSplit
+from pipelines.workflow.training import TrainedSplit
 from proser_core.config import FinetuneConfig
 from proser_core.errors import TrainingError
 from proser_core.jobs import spec
@@ -28,7 +28,8 @@ def sweep(
     finetunes: Sequence[FinetuneConfig],
     spaces: Mapping[str, Sequence[FinetuneConfig]],
     bf16: bool,
-    search: Search,
+    stoppable: Sequence[FinetuneConfig],
+    max_seconds: float,
     session: TrainingSession,
     folder: Path,
 ) -> BuildResult:
@@ -38,13 +39,15 @@ def sweep(
     trials = [trial for _, trial in planned]
     sync(session.store, [trial.folder for trial in trials])
     missing = [(split, trial) for split, trial in planned if load_if_complete(trial.folder) is None]
-    may_stop = finetunes if search.max_seconds else search.points
+    may_stop = finetunes if max_seconds else stoppable
     rows = TrialRows({split.index: split.task for split in splits}, spaces, may_stop, unreported_exit)
     controls = sum(trial.is_control for trial in trials)
     among = "one of them the control" if controls == 1 else f"{controls} of them controls"
     counts = counted(len(trials), "trial") + (f" ({among})" if controls else "")
     session.say(f"  {counts}, {len(trials) - len(missing)} trained before")
-    timed_out = bool(missing) and session.trains and _train(missing, bf16, search, rows, trials, session, folder.name)
+    timed_out = False
+    if missing and session.trains:
+        timed_out = _train(missing, bf16, frozenset(stoppable), max_seconds, rows, trials, session, folder.name)
     if timed_out:
         session.say("  the time is up; the same command goes on, with as much time again")
     return _write([rows.row(trial) for trial in trials], trials, folder, timed_out)
@@ -64,14 +67,15 @@ def _write(rows: list[Row], trials: Sequence[Trial], folder: Path, timed_out: bo
 def _train(
     missing: Sequence[tuple[TrainedSplit, Trial]],
     bf16: bool,
-    search: Search,
+    stoppable: frozenset[FinetuneConfig],
+    limit: float,
     rows: TrialRows,
     trials: Sequence[Trial],
     session: TrainingSession,
     name: str,
 ) -> bool:
-    """Train: what is never stopped early first, then what is searched. Whether the time ran out."""
-    started, limit, searched = time.monotonic(), search.max_seconds, frozenset(search.points)
+    """Train: what is never stopped early first, then what may be. Whether the time, `limit` seconds, ran out."""
+    started = time.monotonic()
     embed("finetune", {split.index: (split.recipe, split.task) for split, _ in missing}.values(), session)
     workers = missing[0][0].recipe.cluster.num_workers
     with closing(SweepWatch(session, trials, rows)) as watch, poll_in_background(watch.poll, session.tracking.warn):
@@ -82,7 +86,7 @@ def _train(
             jobs = [
                 trial.job(split.task, split.pretrained, bf16)
                 for split, trial in missing
-                if (trial.recipe.finetune in searched) == stop_early
+                if (trial.recipe.finetune in stoppable) == stop_early
             ]
             if jobs:
                 budget = left if limit else 0.0

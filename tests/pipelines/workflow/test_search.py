@@ -74,3 +74,7 @@ def test_points_of_a_grid_stop_early_where_that_is_asked_for(searched: tuple, fo
     points = [row for row in rows_of(folder) if row["spaces"] == ["grid"]]
     assert sorted({row["status"] for row in points}) == ["finished", "stopped"]
     assert len(points) == 5
+    code, text = printed(sweep, request(folder, **{**options, "stop_early": False}))
+    assert (code, "may be stopped early" in text) == (0, False)
+    points = [row for row in rows_of(folder) if row["spaces"] == ["grid"]]
+    assert [row["status"] for row in points] == ["finished"] * 5, "without the option the whole grid"
