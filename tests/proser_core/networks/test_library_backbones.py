@@ -28,6 +28,7 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 SPLITS = ("early", "middle", "late")
 STAGES = {
     "torchvision:mobilenet_v3_small": (64, 1024, ("features.3", "features.8", "features.11")),
+    "torchvision:efficientnet_b0": (64, 1280, ("features.3.1", "features.5.2", "features.7.0")),
     "torchvision:shufflenet_v2_x0_5": (64, 1024, ("stage2.3", "stage3.7", "stage4.3")),
     "timm:test_efficientnet": (64, 256, ("blocks.2.0", "blocks.3.0", "blocks.4.0")),
     "timm:test_vit": (160, 64, ("", "model", "model")),
