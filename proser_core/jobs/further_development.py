@@ -27,8 +27,8 @@ def check_further(recipe: Recipe, data_dir: Path | None) -> None:
         look_up("set of development unknowns", name, {**SOURCES, **OUTLIERS})
         if _shared(name) & taken:
             raise ConfigError(
-                f"calibration.development has {name}, whose classes are known, tested on, or already those of "
-                "data.development; give another set"
+                f"calibration.development has {name}, whose classes or images are known, tested on, or already "
+                "those of data.development; give another set"
             )
         missing = _opened(name, data_dir, data.download).missing
         if missing:
@@ -36,8 +36,9 @@ def check_further(recipe: Recipe, data_dir: Path | None) -> None:
 
 
 def _shared(name: str) -> set[str]:
-    """A set, and the one that its images or classes are of."""
-    return {name, OUTLIERS[name].classes_of if name in OUTLIERS else ""} - {""}
+    """A set, and those that its images or classes are of."""
+    source = OUTLIERS.get(name)
+    return {name, *((source.classes_of, *source.made_of) if source else ())} - {""}
 
 
 def further_images(recipe: Recipe, task: Artefact, data_dir: Path | None, store: Store) -> Artefact | None:

@@ -81,6 +81,12 @@ SETS = (
         find=find_omniglot,
         origin="github.com/brendenlake/omniglot (python/images_evaluation.zip), 6 MB, MIT licence",
     ),
-    OutlierSource("mnist-noise", SOURCES["mnist"].needs, find_mnist_noise, SOURCES["mnist"].origin),
+    OutlierSource(
+        "mnist-noise",
+        needs=SOURCES["mnist"].needs,
+        find=find_mnist_noise,
+        origin=SOURCES["mnist"].origin,
+        made_of=("mnist", "noise"),
+    ),
     OutlierSource("noise", "nothing", find_noise),
 )

@@ -31,7 +31,8 @@ class Place:
 @dataclass(frozen=True)
 class OutlierSource:
     """What a set is read from (`needs`, for people), what finds it in the data directory, and where to download it
-    (`origin`, with size and licence). `classes_of` is the data set that shares its classes.
+    (`origin`, with size and licence). `classes_of` is the data set that shares its classes,
+    `made_of` are the sets whose images it is made of.
     """
 
     name: str
@@ -39,6 +40,7 @@ class OutlierSource:
     find: Callable[[Path | None], Place | None]
     origin: str = ""
     classes_of: str = ""
+    made_of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,10 @@ def test_a_control_that_failed_is_no_model(trained: Trained, tmp_path: Path) -> 
     [
         ({"score": "gap", "network": "auto"}, "the score gap reads dummies, which the control does not have"),
         ({"score": "KNNN"}, "no score is called 'KNNN'; did you mean 'KNN'"),
-        ({"score": "auto", "development": ("digits",)}, "calibration.development has digits, whose classes are known"),
+        (
+            {"score": "auto", "development": ("digits",)},
+            "calibration.development has digits, whose classes or images are known",
+        ),
         ({"score": "auto", "development": ("nois",)}, "did you mean 'noise'"),
     ],
 )
@@ -202,7 +205,16 @@ def test_a_score_or_development_set_that_cannot_be_used_is_refused(
 def test_test_images_in_another_size_choose_no_score(tested: str) -> None:
     data = DataConfig(num_known=10, name="cifar10", unknown_settings=(), outliers=(tested,), development="cifar100")
     chosen = CalibrationConfig(score="auto", development=(tested.replace("crop", "resize"),))
-    with pytest.raises(ConfigError, match="whose classes are known, tested on"):
+    with pytest.raises(ConfigError, match="whose classes or images are known, tested on"):
+        check_further(Recipe(data=data, calibration=chosen), None)
+
+
+@pytest.mark.parametrize(("development", "outliers"), [("mnist-noise", ()), ("mnist-noise", ("noise",))])
+def test_images_made_of_test_images_choose_no_score(development: str, outliers: tuple[str, ...]) -> None:
+    name, settings = ("digits", ()) if outliers else ("mnist", (4,))
+    data = DataConfig(num_known=6, name=name, unknown_settings=settings, outliers=outliers)
+    chosen = CalibrationConfig(score="auto", development=(development,))
+    with pytest.raises(ConfigError, match="whose classes or images are known, tested on"):
         check_further(Recipe(data=data, calibration=chosen), None)
 
 
