@@ -53,7 +53,7 @@ class EpochScorer:
     def score(self) -> dict[str, float]:
         """Macro-F1 on validation images and development unknowns after the last epoch, durable before it returns."""
         state = torch.load(self._folder / STATE, map_location=self._device, weights_only=True)
-        self._objective.load_state_dict(state["objective"])
+        self._objective.load_state_dict({**state["objective"], **state["average"]})  # as after the last epoch
         row = {TIME: state["epoch"] + 1.0, SELECTION_METRIC: self._macro_f1()}
         rows = [old for old in read_scores(self._folder) if old[TIME] < row[TIME]]
         lines = [json.dumps(each) for each in [*rows, row]]

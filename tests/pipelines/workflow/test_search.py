@@ -13,6 +13,7 @@ from test_sweep import Done, request, rows_of, stamps
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.errors import ProserError
+from proser_core.jobs.spec import SELECTION_METRIC, TRIALS, read_scores
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +22,7 @@ DRAWS = '{"beta": tune.uniform(0.1, 3.0), "gamma": tune.loguniform(0.01, 1.0)}'
 
 def search(folder: RunFolder, epochs: int, **limits: Any) -> SweepRequest:
     recipe = tiny_recipe()
-    recipe = replace(recipe, finetune=replace(recipe.finetune, epochs=epochs))
+    recipe = replace(recipe, finetune=replace(recipe.finetune, epochs=epochs, averaging=0.9))
     return request(folder, recipe=recipe, spaces=("draws",), split_indices=(0,), **limits)
 
 
@@ -51,6 +52,15 @@ def test_some_points_finish_and_others_are_stopped_with_a_reason(searched: tuple
 def test_the_control_and_the_own_point_are_never_stopped(searched: tuple) -> None:
     others = [row["status"] for row in searched[1] if not row["spaces"]]
     assert others == ["finished", "finished"]
+
+
+def test_the_last_score_is_that_of_the_network_that_is_kept(searched: tuple, folder: RunFolder) -> None:
+    """Of averaged weights here."""
+    finished = [row for row in searched[1] if row["status"] == "finished" and row["spaces"] == ["draws"]]
+    assert finished
+    for row in finished:
+        last = read_scores(folder.storage / TRIALS / row["key"])[-1]
+        assert last[SELECTION_METRIC] == pytest.approx(row["metrics"][SELECTION_METRIC])
 
 
 def test_a_search_that_has_ended_is_found_again(searched: tuple, folder: RunFolder) -> None:
