@@ -16,6 +16,7 @@ from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, run_of_its_own
 from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run, trial_run
 from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks
+from proser_core.baselines.tables import controls
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
@@ -28,9 +29,9 @@ from proser_core.networks.ensembles import EnsembleNet
 from proser_core.networks.nets import PlaceholderNet
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import load_logits
 from proser_core.recognition.mean_tables import mean_tables
-from proser_core.recognition.scored_network import score_network
+from proser_core.recognition.score_choice import Tables
+from proser_core.recognition.scored_network import fitting_targets, score_network
 from proser_core.recognition.scores import MaxLogit, own_score
 from proser_core.recognition.trained_classifier import Member
 from proser_core.store.files import read_json
@@ -115,11 +116,15 @@ def _classifier(
     )
     others = {each["name"]: each["metrics"] for each in table.controls if each["split_index"] == split_index}
     with exclusive_storage(storage, "proser promote --best-of") if writes else nullcontext():
-        controls = [row for row in table.rows if row["objective"] == "cross_entropy"]
-        of_split = [row for row in controls if row["split_index"] == split_index and row["status"] == "finished"]
+        of_split = [row for row in table.rows if row["split_index"] == split_index and row["status"] == "finished"]
+        trained = [row for row in of_split if row["objective"] == "cross_entropy"]
+        if len(rows) > 1 or recipe.calibration.mirror:
+            plain = _plain_tables(networks, trial, trained)
+            if recipe.calibration.mirror:  # the sweep's own are not of mirrored images
+                others = _controls(networks, *plain)
         if len(rows) == 1:
-            return _save_best(networks, rows[0], of_split, others, place)
-        others |= _ce_ensemble(networks, trial, of_split)
+            return _save_best(networks, rows[0], trained, others, place)
+        others |= _ce_ensemble(networks, *plain)
         return _save_ensemble(networks, rows, others, place), rows[0]["key"]
 
 
@@ -154,14 +159,32 @@ def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Me
     return place / CLASSIFIER
 
 
-def _ce_ensemble(networks: Networks, trial: Artefact, controls: Sequence[Row]) -> dict[str, Metrics]:
-    """The mean of the two networks that were trained by cross-entropy, as an ensemble's control; empty where the
-    storage lacks one."""
+def _plain_tables(networks: Networks, trial: Artefact, controls: Sequence[Row]) -> tuple[Tables | None, Tables | None]:
+    """What the two networks that were trained by cross-entropy, the pretrained one and the control, are evaluated by;
+    None where the storage lacks one."""
     pretrained = _input_of(trial, "weights", spec.PRETRAIN)
-    control = load_if_complete(networks.trial_folders / controls[0]["key"]) if controls else None
+    has_control = controls and load_if_complete(networks.trial_folders / controls[0]["key"]) is not None
+    return (
+        None if pretrained is None else networks.tables(pretrained.path),
+        networks.trial_tables(controls[0]) if has_control else None,
+    )
+
+
+def _controls(networks: Networks, pretrained: Tables | None, control: Tables | None) -> dict[str, Metrics]:
+    """The baselines of a trial; none without the pretrained network."""
+    if pretrained is None:
+        return {}
+    recipe, images = networks.recipe, networks.images
+    targets = fitting_targets(recipe, images)
+    reports = controls(pretrained, control, images, recipe.calibration.target_rate, targets)
+    return {name: report.flat() for name, report in reports.items()}
+
+
+def _ce_ensemble(networks: Networks, pretrained: Tables | None, control: Tables | None) -> dict[str, Metrics]:
+    """The mean of the two as an ensemble's control; empty without one of them."""
     if pretrained is None or control is None:
         return {}
-    tables = mean_tables([load_logits(each.path / spec.LOGITS) for each in (pretrained, control)])
+    tables = mean_tables([pretrained, control])
     report = evaluate(tables, MaxLogit(), networks.images, networks.recipe.calibration.target_rate)
     return {scored(CE_ENSEMBLE, MaxLogit.name): report.flat()}
 

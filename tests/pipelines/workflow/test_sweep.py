@@ -24,15 +24,19 @@ from pipelines.workflow.best_of import _classifier, _task_of, register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest, SweepRequest, parse_indices
 from pipelines.workflow.sweeping import sweep
-from proser_core.config import CalibrationConfig
+from proser_core.config import CalibrationConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
+from proser_core.jobs.network_tables import trained_network
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
+from proser_core.recognition.embedding_table import task_embeddings
+from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import compute_logits, load_logits
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.store.store import load_if_complete
+from proser_core.recognition.scores import MaxLogit
+from proser_core.store.store import Artefact, load_if_complete
 
 SPACES = {
     "betas": '{"beta": tune.grid_search([1.0, 2.0])}',
@@ -310,6 +314,18 @@ class TestItsBestTrials:
         assert (classifier.score_function.name, classifier.mirror, classifier.forward_passes) == ("KNN", True, 2)
         scores = classifier.predict(np.asarray(images)).unknown_scores - classifier.calibration.bias
         np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(scores)], rtol=1e-4, atol=1e-5)
+        (of_split,) = (each for each in table.controls if each["split_index"] == 1 and each["name"] == "MaxLogit")
+        assert classifier.controls["MaxLogit"] == pytest.approx(self.mirrored_control(recipe, trial, folder))
+        assert classifier.controls["MaxLogit"] != pytest.approx(of_split["metrics"]), "mirrored images for all alike"
+
+    @staticmethod
+    def mirrored_control(recipe: Recipe, trial: Artefact, folder: RunFolder) -> dict[str, float]:
+        task, wanted = OpenSetTask.load(_task_of(trial).path), json.loads((trial.path / "manifest.json").read_text())
+        made = [load_if_complete(path) for path in folder.storage.glob("pretrain/*")]
+        (weights,) = [each.path / "weights.safetensors" for each in made if each.digest == wanted["inputs"]["weights"]]
+        net, device = trained_network(recipe, None, task.num_known, weights), torch.device("cpu")
+        tables = task_embeddings(net, task, device, seed=recipe.seed, mirror=True)
+        return evaluate(tables, MaxLogit(), task, recipe.calibration.target_rate).flat()
 
     def test_one_is_the_best_trial_itself(self, trials: list[dict[str, Any]], folder: RunFolder) -> None:
         made = register_best(self.NAME, folder.storage, 1, "of_sweep", members=1)
