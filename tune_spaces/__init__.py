@@ -100,7 +100,7 @@ def expand(name: str) -> list[dict[str, Any]]:
             f"search space {name!r} draws values at random; a grid needs tune.grid_search for each field, "
             "and `proser sweep` searches spaces with draws"
         )
-    return [_plain(point) for point in _variants(space, np.random.default_rng(0))]
+    return [_plain(point) for point in _variants(name, space, np.random.default_rng(0))]
 
 
 def draws_values(name: str) -> bool:
@@ -114,7 +114,7 @@ def sample(name: str, count: int, seed: int) -> list[dict[str, Any]]:
     space = _param_space(name)
     points: list[dict[str, Any]] = []
     while len(points) < count:
-        drawn = _variants(space, keyed_generator(seed, "search", len(points)))
+        drawn = _variants(name, space, keyed_generator(seed, "search", len(points)))
         points += [_plain(point, digits=4) for point in drawn]
     return points[:count]
 
@@ -127,11 +127,14 @@ def _plain(point: Any, digits: int = 17) -> Any:
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
-def _variants(space: dict[str, Any], draw: np.random.Generator) -> list[dict[str, Any]]:
+def _variants(name: str, space: dict[str, Any], draw: np.random.Generator) -> list[dict[str, Any]]:
     """A generator, not a seed: Tune would begin each field's draws from the same seed."""
     from ray.tune.search.variant_generator import generate_variants
 
-    return [variant for _, variant in generate_variants(space, random_state=draw)]
+    try:
+        return [variant for _, variant in generate_variants(space, random_state=draw)]
+    except Exception as error:  # of values in a user's own file
+        raise ConfigError(f"search space {name}: its values cannot be drawn: {first_line(error)}") from error
 
 
 def _param_space(name: str) -> dict[str, Any]:
@@ -141,7 +144,7 @@ def _param_space(name: str) -> dict[str, Any]:
         space = function()
     except Exception as error:  # of a user's own file
         raise ConfigError(f"search space {name}: param_space() fails: {first_line(error)}") from error
-    if not isinstance(space, dict) or not space or not _variants(space, np.random.default_rng(0)):
+    if not isinstance(space, dict) or not space or not _variants(name, space, np.random.default_rng(0)):
         raise ConfigError(f"search space {name!r} is empty; give each field at least one value")
     return space
 

@@ -1,6 +1,5 @@
 """Requests to the workflow. The command line parses these classes: a field is an option with its default and help."""
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from proser_core.config import Recipe
 from proser_core.errors import ConfigError
 from tune_spaces import check_name
 
+MAX_HOURS, MAX_SAMPLES = 100_000, 10_000  # beyond which a number is a mistake
 MAX_SPLITS = 1_000  # of one range: each is a training or more
 UNNAMED = tyro.conf.arg(name="")  # the fields of such a field are options without a prefix
 
@@ -99,10 +99,10 @@ class SweepRequest:
     def __post_init__(self) -> None:
         for space in self.spaces:
             check_name(space)
-        if not (math.isfinite(self.max_hours) and self.max_hours >= 0):
-            raise ConfigError(f"--max-hours is {self.max_hours:g}; need hours, 0 for no limit")
-        if self.num_samples < 1:
-            raise ConfigError(f"--num-samples is {self.num_samples}; need at least 1 point of a search")
+        if not 0 <= self.max_hours <= MAX_HOURS:
+            raise ConfigError(f"--max-hours is {self.max_hours:g}; need hours up to {MAX_HOURS:,}, 0 for no limit")
+        if not 1 <= self.num_samples <= MAX_SAMPLES:
+            raise ConfigError(f"--num-samples is {self.num_samples}; need 1 to {MAX_SAMPLES:,} points of a search")
 
     @property
     def splits(self) -> tuple[int, ...]:

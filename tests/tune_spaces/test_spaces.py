@@ -105,6 +105,9 @@ class TestDraws:
         assert {point["num_dummies"] for point in points} == set(range(1, 16))
 
 
+TUNE = "from ray import tune\n\ndef param_space():\n"
+
+
 class TestAFileOfOnesOwn:
     def test_it_is_a_space_by_its_path(self, tmp_path: Path) -> None:
         path = write(tmp_path / "mine.py", '{"finetune": {"beta": tune.grid_search([1, 3])}}')
@@ -117,6 +120,11 @@ class TestAFileOfOnesOwn:
             ("import none_such\n", "cannot be loaded: No module"),
             ("(", "loaded"),
             ("def param_space():\n    return 1 / 0\n", r"param_space\(\) fails: division by zero"),
+            (
+                TUNE + '    return {"finetune": {"beta": tune.grid_search(5)}}\n',
+                "its values cannot be drawn: 'int' object",
+            ),
+            (TUNE + '    return {"finetune": {"beta": tune.choice([])}}\n', "its values cannot be drawn: "),
         ],
     )
     def test_one_that_is_no_space_is_refused(self, tmp_path: Path, text: str, message: str) -> None:
