@@ -26,11 +26,14 @@ def task_from_arrays(
     Images are uint8[N, H, H, 3], or grey as uint8[N, H, H], all of one size. Test images whose label is none of the
     known ones are unknown; `development` are unknown images that may choose between fine-tunes, of other classes than
     the test's. Without test images nothing is reported but the validation. Raises DataError for arrays of another type
-    or size, for fewer than two classes, and for a class with fewer than two images.
+    or size, for fewer than two classes, for a class with fewer than two images, and for test labels none of which is
+    known.
     """
     if (test_images is None) != (test_labels is None):
         raise DataError("test_images and test_labels are given together, or neither of them")
     classes = np.unique(labels)
+    if not 0 < val_fraction < 1:
+        raise DataError(f"val_fraction is {val_fraction}; need a share between 0 and 1")
     if len(classes) < 2:
         raise DataError(f"the labels name {'1 class' if len(classes) else 'no class'}; need at least 2 known classes")
     names = tuple(map(str, classes.tolist()))
@@ -41,6 +44,7 @@ def task_from_arrays(
     nothing = np.zeros((0, size, size, 3), np.uint8)
     tested = nothing if test_images is None else _rgb(test_images)
     test_labels = classes[:0] if test_labels is None else np.asarray(test_labels)
+    _check_test_labels(test_labels, classes)
     unknown = np.setdiff1d(test_labels, classes)
     ids = {label: number for number, label in enumerate([*classes.tolist(), *unknown.tolist()])}
     test_ids = np.array([ids[label] for label in test_labels.tolist()], np.int64)
@@ -66,6 +70,15 @@ def task_from_arrays(
         test=Labelled(tested, np.minimum(test.labels, count)),
         test_classes=test.labels,
     )
+
+
+def _check_test_labels(test_labels: np.ndarray, classes: np.ndarray) -> None:
+    if len(test_labels) and not np.isin(test_labels, classes).any():
+        raise DataError(
+            f"test_labels have no known class: they are {test_labels.dtype} such as {test_labels[0].item()!r}, and the "
+            f"known ones {classes.dtype} such as {classes[0].item()!r}; give test images of known classes too, with "
+            "labels of the same kind"
+        )
 
 
 def _rgb(images: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ def pixels(count: int, size: int = 4) -> np.ndarray:
     seed=st.integers(0, 5),
 )
 def test_every_image_keeps_its_class_and_has_one_role(labels: list[str], tested: list[str], seed: int) -> None:
-    labels = [*labels, *"aabbcc"]
+    labels, tested = [*labels, *"aabbcc"], [*tested, "a"]
     task = task_from_arrays(
         pixels(len(labels)), np.array(labels), test_images=pixels(len(tested)), test_labels=np.array(tested), seed=seed
     )
@@ -77,6 +77,13 @@ def test_development_images_are_unknown() -> None:
         ({"test_images": pixels(2, size=5), "test_labels": np.zeros(2, int)}, "test_images are 5 x 5"),
         ({"test_images": pixels(2)}, "given together"),
         ({"labels": np.array([0] * 7 + [1])}, "has 1 training image"),
+        ({"test_images": pixels(2), "test_labels": np.array([7, 8])}, "no known class: they are int64 such as 7"),
+        (
+            {"test_images": pixels(2), "test_labels": np.array(["0", "1"])},
+            "such as '0', and the known ones int64 such as 0",
+        ),
+        ({"val_fraction": float("nan")}, "val_fraction is nan; need a share between 0 and 1"),
+        ({"val_fraction": 5.0}, "val_fraction is 5.0"),
     ],
 )
 def test_arrays_that_are_no_task_are_refused_with_what_is_needed(given_: dict[str, Any], words: str) -> None:
