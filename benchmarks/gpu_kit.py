@@ -14,8 +14,14 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+import torch
+
+from proser_core.errors import ConfigError, exit_code_of
+from proser_core.jobs.runner import JOB_FILE
+
 KIT = "kit"
-"""In the folder of the jobs: what each part but the jobs printed, and its numbers."""
+"""In the folder of the jobs: what each part but the jobs printed, and its numbers; a trial run has a folder of its own,
+so that the real one does not take its parts for finished."""
 GPU_TESTS = "tests/proser_core/learning/test_graphed_step.py"
 TIME_OVER = 75  # EX_TEMPFAIL of sysexits.h
 PYTHON = (sys.executable, "-m")
@@ -24,9 +30,17 @@ PYTHON = (sys.executable, "-m")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the parts in turn until the time is over."""
     options = _parser().parse_args(arguments)
+    return exit_code_of(lambda: _run_parts(options))
+
+
+def _run_parts(options: argparse.Namespace) -> int:
     deadline = time.monotonic() + 60 * options.minutes
-    kit: Path = options.jobs / KIT
-    kit.mkdir(parents=True, exist_ok=True)
+    if not list(options.jobs.glob(f"*/{JOB_FILE}")):
+        raise ConfigError(f"{options.jobs} has no */{JOB_FILE}; need what `proser reproduce --jobs` writes")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("torch sees no GPU here; give --device cpu --quick to try all parts without one")
+    kit: Path = options.jobs / f"{KIT}{'' if options.device == 'cuda' else '-cpu'}{'-quick' if options.quick else ''}"
+    kit.mkdir(exist_ok=True)
     failed = 0
     for name, command in parts(options, kit).items():
         code = _run(name, command, kit, deadline)

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks.gpu_kit import KIT, TIME_OVER, main
 from proser_core.job import OUT
+from proser_core.jobs.runner import JOB_FILE
 
 ROOT = Path(__file__).parents[2]
 TORCH_ALONE = "import sys\nfor name in ('ray', 'mlflow', 'hamilton', 'pipelines'):\n    sys.modules[name] = None\n"
@@ -42,22 +44,40 @@ def test_it_goes_on_after_each_piece_without_ray_and_what_it_made_is_imported(tm
             f"{part}: done" for part in ("tests", "step", "points", "jobs")
         ]
     assert "split-0/JOB.json: finished" in done.stdout
-    assert "needs a GPU" in (jobs / KIT / "tests.txt").read_text()
-    assert set(json.loads((jobs / KIT / "points.json").read_text())["benchmarks"]) == {"gpu_trials"}
+    assert "needs a GPU" in (jobs / f"{KIT}-cpu-quick" / "tests.txt").read_text()
+    assert set(json.loads((jobs / f"{KIT}-cpu-quick" / "points.json").read_text())["benchmarks"]) == {"gpu_trials"}
     imported = run(["pipelines.cli", "import", str(jobs / "split-0" / OUT)], tmp_path)
     assert imported.returncode == 0, imported.stderr
     assert "PROSER" in imported.stdout
 
 
-def test_without_images_the_points_are_left_out_and_a_job_that_is_missing_is_a_failure(
+def test_without_images_the_points_are_left_out_and_a_job_that_cannot_be_read_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
-    kit = tmp_path / KIT
-    kit.mkdir()
+    kit = tmp_path / f"{KIT}-cpu"
+    for folder in (kit, tmp_path / "job"):
+        folder.mkdir()
+    (tmp_path / "job" / JOB_FILE).write_text("[]")
     for part in ("tests", "step"):
         (kit / f"{part}.txt").write_text("as it was")
-    assert main([str(tmp_path)]) == 1
+    assert main([str(tmp_path), "--device", "cpu"]) == 1
     printed = capfd.readouterr()
     assert printed.out.splitlines() == ["tests: done", "step: done", "jobs: failed with exit code 2"]
-    assert "has no */JOB.json" in printed.err
+    assert "JOB.json holds a list" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [([], "torch sees no GPU here"), (["--device", "cpu"], "has no */JOB.json")]
+)
+def test_what_cannot_be_measured_is_refused_and_leaves_nothing(
+    options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    if not options:
+        (tmp_path / "job").mkdir()
+        (tmp_path / "job" / JOB_FILE).write_text("[]")
+    before = sorted(tmp_path.rglob("*"))
+    assert main([str(tmp_path), *options]) == 2
+    assert message in capfd.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
