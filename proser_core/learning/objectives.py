@@ -126,16 +126,14 @@ class ProserObjective(nn.Module):
         if first == 0 and self._config.gamma == 0:
             return self.net(images), None
         num_clean = first or len(images)
-        if self._config.mixup == "vanilla":
-            hidden = self.net.hidden(torch.cat([images[:num_clean], mix(images[first:], draw, *world)]))
-        else:
-            hidden = self.net.hidden(images)
-            hidden = torch.cat([hidden[:num_clean], mix(hidden[first:], draw, *world)])
+        at_images = self._config.mixup == "vanilla"
+        mixable, rest = (images, self.net) if at_images else (self.net.hidden(images), self.net.logits)
+        clean, mixed = mixable[:num_clean], mix(mixable[first:], draw, *world)
         if self._config.mixture_batch_norm == "separate":
-            clean = self.net.logits(hidden[:num_clean])
+            of_clean = rest(clean)
             with frozen_running_statistics(self.net):
-                return clean, self.net.logits(hidden[num_clean:])
-        logits = self.net.logits(hidden)
+                return of_clean, rest(mixed)
+        logits = rest(torch.cat([clean, mixed]))
         return (
             ClassLogits(logits.known[:num_clean], logits.dummies[:num_clean]),
             ClassLogits(logits.known[num_clean:], logits.dummies[num_clean:]),

@@ -141,12 +141,18 @@ def test_shared_batch_norm_lets_mixtures_into_the_running_statistics(batch_use):
     assert_statistics(twin, batch_use, mixture_batch_norm="shared")
 
 
+@pytest.mark.parametrize("mixup", ["manifold", "vanilla"])
 @pytest.mark.parametrize("batch_use", ["half", "all"])
-def test_separate_batch_norm_keeps_mixtures_out_of_the_running_statistics(batch_use):
+def test_separate_batch_norm_keeps_mixtures_out_of_the_running_statistics(mixup, batch_use):
+    """Before the split point, manifold mixup has no mixtures yet."""
     images, _, _ = random_batch(8, 3, 2, batch_use=batch_use)
+    clean = slice(4 if batch_use == "half" else 8)
     twin = tiny_net().train()
-    twin.logits(twin.hidden(images)[: 4 if batch_use == "half" else 8])
-    assert_statistics(twin, batch_use, mixture_batch_norm="separate")
+    if mixup == "manifold":
+        twin.logits(twin.hidden(images)[clean])
+    else:
+        twin(images[clean])
+    assert_statistics(twin, batch_use, mixup=mixup, mixture_batch_norm="separate")
 
 
 @pytest.mark.parametrize("mixup", ["manifold", "vanilla"])
