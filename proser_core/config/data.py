@@ -91,7 +91,8 @@ class DataConfig(Block):
         self.require("unknown", self.unknown != self.name, "another data set, or empty for the same")
         self.require("flip", self.flip != "auto" or self.is_own, "true or false for a data set with published parts")
         self.require("group_by", not self.group_by or self.is_own, "empty for a data set with published parts")
-        self.require("group_by", self.group_by != "0", "1 or more for a folder level; empty for no rule")
+        is_level = not self.group_by.isdecimal() or _is_positive(self.group_by)
+        self.require("group_by", is_level, "1 or more for a folder level; empty for no rule")
         self._check_expression()
         if self.outliers:
             self._check_outliers()
@@ -123,7 +124,7 @@ class DataConfig(Block):
     def _check_development(self) -> None:
         if self.development.startswith(HELD_OUT):
             count = self.development.removeprefix(HELD_OUT)
-            self.require("development", count.isdecimal() and int(count) >= 1, "like held-out-2")
+            self.require("development", _is_positive(count), "like held-out-2")
         tested = (self.name, self.unknown, *self.outliers)
         others = "a data set that is not tested on, held-out-N for N further classes of data.name, or none"
         self.require("development", self.development not in tested, f"{others}; otherwise test unknowns would choose")
@@ -182,3 +183,8 @@ class DataConfig(Block):
         """Classes of the data set itself that are kept for development; 0 if another data set is used."""
         held_out = self.development.startswith(HELD_OUT)
         return int(self.development.removeprefix(HELD_OUT)) if held_out else 0
+
+
+def _is_positive(digits: str) -> bool:
+    """Whether a text is a whole number from 1 on, of at most nine digits."""
+    return digits.isdecimal() and len(digits) <= 9 and int(digits) >= 1

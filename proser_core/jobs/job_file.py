@@ -149,10 +149,12 @@ def _own_networks(recipe: Recipe, values: dict[str, Any]) -> tuple[tuple[str, ..
     with_networks = [name for name, method in METHODS.items() if method.network]
     for name in names:
         if name not in with_networks:
-            raise ConfigError(f"own_methods: {unknown_name('method with a network of its own', name, with_networks)}")
+            raise ConfigError(
+                f"own_methods: {unknown_name('method with a network of its own', str(name), with_networks)}"
+            )
         check_servable(OWN_NETWORKS[METHODS[name].network], recipe)
     if schedule not in get_args(ScheduleName):
-        raise ConfigError(unknown_name("choice for own_schedule", schedule, get_args(ScheduleName)))
+        raise ConfigError(unknown_name("choice for own_schedule", str(schedule), get_args(ScheduleName)))
     return tuple(names), schedule
 
 

@@ -23,6 +23,7 @@ from proser_core.store.store import Artefact, BuildResult, Store
 
 AUGMENTATION_ONLY = ("flip", "padding", "augmentation", "sampling", "download")
 PREPARING = "proser_core.jobs.preparing"
+MAX_THREADS = 1_024  # beyond which a number is a mistake
 ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
 PHOTOS = "photos"  # another one: a user's own images, decoded at one size
 Progress = Callable[[int, int], None]
@@ -148,6 +149,11 @@ def check_machine(recipe: Recipe) -> None:
             raise ConfigError(
                 f"cluster.{name} is {workers}; one process trains all, so that it must be 1 (as `proser job` writes it)"
             )
+    if recipe.cluster.cpus_per_worker > MAX_THREADS:
+        raise ConfigError(
+            f"cluster.cpus_per_worker is {recipe.cluster.cpus_per_worker}, the threads of this process; need at most "
+            f"{MAX_THREADS:,}"
+        )
     if recipe.cluster.uses_gpu and not torch.cuda.is_available():
         raise ConfigError(
             f"cluster.gpus_per_worker is {recipe.cluster.gpus_per_worker:g}; torch sees no GPU here. "

@@ -57,6 +57,7 @@ BAD_FIELDS = [
     (DataConfig, "data", "padding", 32, "below the image size"),
     (DataConfig, "data", "development", "held-out-0", "like held-out-2"),
     (DataConfig, "data", "development", "held-out-x", "like held-out-2"),
+    (DataConfig, "data", "development", "held-out-" + 5_000 * "9", "like held-out-2"),
     (DataConfig, "data", "development", "held-out-²", "like held-out-2"),
     (ClusterConfig, "cluster", "num_workers", 0, "at least 1"),
     (ClusterConfig, "cluster", "pretrain_workers", 0, "at least 1"),
@@ -64,6 +65,12 @@ BAD_FIELDS = [
     (ClusterConfig, "cluster", "gpus_per_worker", -1.0, "at least 0"),
     (ClusterConfig, "cluster", "max_concurrent", -1, "0 or more"),
 ]
+
+
+@pytest.mark.parametrize("level", ["0", "00", 5_000 * "9"])
+def test_a_folder_level_that_is_none_is_refused(level):
+    with pytest.raises(ConfigError, match=r"^data\.group_by .*1 or more for a folder level"):
+        DataConfig(name="folder", num_known=0, unknown_settings=(), development="", group_by=level)
 
 
 @pytest.mark.parametrize(("block", "prefix", "name", "value", "need"), BAD_FIELDS)

@@ -44,6 +44,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "several workers": (recipe_with("cluster", pretrain_workers=2), "cluster.pretrain_workers is 2; one process"),
     "a batch of more than all images": (recipe_with("finetune", batch_size=4000), "more than the"),
     "fine-tunes that are no list": ({"finetunes": {"beta": 1}}, "need a list"),
+    "a method that is no name": (
+        {"own_methods": [5]},
+        "own_methods: no method with a network of its own is called '5'",
+    ),
+    "a schedule that is no name": ({"own_schedule": 5}, "no choice for own_schedule is called '5'"),
     "a fine-tune that is none": ({"finetunes": [3]}, "finetunes[0]: finetune is 3"),
     "unknown field of a fine-tune": (
         {"finetunes": [{}, {"gama": 1}]},
