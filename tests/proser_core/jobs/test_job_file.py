@@ -44,6 +44,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "several workers": (recipe_with("cluster", pretrain_workers=2), "cluster.pretrain_workers is 2; one process"),
     "a batch of more than all images": (recipe_with("finetune", batch_size=4000), "more than the"),
     "fine-tunes that are no list": ({"finetunes": {"beta": 1}}, "need a list"),
+    "threads beyond reason": (
+        {"recipe": {"cluster": {"cpus_per_worker": 3_000_000_000}}},
+        "cluster.cpus_per_worker is 3000000000, the threads of this process; need at most 1,024",
+    ),
     "a method that is no name": (
         {"own_methods": [5]},
         "own_methods: no method with a network of its own is called '5'",
