@@ -38,7 +38,7 @@ def param_space():
 CLIENTS, PAUSE_S = 4, 0.05
 MOVE_EVERY_S, LOOK_EVERY_S = 20.0, 10.0
 WARM = 0.2  # of the time, after which nothing may grow any more
-GROWTH, HANDLES = 0.15, 16  # of the memory; file handles more
+GROWTH, LEAST_MIB, HANDLES = 0.15, 16, 16  # of the memory, and at least so much; file handles more
 NAMES = {
     "serve models:": "proser serve",
     "sweep digits": "proser sweep",
@@ -214,7 +214,7 @@ def _grown(looks: list[Look]) -> list[str]:
     lines = [f"{name} is gone" for name in warm.keys() - end.keys()]
     for name in warm.keys() & end.keys():
         (was, had), (now, has) = warm[name], end[name]
-        if now > was * (1 + GROWTH):
+        if now - was > max(LEAST_MIB, GROWTH * was):  # Ray's control store keeps 30 kB of each training that ended
             lines.append(f"{name} grew from {was:.0f} to {now:.0f} MiB")
         if has > had + HANDLES:
             lines.append(f"{name} grew from {had:.0f} to {has:.0f} handles")
