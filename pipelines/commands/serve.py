@@ -101,10 +101,12 @@ def serve(request: ServeRequest, console: Console) -> int:
     model = load(uri)  # its errors belong here, not in the log of a replica
     if model.version is not None and not request.reload_pause:
         uri = f"models:/{model.version.name}/{model.version.number}"  # whatever the alias means later
+    title, classes = model.title, len(model.classifier.class_names)
+    del model  # what serves loads its own
     access = Access((*request.allowed_hosts, request.host), token)
     with _served(request, uri, access, console) as (ask, status), _stop_signals() as stopped:
-        say(console, f"{model.title}: {len(model.classifier.class_names)} classes, and unknown")
-        address = f"http://{request.host}:{request.port}"
+        say(console, f"{title}: {classes} classes, and unknown")
+        address = f"http://{f'[{request.host}]' if ':' in request.host else request.host}:{request.port}"
         say(console, f"{address}/predict  (in a browser: {address}; all routes: /docs; stop with Ctrl-C)")
         several = request.least_and_most[1] > 1
         return ReplicaMonitor(ask, ask(60)["model"], several, console, status).until(stopped)

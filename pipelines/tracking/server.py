@@ -50,9 +50,15 @@ MISSING_CODES = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 def tracking_uri() -> str:
     """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it. The path of a
-    SQLite database is absolute, because workers have another working directory."""
+    SQLite database is absolute, because workers have another working directory. Raises TrackingError where that has a
+    question mark in it, behind which a URI has its options."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DATABASE}"
     file = sqlite_file(uri)
+    if file is not None and "?" in str(file):
+        raise TrackingError(
+            f"the tracking database would be {file}, and no SQLite URI can name a path with a question mark; work in "
+            "another folder, or give a server in MLFLOW_TRACKING_URI"
+        )
     return uri if file is None else re.sub(r":///[^?]+", lambda _: f":///{file}", uri, count=1)
 
 

@@ -157,6 +157,17 @@ class TestServer:
         assert "served version 1: 5 classes, and unknown" in server.log.read_text()
 
 
+def test_an_ipv6_address_is_printed_as_a_url_has_it(classifier: OpenSetClassifier, tmp_path: Path) -> None:
+    classifier.save(tmp_path / "model")
+    (port,) = free_ports(1)
+    command = [sys.executable, "-m", "pipelines.cli", "serve", str(tmp_path / "model"), "--host", "::1"]
+    with running([*command, "--port", str(port)], dict(os.environ), tmp_path / "log", f"http://[::1]:{port}/health"):
+        deadline = time.monotonic() + 30
+        while "stop with" not in (text := (tmp_path / "log").read_text()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+    assert f"http://[::1]:{port}/predict" in text
+
+
 @pytest.mark.slow
 def test_replicas_answer_and_are_counted_each(
     server: Server, classifier: OpenSetClassifier, pixels: np.ndarray, encoded: list[bytes], tmp_path: Path

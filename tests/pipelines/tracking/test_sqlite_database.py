@@ -31,6 +31,15 @@ FIRST, MIDDLE = 1, 800  # of MLflow's 1668 statements
 OLDER = "acf3f17fdcc7"  # revision of MLflow 2.8
 
 
+def test_a_folder_that_no_uri_can_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "what?now").mkdir()
+    monkeypatch.chdir(tmp_path / "what?now")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(TrackingError, match=r"would be .*/what\?now/mlflow\.db, and no SQLite URI .* another folder"):
+        connect(creates=True)
+    assert not list(tmp_path.rglob("*.db")), "not in the parent folder either"
+
+
 def first_command(folder: Path, stop_at: int, here: Connection) -> None:
     """Connect as every command does, in a process of its own; wait at a statement of MLflow's migrations."""
     count = 0
