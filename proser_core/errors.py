@@ -21,6 +21,10 @@ class ConfigError(ProserError):
     """A field of the recipe has a value that the method cannot work with."""
 
 
+class InUseError(ConfigError):
+    """Another run works in the storage."""
+
+
 class DataError(ProserError):
     """Images or labels are missing, unreadable or not what the recipe asks for."""
 

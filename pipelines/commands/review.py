@@ -104,7 +104,7 @@ def review(request: ReviewRequest, console: Console) -> int:
         say(console, f"Name the groups in {request.output / PAGE}, and save {NAMES} into {request.output}; then:")
         say(console, f"  proser review {APPLY} {request.output} --to MY_IMAGES")
     else:
-        say(console, f"no group of {request.least} images that look alike; {request.output / PAGE} shows the images")
+        say(console, f"no group: fewer than {request.least} images are unknown; {request.output / PAGE} shows them")
     return 1 if reviewed.failures else 0
 
 

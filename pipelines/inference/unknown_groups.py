@@ -93,19 +93,20 @@ class Group:
 
 
 def grouped(embeddings: Sequence[np.ndarray], least: int) -> list[Group]:
-    """Groups of at least `least` images by their embeddings float[d], the largest first; none where no images
-    are denser than the others.
+    """Groups of at least `least` images by their embeddings float[d], the largest first; none of fewer images.
 
     HDBSCAN (Campello et al. 2013) on the directions of the embeddings, in their principal components, with its leaves
-    as groups: a person can merge groups, and hardly divide one.
+    as groups: a person can merge groups, and hardly divide one. It finds two groups or more, or none, as where all
+    images are of one new class. Then all of them are one group, in which strays come last: a person leaves them out.
     """
     if len(embeddings) < max(least, 2):
         return []
     directions = unit(np.stack(embeddings))
-    points = PCA(min(COMPONENTS, *directions.shape), random_state=0).fit_transform(directions)
+    with np.errstate(invalid="ignore"):  # the share of variance, 0 / 0 where all are the same; it is not used
+        points = PCA(min(COMPONENTS, *directions.shape), random_state=0).fit_transform(directions)
     labels = HDBSCAN(min_cluster_size=max(least, 2), cluster_selection_method="leaf", copy=True).fit_predict(points)
-    if not (labels >= 0).any():
-        return []
+    if (labels < 0).all():
+        labels = np.zeros_like(labels)
     means = unit(np.stack([directions[labels == each].mean(axis=0) for each in range(labels.max() + 1)]))
     nearness = directions @ means.T
     nearest = np.where(labels >= 0, labels, nearness.argmax(axis=1))

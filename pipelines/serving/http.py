@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from fastapi import HTTPException, Request
+from starlette.requests import ClientDisconnect
 
 from pipelines.serving.limits import MEGABYTE, Limits
 from proser_core.data.decoding import count_pixels, decode_square
@@ -46,6 +47,8 @@ async def read_body(request: Request, limits: Limits) -> bytes:
         raise HTTPException(
             408, f"got {len(body)} bytes of a body in {limits.max_seconds:g} s; send the whole of it in that time"
         ) from error
+    except ClientDisconnect as error:  # nobody reads the answer; it is counted
+        raise HTTPException(400, "the client left before its body was sent") from error
     return bytes(body)
 
 

@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 
 from pipelines.tracking.runs import LONGEST_TAG, NOTE, fitting, run_of_its_own
 from pipelines.tracking.server import all_pages, experiment_id, tracking_uri
-from proser_core.errors import ConfigError, TrackingError
+from proser_core.errors import ConfigError, InUseError, StorageError, TrackingError
 from proser_core.store.lock import exclusive_storage
 
 if TYPE_CHECKING:
@@ -45,18 +45,18 @@ class Decision:
 
 @contextmanager
 def alone(model: str) -> Iterator[None]:
-    """One decision on a model at a time by this user on this machine; `carry_out` checks for decisions elsewhere."""
-    folder = LOCKS.expanduser() / hashlib.sha256(f"{tracking_uri()}\0{model}".encode()).hexdigest()[:16]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a home that cannot be written
-        yield
-        return
+    """One decision on a model at a time by this user on this machine, where there is a home that can be written and
+    locked; `carry_out` checks for decisions elsewhere."""
+    name = hashlib.sha256(f"{tracking_uri()}\0{model}".encode()).hexdigest()[:16]
     with ExitStack() as stack:
         try:
+            folder = LOCKS.expanduser() / name
+            folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(exclusive_storage(folder, f"a decision on the model {model!r}"))
-        except ConfigError as error:
+        except InUseError as error:
             raise TrackingError(f"another decision on the model {model!r} is being made here; wait for it") from error
+        except (OSError, RuntimeError, ConfigError, StorageError):  # RuntimeError: a user without a home
+            pass
         yield
 
 

@@ -14,27 +14,30 @@ class PackedConvolution(nn.Module):
     """A convolution on the CPU whose weights are stored as oneDNN multiplies them with one image. `nn.Conv2d` reorders
     them in each call, a quarter of the time of one image of 32 pixels (docs/speed.md). The order depends on the image's
     size and the number of threads; weights in another one may take ten times as long. Several images share the cost,
-    and use the weights as they are. The operations are those that torch.compile uses."""
+    and use the weights as they are. The operations are those that torch.compile uses. Networks of timm read weights
+    and options of a convolution, so it has them too; as no parameters, which would be walked over for each image."""
 
     def __init__(self, convolution: nn.Conv2d) -> None:
         super().__init__()
+        for name in nn.Conv2d.__constants__:
+            setattr(self, name, getattr(convolution, name))
         self._options = (convolution.padding, convolution.stride, convolution.dilation, convolution.groups)
-        self._bias = None if convolution.bias is None else convolution.bias.detach()
-        self._weight = convolution.weight.detach()
+        self.bias = None if convolution.bias is None else convolution.bias.detach()
+        self.weight = convolution.weight.detach()
         self._packed: dict[tuple[torch.Size, int], Tensor] = {}
 
     def forward(self, images: Tensor) -> Tensor:
         """float32[N, C, H, W] to float32[N, D, H', W']."""
-        weight = self._packed_for(images) if len(images) == 1 else self._weight
+        weight = self._packed_for(images) if len(images) == 1 else self.weight
         given: Tensor = torch.ops.mkldnn._convolution_pointwise(
-            images, weight, self._bias, *self._options, "none", [], ""
+            images, weight, self.bias, *self._options, "none", [], ""
         )
         return given
 
     def _packed_for(self, image: Tensor) -> Tensor:
         key = image.shape, torch.get_num_threads()
         if key not in self._packed:
-            self._packed[key] = torch.ops.mkldnn._reorder_convolution_weight(self._weight, *self._options, image.shape)
+            self._packed[key] = torch.ops.mkldnn._reorder_convolution_weight(self.weight, *self._options, image.shape)
         return self._packed[key]
 
 

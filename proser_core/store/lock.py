@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from proser_core.errors import ConfigError, TrainingError
+from proser_core.errors import ConfigError, InUseError, TrainingError
 from proser_core.store.files import disk_full_errors
 
 LOCK = ".lock"
@@ -31,9 +31,9 @@ def exclusive_storage(storage: Path, work: str, made: Sequence[Path] = ()) -> It
     """Hold the storage's lock: two runs would write over each other's checkpoints.
 
     `work` names the holder in the error of a second run. The folders `made` for this work, the storage first, are
-    deleted where it leaves nothing in them, as a refused command does. Raises ConfigError where another run works
-    there, or where the file system has no locks over all machines that start runs, as NFS 4, EFS and Lustre have;
-    StorageError where the disk is full, now or later.
+    deleted where it leaves nothing in them, as a refused command does. Raises InUseError where another run works
+    there; ConfigError where the file system has no locks over all machines that start runs, as NFS 4, EFS and Lustre
+    have; StorageError where the disk is full, now or later.
     """
     with disk_full_errors(storage), (storage / LOCK).open("a+") as lock:
         try:
@@ -44,7 +44,7 @@ def exclusive_storage(storage: Path, work: str, made: Sequence[Path] = ()) -> It
                 "each other; give a folder on one that can, such as a local disk or NFS 4"
             ) from error
         if not (taken and os.fstat(lock.fileno()).st_nlink):  # without a link, the run before deleted it just now
-            raise ConfigError(f"another run works in {storage}: {_holder(lock)}; wait for it, or give another folder")
+            raise InUseError(f"another run works in {storage}: {_holder(lock)}; wait for it, or give another folder")
         _sign(lock, f"{work}, ")
         try:
             yield

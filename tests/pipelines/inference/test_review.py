@@ -92,6 +92,18 @@ class TestGrouping:
     def test_fewer_images_than_a_group_are_none(self, count: int) -> None:
         assert grouped([np.ones(3)] * count, 5) == []
 
+    @pytest.mark.parametrize(("images", "noise", "strays"), [(12, 0.0, 0), (40, 1e-3, 0), (6, 0.03, 0), (60, 0.03, 10)])
+    def test_images_of_one_kind_are_one_group_and_strays_are_its_last(
+        self, images: int, noise: float, strays: int
+    ) -> None:
+        generator = np.random.default_rng(0)
+        points = [*(np.eye(64)[0] + noise * generator.normal(size=(images, 64)))]
+        points += [*(np.eye(64)[1 : 1 + strays])]
+        (group,) = grouped(points, 5)
+        assert set(group.rows[:images]) == set(range(images))
+        assert set(group.rows[images:]) == set(range(images, images + strays))
+        assert not len(group.further)
+
 
 class TestReviewing:
     def test_every_unknown_image_is_in_it_once(self, reviewed: tuple[Path, str], model: Path, photos: Path) -> None:
@@ -141,7 +153,7 @@ class TestReviewing:
     def test_without_a_group_the_page_says_so(self, model: Path, photos: Path, tmp_path: Path) -> None:
         few = tuple(str(path) for path in sorted(photos.iterdir())[:3])
         _, text = printed(review, ReviewRequest(str(model), few, tmp_path / "review"))
-        assert "no group of 5 images that look alike" in text
+        assert "no group: fewer than 5 images are unknown" in text
         assert "most like" not in text
         assert "No group" in (tmp_path / "review" / PAGE).read_text()
 

@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import socket
 import urllib.error
 import urllib.request
 import uuid
@@ -281,6 +282,18 @@ class TestMetrics:
         assert classifier.validation_scores is not None
         known = classifier.validation_scores.is_known.sum()
         assert values["proser_validation_unknown_score_count", "version="] == known
+
+    def test_a_client_that_leaves_before_its_body_is_sent_is_no_fault_of_the_server(
+        self, start: Start, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        address = start()
+        host, _, port = address.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(f"POST /predict HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100000\r\n\r\nabc".encode())
+        while 'route="/predict"' not in (text := get(f"{address}/metrics")[1]):
+            pass
+        assert re.search(r'proser_requests_total\{.*route="/predict".*status="400".*\} 1', text)
+        assert not caplog.records
 
 
 class TestAccess:

@@ -81,6 +81,26 @@ def test_weights_are_reordered_for_one_image_once(capfd: pytest.CaptureFixture[s
         torch.set_num_threads(before)
 
 
+class Asymmetric(nn.Module):
+    """Reads its convolution, as timm's EdgeNeXt and DaViT do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, (3, 2), (2, 1), groups=1)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        conv, (height, width) = self.conv, self.conv.kernel_size
+        padded = nn.functional.pad(images, (0, width - conv.stride[1], 0, height - conv.stride[0]))
+        assert conv.bias is not None
+        return conv(padded.to(conv.weight.dtype)) - conv.bias[:, None, None]
+
+
+def test_a_net_may_read_its_convolutions() -> None:
+    net, images = Asymmetric(), torch.randn(1, 3, 8, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(for_inference(net, "cpu")(images), net(images), rtol=1e-4, atol=1e-5)
+
+
 def test_convolutions_that_pad_in_another_way_stay() -> None:
     net = nn.Sequential(nn.Conv2d(3, 3, 3, padding="same"), nn.Conv2d(3, 3, 3, padding=1, padding_mode="reflect"))
     assert [type(module) for module in for_inference(net, "cpu")] == [nn.Conv2d, nn.Conv2d]  # type: ignore[arg-type]
