@@ -46,7 +46,9 @@ def main(arguments: list[str] | None = None) -> None:
         targets += report.targets
     if targets:
         print("\n## targets\n", targets_table(targets).markdown(), sep="\n")
-    options.json.write_text(json.dumps({"environment": about, "benchmarks": results}, indent=1) + "\n")
+    options.json.write_text(
+        json.dumps({"environment": about, "benchmarks": results}, indent=1) + "\n", encoding="utf-8"
+    )
     print(f"written to {options.json}")
 
 

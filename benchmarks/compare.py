@@ -96,7 +96,7 @@ def _refuse_other_images(
 
 def read_results(folder: Path) -> Results:
     """What a folder's results.json says, and on what images. Raises FileNotFoundError where these are not there."""
-    results = json.loads((folder / "results.json").read_text())
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     prepared = load_if_complete(folder / PREPARE / results["task"])
     if prepared is None:
         raise FileNotFoundError(folder / PREPARE)

@@ -36,7 +36,9 @@ def measured(results: dict[str, Any]) -> str:
 def main() -> None:
     """Fill the document named second from the JSON named first."""
     results, document = (Path(name) for name in sys.argv[1:])
-    document.write_text(filled(document.read_text(), json.loads(results.read_text())))
+    document.write_text(
+        filled(document.read_text(encoding="utf-8"), json.loads(results.read_bytes())), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

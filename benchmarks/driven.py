@@ -32,7 +32,7 @@ def main() -> int:
     def handed_over(cluster: Any, jobs: Any, *arguments: Any, **more: Any) -> None:
         if jobs[0].kind == "pretrain":
             return run_jobs(cluster, jobs, *arguments, **more)
-        (notes / JOBS).write_text(json.dumps([job.to_json() for job in jobs]))
+        (notes / JOBS).write_text(json.dumps([job.to_json() for job in jobs]), encoding="utf-8")
         return _noted(notes, "trained", run_jobs)(cluster, jobs, *arguments, **more)
 
     pipelines.cluster.cluster.Cluster.run_jobs = handed_over  # type: ignore[method-assign]
@@ -47,7 +47,7 @@ def _noted(notes: Path, name: str, function: Callable[..., Any]) -> Callable[...
         try:
             return function(*arguments, **more)
         finally:
-            with (notes / PARTS).open("a") as file:
+            with (notes / PARTS).open("a", encoding="utf-8") as file:
                 file.write(json.dumps([name, began, time.time()]) + "\n")
 
     return noting

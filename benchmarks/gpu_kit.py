@@ -75,7 +75,7 @@ def _run(name: str, command: list[str], kit: Path, deadline: float) -> int | Non
     if log.exists():
         return 0
     partial = None if name == "jobs" else log.with_suffix(".part")
-    with nullcontext() if partial is None else partial.open("w") as output:
+    with nullcontext() if partial is None else partial.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(command, stdout=output)
         try:
             code = process.wait(max(0.0, deadline - time.monotonic()))
@@ -84,7 +84,7 @@ def _run(name: str, command: list[str], kit: Path, deadline: float) -> int | Non
             process.wait()
             return None
     if partial is not None:
-        print(partial.read_text(), end="")
+        print(partial.read_text(encoding="utf-8"), end="")
         if code == 0:
             partial.rename(log)
     return code

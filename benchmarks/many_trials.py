@@ -182,7 +182,7 @@ def _folder(place: Path, points: int, grid: tuple[int, ...]) -> SweepFolder:
     place.mkdir(parents=True)
     space = place / "space.py"
     inside = ", ".join(f'"{name}": tune.grid_search({values})' for name, values in fields.items())
-    space.write_text(SPACE.format(points, inside))
+    space.write_text(SPACE.format(points, inside), encoding="utf-8")
     options = ("--finetune.epochs", str(EPOCHS), "--pretrain.epochs", "1", "--cluster.pretrain-workers", "1")
     limit = ("--cluster.max-concurrent", str(SLOTS))
     return SweepFolder(place, SIMULATED, ("digits", str(space), *options, *limit))

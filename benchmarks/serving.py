@@ -253,13 +253,13 @@ def _running(server: Server, folder: Path) -> Iterator[None]:
     programs = str(Path(sys.executable).parent)  # where an activated environment has the `uvicorn` that MLflow starts
     environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     log = folder / f"{server.name}.log"
-    with log.open("w") as output:
+    with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(server.command, env=environment, stdout=output, stderr=subprocess.STDOUT)
     try:
         deadline = time.monotonic() + PATIENCE
         while not _answers(server.ready):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{server.name} did not come up: {log.read_text()}")
+                raise RuntimeError(f"{server.name} did not come up: {log.read_text(encoding='utf-8')}")
             time.sleep(0.2)
         yield
     finally:

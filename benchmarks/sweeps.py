@@ -54,7 +54,7 @@ class SweepFolder:
 
     def jobs(self) -> list[Job]:
         """The fine-tunes that the last sweep handed over."""
-        return [Job(**fields) for fields in json.loads((self.place / JOBS).read_text())]
+        return [Job(**fields) for fields in json.loads((self.place / JOBS).read_text(encoding="utf-8"))]
 
     def finished(self) -> list[float]:
         """When each finished trial became durable, in order."""
@@ -70,7 +70,7 @@ class SweepFolder:
         driven = [sys.executable, "-m", "benchmarks.driven", self.place, self.kind]
         command = [*driven, "sweep", *self.arguments, "--storage", self.storage]
         started, peaks = time.perf_counter(), (0.0, 0.0)
-        with (self.place / "output.txt").open("w") as output:
+        with (self.place / "output.txt").open("w", encoding="utf-8") as output:
             process = subprocess.Popen(
                 command, cwd=self.place, env=self._environment(), stdout=output, stderr=subprocess.STDOUT
             )
@@ -92,17 +92,17 @@ class SweepFolder:
 
     def _parts(self) -> Iterator[tuple[str, tuple[float, float]]]:
         path = self.place / PARTS
-        for line in path.read_text().splitlines() if path.is_file() else []:
+        for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
             name, began, ended = json.loads(line)
             yield name, (began, ended)
 
     def _last_words(self) -> str:
-        return (self.place / "output.txt").read_text()[-2000:]
+        return (self.place / "output.txt").read_text(encoding="utf-8")[-2000:]
 
 
 def memory(pid: int) -> tuple[float, float]:
     """MB of a process: resident, and with shared pages in proportion."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
     resident, proportional = (int(re.search(rf"^{name}: +(\d+) kB", text, re.M)[1]) for name in ("Rss", "Pss"))  # type: ignore[index]
     return resident * 1024 / MEGABYTE, proportional * 1024 / MEGABYTE
 
@@ -110,7 +110,7 @@ def memory(pid: int) -> tuple[float, float]:
 def mapped(pid: int, folder: Path) -> float:
     """MB that a process holds of the files below a folder, pages that it shares in proportion."""
     held, below = 0, False
-    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+    for line in Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines():
         if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
             below = f" {folder}/" in line
         elif below and line.startswith("Pss:"):

@@ -81,9 +81,9 @@ def write_extension(folder: Path) -> None:
     """An extension of Chromium by which each page finds SEEN in its browser's storage."""
     scripts = [{"matches": ["http://127.0.0.1/*"], "js": ["seen.js"], "run_at": "document_start"}]
     manifest = {"manifest_version": 3, "name": "seen before", "version": "1", "content_scripts": scripts}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     lines = (f"localStorage.setItem({key!r}, {json.dumps(value)!r});" for key, value in SEEN.items())
-    (folder / "seen.js").write_text("\n".join(lines))
+    (folder / "seen.js").write_text("\n".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add them beside the pages of docs/, and let their links into docs/ lead there."""
     root = Path(config.config_file_path).parent
     for path in (path for pattern in OUTSIDE for path in root.glob(pattern)):
-        text = path.read_text().replace("](docs/", "](")
+        text = path.read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, str(path.relative_to(root)), content=text))
     return files
 

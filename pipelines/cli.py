@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import io
 import sys
 from importlib.metadata import version
 from textwrap import fill
@@ -63,6 +64,8 @@ KEPT = "earlier decisions and registered versions are kept, `proser models` list
 def main() -> int:
     """Entry point: 0 clean, 1 finished with failed trials, 2 bad input, 130 interrupted, 143 terminated."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # of a locale that lacks a class's letters, or a bar's
     name, *arguments = sys.argv[1:] or [""]
     if name in ("", "--help", "-h"):
         print(_usage())

@@ -94,7 +94,11 @@ __all__ = [
 @cache
 def _modules() -> dict[str, str]:
     """Module of each public name, from the imports above."""
-    imports = [node for node in ast.walk(ast.parse(Path(__file__).read_text())) if isinstance(node, ast.ImportFrom)]
+    imports = [
+        node
+        for node in ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+    ]
     return {alias.name: node.module or "" for node in imports for alias in node.names}
 
 

@@ -67,7 +67,7 @@ def _run_all(folder: Path, out: Path | None) -> int:
     failed = 0
     for number, (path, job) in enumerate(jobs.items(), start=1):
         finished, digest = path.parent / OUT / FINISHED, sha256_of(path)
-        if finished.is_file() and finished.read_text() == digest:
+        if finished.is_file() and finished.read_text(encoding="utf-8") == digest:
             print(f"[{number}/{len(paths)}] {path}: finished")
             continue
         print(f"[{number}/{len(paths)}] {path}", flush=True)
@@ -78,7 +78,7 @@ def _run_all(folder: Path, out: Path | None) -> int:
             code = 1
         failed += code
         if code == 0:
-            finished.write_text(digest)
+            finished.write_text(digest, encoding="utf-8")
     return 1 if failed else 0
 
 

@@ -20,7 +20,11 @@ def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     """Whether the CPU multiplies bf16 in hardware; False where the flags cannot be read."""
     if not cpuinfo.is_file():
         return False
-    lines = (line for line in cpuinfo.read_text().splitlines() if line.lower().startswith(("flags", "features")))
+    lines = (
+        line
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines()
+        if line.lower().startswith(("flags", "features"))
+    )
     return bool(BF16_FLAGS & set(next(lines, "").split()))
 
 
@@ -37,7 +41,7 @@ def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     names = {"model name": "", "cpu family": "", "model": "", "stepping": ""}
     if not cpuinfo.is_file():
         return platform.processor() or "unknown"
-    for line in cpuinfo.read_text().splitlines():
+    for line in cpuinfo.read_text(encoding="utf-8").splitlines():
         name, _, value = line.partition(":")
         if name.strip() in names:
             names[name.strip()] = value.strip()

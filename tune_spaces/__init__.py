@@ -67,7 +67,7 @@ def space_names() -> list[str]:
 def describe(name: str) -> str:
     """First line of a space's docstring, without importing Ray."""
     path = Path(name) if name.endswith(".py") else FOLDER / f"{name}.py"
-    return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
 
 def check_name(name: str) -> None:

@@ -77,7 +77,7 @@ def _token() -> str:
         return os.environ["RAY_AUTH_TOKEN"].strip()
     path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or "~/.ray/auth_token").expanduser()
     try:
-        return path.read_text().strip()
+        return path.read_text(encoding="utf-8").strip()
     except OSError:
         return ""
 

@@ -36,7 +36,7 @@ def last_started_cluster() -> str:
     """host:port of the last `ray start` on this machine; empty where there was none, or it is not recorded there."""
     folder = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
     try:
-        return (folder / "ray" / "ray_current_cluster").read_text().strip()
+        return (folder / "ray" / "ray_current_cluster").read_text(encoding="utf-8").strip()
     except OSError:
         return ""
 

@@ -48,7 +48,7 @@ def _rows(part: PredictedPart, class_names: list[str]) -> Iterator[dict[str, Any
 
 @contextmanager
 def _csv(path: Path, class_names: list[str]) -> Iterator[Write]:
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, _columns(class_names))
         writer.writeheader()
         yield lambda part: writer.writerows(map(_harmless, _rows(part, class_names)))
@@ -65,7 +65,7 @@ def harmless(cell: Any) -> Any:
 
 @contextmanager
 def _jsonl(path: Path, class_names: list[str]) -> Iterator[Write]:
-    with path.open("w") as file:
+    with path.open("w", encoding="utf-8") as file:
         yield lambda part: file.writelines(f"{json.dumps(row)}\n" for row in _rows(part, class_names))
 
 

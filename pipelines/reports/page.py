@@ -46,7 +46,7 @@ def anchor(name: str) -> str:
 
 def embedded(svg: Path, alt: str, folder: Path) -> dict[str, str]:
     """A figure that was written as SVG, for a page in `folder`; on a phone a wide one is scrolled, not shrunk."""
-    found = re.search(r'width="([\d.]+)pt"', svg.read_text())
+    found = re.search(r'width="([\d.]+)pt"', svg.read_text(encoding="utf-8"))
     assert found is not None
     inches = float(found[1]) / 72
     return {
@@ -81,7 +81,7 @@ def thumbnail(pixels: np.ndarray) -> str:
 def write_page(title: str, sections: Sequence[Section], made: Made, target: Path) -> None:
     """Render the template of the target's kind, `report.html.jinja` or `report.md.jinja`."""
     about = {"title": title, "sections": sections, "command": made.command, "facts": made.facts}
-    target.write_text(render(f"report{target.suffix}.jinja", about))
+    target.write_text(render(f"report{target.suffix}.jinja", about), encoding="utf-8")
 
 
 def render(template: str, about: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ def write_report(
     write_table(table, folder)
     write_parquet(table, folder / TRIALS)
     write_json(folder / RECIPE, to_json(recipe))
-    (folder / RESULTS).write_text(results_page(table, facts, notes, chapters))
+    (folder / RESULTS).write_text(results_page(table, facts, notes, chapters), encoding="utf-8")
 
 
 def figures_of(space: Space) -> dict[str, Figure]:

@@ -65,7 +65,7 @@ def read_token(file: Path | None, from_environment: str | None) -> bytes | None:
     """The digest of the token in a file, else of the one in the environment; None where there is neither. Raises
     ConfigError for a file that cannot be read, or a token that no header can carry."""
     try:
-        token = from_environment if file is None else file.read_text().strip()
+        token = from_environment if file is None else file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError(f"--token-file {file} cannot be read ({reason}); give a file with one token in it") from error

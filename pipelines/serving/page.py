@@ -40,8 +40,10 @@ def try_it_page() -> HTMLResponse:
 
 @cache
 def _page_and_policy() -> tuple[str, str]:
-    style, script = ((FOLDER / name).read_text() for name in ("page.css", "page.js"))
-    page = Template((FOLDER / "page.html.jinja").read_text(), autoescape=False).render(style=style, script=script)
+    style, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    page = Template((FOLDER / "page.html.jinja").read_text(encoding="utf-8"), autoescape=False).render(
+        style=style, script=script
+    )
     policy = [
         "default-src 'none'",
         f"style-src {_hash(style)}",

@@ -194,7 +194,7 @@ def _identity(folder: Path) -> str:
     path = folder / "identity"
     if not path.is_file():
         write_atomically(path, uuid.uuid4().hex.encode())
-    return path.read_text()
+    return path.read_text(encoding="utf-8")
 
 
 def sync(store: Store, folders: Iterable[Path]) -> None:

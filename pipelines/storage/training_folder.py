@@ -140,7 +140,7 @@ def _is_rank_zero() -> bool:
 def _machine_lock(path: Path) -> Iterator[None]:
     """Hold the lock of `path` among all processes of this machine."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f".{path.name}.lock").open("w") as lock:
+    with path.with_name(f".{path.name}.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -189,7 +189,7 @@ class ParentRun:
             return
         self._resume()
         kept = {name: value for name, value in (metrics or {}).items() if KEPT.fullmatch(name)}
-        note = fitting((report.path / RESULTS).read_text(), LONGEST_TAG, RESULTS)
+        note = fitting((report.path / RESULTS).read_text(encoding="utf-8"), LONGEST_TAG, RESULTS)
         described = [RunTag(name, value) for name, value in {**(tags or {}), NOTE: note}.items()]
         for batch in batches([metric_list(missing(kept, logged.metrics))], always=True):
             self.client.log_batch(self.run_id, metrics=batch, tags=described)

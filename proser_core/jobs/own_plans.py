@@ -61,7 +61,7 @@ class OwnPlan:
     def failure(self) -> str:
         """Why there is no outcome: its own reason, or that of a part; an empty string where none was recorded."""
         path = self.folder / FAILURE
-        return path.read_text() if path.is_file() else self.failure_of_part()
+        return path.read_text(encoding="utf-8") if path.is_file() else self.failure_of_part()
 
     def failure_of_part(self) -> str:
         """The first part that is not there, with its reason; an empty string where all are."""

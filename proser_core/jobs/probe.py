@@ -108,6 +108,6 @@ def _most_memory() -> int:
     """Bytes that this process has held at most, without files that processes share, such as torch's libraries; 0 where
     the system does not say, because it is not Linux."""
     status = Path("/proc/self/status")
-    lines = [line.split() for line in status.read_text().splitlines()] if status.is_file() else []
+    lines = [line.split() for line in status.read_text(encoding="utf-8").splitlines()] if status.is_file() else []
     kibibytes = {words[0]: int(words[1]) for words in lines if words[0] in ("VmHWM:", "RssFile:", "RssShmem:")}
     return 1024 * (kibibytes["VmHWM:"] - kibibytes["RssFile:"] - kibibytes["RssShmem:"]) if kibibytes else 0

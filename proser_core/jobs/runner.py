@@ -185,7 +185,9 @@ class _Runner:
     def _score(self, trial: Trial) -> None:
         if load_if_complete(trial.folder) is None:
             failure = trial.folder / spec.FAILURE
-            self._add(trial.name, trial.folder, {}, failure.read_text() if failure.is_file() else "unfinished")
+            self._add(
+                trial.name, trial.folder, {}, failure.read_text(encoding="utf-8") if failure.is_file() else "unfinished"
+            )
         else:
             own = None if trial.is_control else placeholder_scores(trial.score_function)
             self._evaluate(trial.name, trial.folder, own)

@@ -116,4 +116,4 @@ def read_scores(folder: Path) -> list[dict[str, float]]:
 
 
 def _read_lines(path: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []

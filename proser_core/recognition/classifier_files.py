@@ -104,8 +104,8 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
         members = [to_json(member) for member in classifier.members]
         card |= {"dummies_of_members": net.dummies_of_members, "members": members}
     card["card_sha256"] = _digest(card)
-    (folder / CARD).write_text(json.dumps(card, indent=1))
-    (folder / MODEL_CARD).write_text(model_card(classifier))
+    (folder / CARD).write_text(json.dumps(card, indent=1), encoding="utf-8")
+    (folder / MODEL_CARD).write_text(model_card(classifier), encoding="utf-8")
 
 
 def _format(classifier: TrainedClassifier) -> int:
@@ -223,7 +223,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder} is not an open-set classifier: {name} is missing")
     try:
-        card = json.loads((folder / CARD).read_text())
+        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
     except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
         raise CheckpointError(f"{folder / CARD} is not JSON ({error}); fetch the model again") from error
     found = card.get("format") if isinstance(card, dict) else None

@@ -35,7 +35,7 @@ def exclusive_storage(storage: Path, work: str, made: Sequence[Path] = ()) -> It
     there; ConfigError where the file system has no locks over all machines that start runs, as NFS 4, EFS and Lustre
     have; StorageError where the disk is full, now or later.
     """
-    with disk_full_errors(storage), (storage / LOCK).open("a+") as lock:
+    with disk_full_errors(storage), (storage / LOCK).open("a+", encoding="utf-8") as lock:
         try:
             taken = _take(lock)
         except OSError as error:
@@ -63,7 +63,7 @@ def exclusive_training(folder: Path, wait: float = WAIT) -> Iterator[None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + wait
-    with (folder / LOCK).open("a+") as lock:
+    with (folder / LOCK).open("a+", encoding="utf-8") as lock:
         while not _take_if_possible(lock):
             if time.monotonic() > end:
                 raise TrainingError(

@@ -57,7 +57,7 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     if classes is not None:
         save(confusion_figure(classes, table.images), folder / FIGURES / "confusion")
     if evaluation["choices"]:
-        (folder / TABLES / SCORES_PAGE).write_text(scores_page(evaluation["choices"], images.split))
+        (folder / TABLES / SCORES_PAGE).write_text(scores_page(evaluation["choices"], images.split), encoding="utf-8")
     scores = OpenSetScores.load(evaluated.path / TEST_SCORES)
     save(score_histogram(scores, evaluation["score"]["formula"], images, table.images), folder / FIGURES / "scores")
     if images.split.settings:

@@ -68,7 +68,7 @@ class TrialRows:
         """Why a trial has no outcome: it failed, or a search or the end of the budget stopped it."""
         failure, epochs = trial.folder / spec.FAILURE, len(spec.read_epochs(trial.folder))
         if failure.is_file():
-            return {"status": "failed", "reason": failure.read_text(), "metrics": {}}
+            return {"status": "failed", "reason": failure.read_text(encoding="utf-8"), "metrics": {}}
         if trial.recipe.finetune not in self._may_stop:
             return {"status": "failed", "reason": self._unreported(), "metrics": {}}
         scores = spec.read_scores(trial.folder)

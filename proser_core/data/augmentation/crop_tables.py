@@ -23,7 +23,7 @@ def shared_table(images: np.memmap, padding: int, flip: bool) -> np.ndarray:
     """
     source = Path(str(images.filename))
     path = source.with_name(f".{source.stem}.crops-{padding}-{int(flip)}.npy")
-    with suppress(OSError), path.with_suffix(".lock").open("w") as lock:
+    with suppress(OSError), path.with_suffix(".lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a table that another process replaced would be held beside the new one
         if not (path.is_file() and path.stat().st_mtime_ns >= source.stat().st_mtime_ns):
             with atomic_path(path) as temporary, temporary.open("wb") as file:

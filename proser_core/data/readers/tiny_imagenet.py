@@ -98,6 +98,6 @@ def _val_paths(folder: Path, wnids: list[str], wanted: Collection[int]) -> dict[
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read ({error}); Tiny-ImageNet needs it. Unpack it again") from error
