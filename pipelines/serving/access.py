@@ -53,7 +53,8 @@ class Access:
         return True
 
     def _is_named(self, host: str) -> bool:
-        return "*" in self.hosts or _hostname(host) in self.hosts
+        name = _hostname(host)
+        return "*" in self.hosts or (name != "" and any(name in (each.lower(), _hostname(each)) for each in self.hosts))
 
 
 def digest_of(token: str) -> bytes:

@@ -1,5 +1,8 @@
 """Registered models by URI: the classifier in a version."""
 
+import errno
+import os
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +13,10 @@ from mlflow.exceptions import MlflowException
 from pipelines.tracking.registry import CLASSIFIER
 from pipelines.tracking.server import connect
 from pipelines.tracking.versions import Version, find
-from proser_core.errors import TrackingError, first_line
+from proser_core.errors import StorageError, TrackingError, last_line
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+NEXT_TO_NOTHING = 1 << 20  # bytes that are free on a full disk
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ def load(uri: str) -> Model:
     """The classifier behind models:/NAME@ALIAS, models:/NAME/VERSION, or in a folder.
 
     Raises TrackingError for a model, alias or version that the registry does not have, CheckpointError for a
-    folder that is no classifier, or one that was changed.
+    folder that is no classifier, or one that was changed, StorageError for a full disk.
     """
     if not uri.startswith("models:"):
         return Model(uri, OpenSetClassifier.load(Path(uri)), None)
@@ -49,9 +54,14 @@ def load(uri: str) -> Model:
                 f"models:/{version.name}/{version.number}/artifacts/{CLASSIFIER}", dst_path=folder
             )
         except (MlflowException, OSError, ValueError) as error:  # the last for a place that no store reads, as http://
+            if os.strerror(errno.ENOSPC) in str(error) or shutil.disk_usage(folder).free < NEXT_TO_NOTHING:
+                raise StorageError(
+                    f"the disk of {folder}, where version {version.number} of {version.name!r} is fetched to, is full; "
+                    "free some space, or name another folder in TMPDIR"
+                ) from error
             client.get_model_version(version.name, version.number)  # raises where the server is away
             raise TrackingError(
-                f"version {version.number} of {version.name!r} cannot be fetched ({first_line(error)}); restore its "
+                f"version {version.number} of {version.name!r} cannot be fetched ({last_line(error)}); restore its "
                 "artefacts, or register it again with the same `proser run`"
             ) from error
         return Model(uri, OpenSetClassifier.load(place), version)

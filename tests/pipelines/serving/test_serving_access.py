@@ -21,6 +21,11 @@ class TestHosts:
     def test_a_name_that_someones_dns_could_point_here_is_refused(self, host: str) -> None:
         assert refusal(Access(("my.org",)), host=host) == 403
 
+    @pytest.mark.parametrize("named", ["My.Org", "my.org:8000"])
+    def test_a_name_may_have_capitals_or_a_port(self, named: str) -> None:
+        assert refusal(Access((named, "[::1")), host="MY.org") is None
+        assert refusal(Access((named, "[::1")), host="@") == 403
+
     @pytest.mark.parametrize(
         ("origin", "status"),
         [

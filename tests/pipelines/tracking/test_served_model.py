@@ -2,6 +2,7 @@
 
 import base64
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -172,3 +173,19 @@ class TestServed:
         status, answer = ask(address, content)
         assert 400 <= status < 500
         assert reason in json.dumps(answer)
+
+
+def test_a_full_temporary_folder_is_not_taken_for_a_broken_registry(
+    environment: dict[str, str], encoded: list[bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Of a machine that lets the test mount a disk of 16 kB."""
+    place, image = tmp_path_factory.mktemp("small"), tmp_path_factory.mktemp("images") / "digit.png"
+    image.write_bytes(encoded[0])
+    small = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=16k none {place} && exec "$@"', "sh")
+    if subprocess.run([*small, "true"], capture_output=True).returncode:
+        pytest.skip("a small disk needs the right to mount")
+    command = [*small, sys.executable, "-m", "pipelines.cli", "predict", URI, str(image)]
+    done = subprocess.run(command, env={**environment, "TMPDIR": str(place)}, capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    assert f"the disk of {place}" in done.stderr
+    assert "free some space, or name another folder in TMPDIR" in done.stderr
