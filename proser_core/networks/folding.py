@@ -1,6 +1,7 @@
 """Nets for inference alone. Apart from the nets, so that the keys of trainings do not hold this code."""
 
 import copy
+import math
 from itertools import pairwise
 
 import torch
@@ -8,6 +9,9 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
+
+LEAST_WORK = 1_000_000
+"""Multiplications of an image below which a call of oneDNN takes longer than torch's own code, packed or not."""
 
 
 class PackedConvolution(nn.Module):
@@ -24,13 +28,16 @@ class PackedConvolution(nn.Module):
         self._options = (convolution.padding, convolution.stride, convolution.dilation, convolution.groups)
         self.bias = None if convolution.bias is None else convolution.bias.detach()
         self.weight = convolution.weight.detach()
+        self._work = self.weight.numel() / math.prod(convolution.stride)  # for each pixel of an image
         self._packed: dict[tuple[torch.Size, int], Tensor] = {}
 
     def forward(self, images: Tensor) -> Tensor:
         """float32[N, C, H, W] to float32[N, D, H', W']."""
-        weight = self._packed_for(images) if len(images) == 1 else self.weight
+        if len(images) > 1 or self._work * math.prod(images.shape[2:]) < LEAST_WORK:
+            padding, stride, dilation, groups = self._options
+            return nn.functional.conv2d(images, self.weight, self.bias, stride, padding, dilation, groups)
         given: Tensor = torch.ops.mkldnn._convolution_pointwise(
-            images, weight, self.bias, *self._options, "none", [], ""
+            images, self._packed_for(images), self.bias, *self._options, "none", [], ""
         )
         return given
 

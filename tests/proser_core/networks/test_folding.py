@@ -3,6 +3,7 @@ was."""
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from proser_core.config import NetworkConfig
+from proser_core.networks import folding
 from proser_core.networks.folding import PackedConvolution, folded, for_inference
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 
@@ -48,14 +50,15 @@ def test_a_folded_net_gives_the_same_logits(backbone: str, left: int) -> None:
     groups=st.sampled_from((1, 2, 4)),
     bias=st.booleans(),
     number=st.integers(1, 3),
+    least=st.sampled_from((0, folding.LEAST_WORK)),
 )
 def test_a_packed_convolution_is_the_convolution(
-    kernel: int, stride: int, dilation: int, groups: int, bias: bool, number: int
+    kernel: int, stride: int, dilation: int, groups: int, bias: bool, number: int, least: int
 ) -> None:
-    """In both memory formats, and at another size and number of images than at first."""
+    """In both memory formats, and at another size and number of images than at first; large or small."""
     convolution = nn.Conv2d(4, 8, kernel, stride, kernel // 2, dilation, groups, bias)
     packed = PackedConvolution(convolution)
-    with torch.no_grad():
+    with torch.no_grad(), mock.patch.object(folding, "LEAST_WORK", least):
         for size in (8, 7):
             images = torch.randn(number, 4, size, size)
             for memory_format in (torch.contiguous_format, torch.channels_last):
