@@ -118,10 +118,10 @@ def _classifier(
     with exclusive_storage(storage, "proser promote --best-of") if writes else nullcontext():
         of_split = [row for row in table.rows if row["split_index"] == split_index and row["status"] == "finished"]
         trained = [row for row in of_split if row["objective"] == "cross_entropy"]
-        if len(rows) > 1 or recipe.calibration.mirror:
-            plain = _plain_tables(networks, trial, trained)
-            if recipe.calibration.mirror:  # the sweep's own are not of mirrored images
-                others = _controls(networks, *plain)
+        mirrors = recipe.calibration.mirror
+        plain = _plain_tables(networks, trial, trained) if mirrors or len(rows) > 1 else (None, None)
+        if mirrors:  # the sweep's own are not of mirrored images
+            others = _controls(networks, *plain)
         if len(rows) == 1:
             return _save_best(networks, rows[0], trained, others, place)
         others |= _ce_ensemble(networks, *plain)
