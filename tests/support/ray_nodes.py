@@ -49,8 +49,10 @@ def head_node(**more: str) -> Iterator[Head]:
     (port,) = free_ports(1)
     arguments = ["--head", f"--port={port}", "--num-cpus=1", "--include-dashboard=false"]
     with node(arguments, environment, folder / "head.log"):
-        address = (folder / "ray" / "ray_current_cluster").read_text()
-        yield Head(address, folder, environment)
+        written, end_at = folder / "ray" / "ray_current_cluster", time.monotonic() + 30
+        while not (written.is_file() and written.read_text()) and time.monotonic() < end_at:
+            time.sleep(0.1)  # Ray writes it after it says that it runs
+        yield Head(written.read_text(), folder, environment)
     shutil.rmtree(folder, ignore_errors=True)
 
 
