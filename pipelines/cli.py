@@ -13,6 +13,7 @@ from pipelines.recipes import RECIPES
 from pipelines.tracking.server import tracking_errors
 from proser_core.errors import GOES_ON, exit_code_of
 from proser_core.naming import look_up
+from proser_core.processor import bound_threads
 
 
 class Command(NamedTuple):
@@ -64,6 +65,7 @@ KEPT = "earlier decisions and registered versions are kept, `proser models` list
 def main() -> int:
     """Entry point: 0 clean, 1 finished with failed trials, 2 bad input, 130 interrupted, 143 terminated."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    bound_threads()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # of a locale that lacks a class's letters, or a bar's
     name, *arguments = sys.argv[1:] or [""]

@@ -3,6 +3,7 @@ between runs. Also how it keeps memory, so that activations of one step are reus
 
 import ctypes
 import functools
+import math
 import os
 import platform
 import sys
@@ -26,6 +27,15 @@ def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
         if line.lower().startswith(("flags", "features"))
     )
     return bool(BF16_FLAGS & set(next(lines, "").split()))
+
+
+def bound_threads(limit: Path = Path("/sys/fs/cgroup/cpu.max")) -> None:
+    """Give torch as many threads as a container's CPU quota has cores (Linux's cgroup v2), unless the user has said how
+    many. Call it before torch is imported: it counts the machine's cores, and more threads than the quota wait."""
+    quota, _, period = limit.read_text(encoding="ascii").partition(" ") if limit.is_file() else ("max", "", "")
+    if quota != "max":
+        cores = min(os.cpu_count() or 1, math.ceil(int(quota) / int(period)))
+        os.environ.setdefault("OMP_NUM_THREADS", str(cores))
 
 
 def hardware(uses_gpu: bool) -> str:

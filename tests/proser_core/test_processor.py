@@ -1,6 +1,8 @@
+import os
+
 import pytest
 
-from proser_core.processor import has_bf16
+from proser_core.processor import bound_threads, has_bf16
 
 
 @pytest.mark.parametrize(
@@ -22,3 +24,24 @@ def test_bf16_is_read_from_the_flags_of_the_processor(tmp_path, flags, expected)
 
 def test_a_processor_that_does_not_tell_its_flags_has_no_bf16(tmp_path):
     assert has_bf16(tmp_path / "none") is False
+
+
+@pytest.mark.parametrize(
+    ("quota", "given", "threads"),
+    [
+        ("50000 100000\n", None, "1"),
+        ("100001 100000\n", None, str(min(2, os.cpu_count() or 1))),
+        ("6400000 100000\n", None, str(min(64, os.cpu_count() or 1))),
+        ("50000 100000\n", "3", "3"),
+        ("max 100000\n", None, None),
+        (None, None, None),
+    ],
+)
+def test_torch_takes_the_cores_of_a_container(tmp_path, monkeypatch, quota, given, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", given or "")
+    if given is None:
+        monkeypatch.delenv("OMP_NUM_THREADS")
+    if quota is not None:
+        (tmp_path / "cpu.max").write_text(quota)
+    bound_threads(tmp_path / "cpu.max")
+    assert os.environ.get("OMP_NUM_THREADS") == threads
