@@ -60,7 +60,7 @@ def disk_full_errors(folder: Path) -> Iterator[None]:
             raise
         place = error.filename2 or error.filename or folder  # of a copy, the second is where it goes
         raise StorageError(
-            f"the disk of {place} is full; free some space, then the same command goes on from the last finished epoch"
+            f"the disk of {place} is full; free some space, then the same command goes on, and nothing finished is lost"
         ) from error
 
 
