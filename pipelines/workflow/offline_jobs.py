@@ -48,6 +48,10 @@ def write_job(
 ) -> None:
     """Write the recipe's trainings to `output`, for one process, and with `with_task` the prepared task next to it.
     Raises ProserError for what cannot be trained, or a file that cannot be written."""
+    if recipe.stop_early:
+        raise ConfigError(
+            "stop_early is set, and a machine without Ray trains one point after the other to its end; omit it"
+        )
     recipe = with_pretrained(one_process(recipe, console))
     recipe = decide_features(recipe, data_dir)
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))

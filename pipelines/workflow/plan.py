@@ -271,8 +271,10 @@ def cost_lines(
     costs: Costs,
     before: Mapping[str, float] = MappingProxyType({}),
     after: Mapping[str, float] = MappingProxyType({}),
+    stoppable: int = 0,
 ) -> dict[str, str]:
-    """Resources and time as rows of the plan; `before` and `after` are seconds of stages around the trainings."""
+    """Resources and time as rows of the plan; `before` and `after` are seconds of stages around the trainings,
+    `stoppable` counts the points that may be stopped early."""
     recipe = plans[0].recipe
     cluster, lines = recipe.cluster, {}
     gpus = f" and {cluster.gpus_per_worker:g} GPU" if cluster.uses_gpu else ""
@@ -294,4 +296,6 @@ def cost_lines(
     lines["time"] = _time({**before, **seconds_left(plans, costs), **after}) if costs else "nothing to train"
     if recipe.data.streaming and costs:
         lines["time"] += ", without decoding the streamed images"
+    if stoppable and costs:
+        lines["time"] += f"; at most: {counted(stoppable, 'point')} may be stopped early"
     return lines

@@ -115,7 +115,7 @@ def refit_of(recipe: Recipe, num_classes: int) -> Recipe:
             "folder of images for each further class"
         )
     data = replace(recipe.data, num_known=num_classes)
-    return replace(recipe, data=data, space="", calibration=_without_choice(recipe.calibration))
+    return replace(recipe, data=data, space="", stop_early=False, calibration=_without_choice(recipe.calibration))
 
 
 def with_batches(recipe: Recipe, size: int) -> Recipe:

@@ -86,9 +86,6 @@ class SweepRequest:
     cluster_file: ClusterFile = None
     num_samples: int = 32
     """Points to draw from each search space with random draws. Those that fall behind are stopped early."""
-    stop_early: bool = False
-    """Stop points of grids that fall behind, too: one in three goes on after a fifth of the epochs, and again after
-    three fifths. Then one class split is swept."""
     max_hours: float = 0.0
     """Budget for fine-tuning in hours; 0 is no limit. The same command again continues with another such budget."""
     resume: bool = False

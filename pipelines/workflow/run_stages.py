@@ -16,9 +16,10 @@ from pipelines.workflow.session import Session, TrainingSession, close, execute,
 from pipelines.workflow.stages.evaluate import read_evaluation
 from pipelines.workflow.stages.pretrain import check_weights
 from pipelines.workflow.stages.trial_rows import failures_of
-from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
+from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of, stoppable_points
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
+from proser_core.errors import ConfigError
 from proser_core.jobs.further_development import check_further
 from proser_core.jobs.trials import check_recipe
 
@@ -34,11 +35,18 @@ def check_run(
     check_start(recipe, pretrained_file)
     check_further(recipe, data_dir)
     points = points_of(recipe, recipe.space)
+    if recipe.stop_early and not recipe.space:
+        raise ConfigError("stop_early is set and space is empty: no point could be stopped; give a space, or omit it")
     if pretrained_file is not None:
         check_weights(recipe, pretrained_file)
-    spaces = {recipe.space: points} if recipe.space else {}
-    finetunes = finetunes_of(recipe, points)
-    inputs = TrainingInputs.of([recipe], data_dir, finetunes, spaces=spaces, pretrained_file=pretrained_file)
+    inputs = TrainingInputs.of(
+        [recipe],
+        data_dir,
+        finetunes_of(recipe, points),
+        spaces={recipe.space: points} if recipe.space else {},
+        stoppable=stoppable_points(recipe, {recipe.space: points}, [recipe.space]) if recipe.stop_early else [],
+        pretrained_file=pretrained_file,
+    )
     session.cluster.check()
     return inputs
 

@@ -16,7 +16,7 @@ from pipelines.workflow.photo_plan import plan_photos
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
-from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
+from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of, stoppable_points
 from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
 from proser_core.jobs.trials import check_recipe
@@ -58,35 +58,23 @@ def _inputs(request: SweepRequest) -> TrainingInputs:
             "a sweep compares points on unknown classes: give both, or data.outliers and the second"
         )
     drawn = [name for name in request.spaces if draws_values(name)]
-    compared = request.spaces if request.stop_early else drawn
-    if compared:
-        _check_search(request, compared[0])
+    compared = request.spaces if recipe.stop_early else drawn
+    if compared and len(request.splits) > 1:
+        raise ConfigError(
+            f"points of the search space {compared[0]!r} are compared while they train, because those that fall behind "
+            f"are stopped: on one class split, and --split-indices gives {len(request.splits)}. Give one, and sweep "
+            "what it finds over the others"
+        )
     samples = dict.fromkeys(drawn, request.num_samples)
     spaces = {name: points_of(recipe, name, samples.get(name, 0)) for name in request.spaces}
-    kept = {*finetunes_of(recipe, [point for name in spaces if name not in compared for point in spaces[name]])}
     return TrainingInputs.of(
         request.recipes,
         request.data_dir,
         finetunes_of(recipe, [point for points in spaces.values() for point in points]),
         spaces=spaces,
-        stoppable=[point for name in compared for point in spaces[name] if point not in kept],
+        stoppable=stoppable_points(recipe, spaces, compared),
         max_seconds=3600 * request.max_hours,
     )
-
-
-def _check_search(request: SweepRequest, space: str) -> None:
-    """A search compares its trials while they train: on one class split, with one process each."""
-    why = f"points of the search space {space!r} are compared while they train, because those that fall behind are "
-    if len(request.splits) > 1:
-        raise ConfigError(
-            f"{why}stopped: on one class split, and --split-indices gives {len(request.splits)}. Give one, and sweep "
-            "what it finds over the others"
-        )
-    if request.recipe.cluster.num_workers > 1:
-        raise ConfigError(
-            f"{why}stopped, each by its own worker; cluster.num_workers is {request.recipe.cluster.num_workers}, "
-            "set it to 1"
-        )
 
 
 def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> list[plan.SplitPlan]:
@@ -105,9 +93,7 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.Sp
     costs = plan.measure(plans, session.cluster, inputs.bf16)
     photos = plan_photos([inputs], session.store)
     plan.check_disk(plan.disk_needed(plans, costs) + photos.disk, session.store)
-    lines = plan.cost_lines(plans, costs)
-    if inputs.stoppable:
-        lines["time"] += f" at most: {len(inputs.stoppable)} points may be stopped early"
+    lines = plan.cost_lines(plans, costs, stoppable=len(inputs.stoppable))
     if inputs.max_seconds:
         lines["budget"] = f"{duration(inputs.max_seconds)} of fine-tuning"
     spaces = ", ".join(f"{name} ({len(found)} points)" for name, found in inputs.spaces.items())
@@ -117,7 +103,7 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.Sp
 
 def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:
     spaces, splits = ", ".join(request.spaces), ", ".join(map(str, request.splits))
-    decisive = ["sweep", request.spaces, request.num_samples, request.splits, *([True] if request.stop_early else [])]
+    decisive = ["sweep", request.spaces, request.num_samples, request.splits]
     run = open_run(request.title, request.recipe, inputs, decisive, spaces=spaces, split_indices=splits)
     view, settings = f"{request.recipe.name}: {spaces}", request.recipe.data.settings
     session.tracking.track(lambda: run.save_view(view, inputs.finetunes, settings))

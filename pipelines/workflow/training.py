@@ -1,6 +1,6 @@
 """What a training DAG starts from, as values, and the fine-tunes of a recipe."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,24 @@ class TrainingInputs:
             finetunes=finetunes,
             **more,
         )
+
+
+def stoppable_points(
+    recipe: Recipe, spaces: Mapping[str, Sequence[FinetuneConfig]], compared: Sequence[str]
+) -> list[FinetuneConfig]:
+    """Points of the spaces `compared` that may be stopped early; never the control, the recipe's own point or one of
+    another space, and none where heads of embeddings are trained, which takes a second. Raises ConfigError where they
+    could not be compared while they train."""
+    if recipe.network.is_frozen("finetune"):
+        return []
+    if compared and recipe.cluster.num_workers > 1:
+        raise ConfigError(
+            f"points of the search space {compared[0]!r} are compared while they train, because those that fall behind "
+            f"are stopped, each by its own worker; cluster.num_workers is {recipe.cluster.num_workers}, set it to 1"
+        )
+    others = [point for name, points in spaces.items() if name not in compared for point in points]
+    kept = frozenset(finetunes_of(recipe, others))
+    return [point for name in compared for point in spaces[name] if point not in kept]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """`proser sweep` over random draws and, with --stop-early, over a grid, on a local Ray, which stops trials that fall
 behind and whole searches."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,13 +79,27 @@ def test_a_budget_stops_it_and_is_told(searched: tuple, folder: RunFolder) -> No
 def test_points_of_a_grid_stop_early_where_that_is_asked_for(searched: tuple, folder: RunFolder, spaces: Path) -> None:
     write_space(spaces, "grid", '{"lr": tune.grid_search([1e-6, 1e-5, 1e-4, 3e-3, 3e-2])}')
     recipe = search(folder, 5).recipe
-    options = {"recipe": recipe, "spaces": ("grid",), "split_indices": (0,), "stop_early": True}
-    code, text = printed(sweep, request(folder, **options))
-    assert (code, "at most: 5 points may be stopped early" in text) == (0, True)
+    options = {"spaces": ("grid",), "split_indices": (0,)}
+    code, text = printed(sweep, request(folder, recipe=replace(recipe, stop_early=True), **options))
+    assert (code, "at most: 5 points may be stopped early" in " ".join(text.split())) == (0, True)
     points = [row for row in rows_of(folder) if row["spaces"] == ["grid"]]
     assert sorted({row["status"] for row in points}) == ["finished", "stopped"]
     assert len(points) == 5
-    code, text = printed(sweep, request(folder, **{**options, "stop_early": False}))
+    code, text = printed(sweep, request(folder, recipe=recipe, **options))
     assert (code, "may be stopped early" in text) == (0, False)
     points = [row for row in rows_of(folder) if row["spaces"] == ["grid"]]
     assert [row["status"] for row in points] == ["finished"] * 5, "without the option the whole grid"
+
+
+def test_a_run_chooses_among_the_points_that_were_not_stopped(folder: RunFolder, spaces: Path) -> None:
+    write_space(spaces, "rates", '{"lr": tune.grid_search([1e-6, 1e-5, 1e-4, 3e-3, 3e-2])}')
+    recipe = replace(search(folder, 5).recipe, space="rates", stop_early=True)
+    outcome = folder.run(recipe)
+    assert (outcome.code, outcome.versions) == (0, 1)
+    rows = rows_of(folder)
+    statuses = {row["name"]: row["status"] for row in rows}
+    assert "stopped" in statuses.values()
+    (chosen,) = re.findall("Selected on development data: (.*)", outcome.text)
+    assert statuses[chosen] == "finished"
+    assert folder.run(replace(recipe, stop_early=False)).code == 0
+    assert {row["status"] for row in rows_of(folder)} == {"finished"}

@@ -386,8 +386,9 @@ def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
 def test_a_search_of_what_cannot_be_compared_is_refused(
     folder: RunFolder, indices: tuple[int, ...], workers: int, message: str, space: str, stop_early: bool
 ) -> None:
-    recipe = replace(tiny_recipe(), cluster=replace(tiny_recipe().cluster, num_workers=workers))
-    options = {"recipe": recipe, "spaces": (space,), "split_indices": indices, "stop_early": stop_early}
+    cluster = replace(tiny_recipe().cluster, num_workers=workers)
+    recipe = replace(tiny_recipe(), cluster=cluster, stop_early=stop_early)
+    options = {"recipe": recipe, "spaces": (space,), "split_indices": indices}
     with pytest.raises(ConfigError, match=message):
         printed(sweep, request(folder, **options))
 
