@@ -19,7 +19,7 @@ from proser_core.data.readers.torchvision_roots import TorchvisionLayout
 class Source:
     """A data set: its published numbers (0 and {} for a user's own), and its layouts in the order of preference.
 
-    `origin` says where to get it, its size and its licence.
+    `origin` says where to get it, its size and its licence; `classes_of` is another data set that has its classes.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Source:
     counts: dict[str, int]
     layouts: tuple[Layout, ...]
     origin: str = ""
+    classes_of: str = ""
 
     @property
     def needs(self) -> str:
@@ -44,6 +45,7 @@ SOURCES = {
             {"train": 60_000, "test": 10_000},
             (ParquetLayout("mnist"), TorchvisionLayout("MNIST")),
             "huggingface.co/datasets/ylecun/mnist, 18 MB, CC BY-SA 3.0 by its authors (that page says MIT)",
+            classes_of="digits",
         ),
         Source(
             "svhn",
@@ -51,6 +53,7 @@ SOURCES = {
             {"train": 73_257, "test": 26_032},
             (ParquetLayout("svhn"), TorchvisionLayout("SVHN")),
             "ufldl.stanford.edu/housenumbers, 246 MB, non-commercial use only",
+            classes_of="digits",
         ),
         Source(
             "cifar10",

@@ -76,7 +76,7 @@ class ImageSet:
     def joined(self, others: "ImageSet") -> "ImageSet":
         """These images and then others of the same data set, which are decoded or encoded as these are."""
         labels = np.concatenate([self.labels, others.labels])
-        more = _joined(self.groups, others.groups), _joined(self.contents, others.contents)
+        more = joined_arrays(self.groups, others.groups), joined_arrays(self.contents, others.contents)
         if isinstance(self.images, StoredImages):
             assert isinstance(others.images, StoredImages)
             return ImageSet(self.images.joined(others.images), labels, self.class_names, *more)
@@ -84,5 +84,6 @@ class ImageSet:
         return ImageSet(np.concatenate([self.images, others.images]), labels, self.class_names, *more)
 
 
-def _joined(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
+def joined_arrays(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
+    """What is known of both, in order; None where it is not known of one."""
     return None if first is None or second is None else np.concatenate([first, second])

@@ -93,7 +93,9 @@ def _candidates(looks: Looks) -> Iterator[np.ndarray]:
 
 def _are_near(looks: Looks, pairs: np.ndarray) -> np.ndarray:
     """bool[P] of pairs of similar hashes."""
-    return _correlations(*looks.patterns[pairs.T]) >= LEAST_CORRELATION
+    first, second = looks.patterns[pairs.T]
+    same = (first == second).all(axis=1)  # also without any contrast, where nothing correlates
+    return same | (_correlations(first, second) >= LEAST_CORRELATION)
 
 
 def _correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.config import DataConfig
+from proser_core.data.catalogue import SOURCES
 from proser_core.data.data_sets import DataSet, open_data_set
 from proser_core.data.group_notes import KnownGroups
 from proser_core.data.grouping import Grouping
-from proser_core.data.image_sets import ImageSet, ImageSource, chunks
+from proser_core.data.image_sets import ImageSet, ImageSource, chunks, joined_arrays
 from proser_core.data.mirroring import Mirroring, judge_mirroring
 from proser_core.data.outliers.outlier_sets import check_outliers, open_outlier_set, outlier_notes
 from proser_core.data.readers.layout import Part
@@ -18,7 +19,7 @@ from proser_core.data.repeats import Repeats
 from proser_core.data.splits.class_split import ClassSplit, draw_split
 from proser_core.data.splits.grouped_draw import draw_rows
 from proser_core.data.tasks import Channels, Labelled, OpenSetTask
-from proser_core.errors import DataError
+from proser_core.errors import ConfigError, DataError
 from proser_core.naming import check_class_names
 from proser_core.rng import keyed_generator
 from proser_core.titles import counted
@@ -71,7 +72,7 @@ def make_task(
         groups=grouped.counts(),
         flip=mirroring.harmless,
         normalisation=config.normalisation,
-        contents=None if val.contents is None else np.concatenate([val.contents, development.contents]),
+        contents=joined_arrays(val.contents, development.contents),
     )
 
 
@@ -138,12 +139,25 @@ def open_data_sets(config: DataConfig, data_dir: Path | None) -> dict[str, DataS
 def split_of(config: DataConfig, data_dir: Path | None) -> ClassSplit:
     """The class split of a recipe's data.
 
-    Raises DataError for a data set that is missing or too small, ConfigError for an outlier set that does not fit.
+    Raises DataError for a data set that is missing or too small, ConfigError for an outlier set or development unknowns
+    that do not fit.
     """
     check_outliers(config)
+    _check_development(config)
     data_sets = open_data_sets(config, data_dir)
     foreign = data_sets[config.unknown].num_classes if config.unknown else 0
     return draw_split(config, data_sets[config.name].num_classes, foreign)
+
+
+def _check_development(config: DataConfig) -> None:
+    """Raises ConfigError for development unknowns whose classes are known or tested on."""
+    families = {name: source.classes_of or name for name, source in SOURCES.items()}
+    for other in (config.name, config.unknown):
+        if config.development in families and families[config.development] == families.get(other):
+            raise ConfigError(
+                f"data.development is {config.development}, whose classes are those of {other}, and these are known or "
+                "tested on; give a data set of other classes, or held-out-N for N further classes of data.name"
+            )
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
 from proser_core.jobs.spec import EMBEDDINGS, embedding_inputs
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.processor import hardware
+from proser_core.recognition.logits import ieee_convolutions
 from proser_core.store.store import MANIFEST, Artefact, Manifest, Store, load_if_complete
 
 AT_ONCE = 32
@@ -71,7 +72,8 @@ def _embeddings(recipe: Recipe, task: OpenSetTask, known: Known, progress: Progr
 def _forward(net: torch.nn.Module, images: np.ndarray, task: OpenSetTask, device: torch.device) -> np.ndarray:
     """float32[n, d] of uint8[n, H, W, 3], in fp32."""
     batches = evaluation_batches(images, (task.mean, task.std), device)
-    return torch.cat([net(batch).float().cpu() for batch in batches]).numpy()
+    with ieee_convolutions(device):
+        return torch.cat([net(batch).float().cpu() for batch in batches]).numpy()
 
 
 def _known(root: Path, inputs: dict[str, Any]) -> Known:

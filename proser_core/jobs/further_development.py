@@ -37,8 +37,9 @@ def check_further(recipe: Recipe, data_dir: Path | None) -> None:
 
 def _shared(name: str) -> set[str]:
     """A set, and those that its images or classes are of."""
-    source = OUTLIERS.get(name)
-    return {name, *((source.classes_of, *source.made_of) if source else ())} - {""}
+    outliers, source = OUTLIERS.get(name), SOURCES.get(name)
+    others = (outliers.classes_of, *outliers.made_of) if outliers else (source.classes_of,) if source else ()
+    return {name, *others} - {""}
 
 
 def further_images(recipe: Recipe, task: Artefact, data_dir: Path | None, store: Store) -> Artefact | None:

@@ -19,7 +19,7 @@ from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.trials import check_score
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import train_network, training_device
-from proser_core.networks.heads import make_heads, on_backbone
+from proser_core.networks.heads import as_on_backbone, make_heads, on_backbone
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.pretrained import with_features, with_pretrained
 from proser_core.processor import resolve_precision
@@ -70,7 +70,8 @@ def train(
         targets = np.asarray(task.train.targets)[index_rows(task, recipe.seed)]
         score = own_score(recipe) if method is None else fit_score(method, tables, targets)
         return score_network(recipe, score, tables, task).classifier(net, task, recipe)
-    logits = task_logits(heads, seen, device, with_training=kinds == ("pretrain",))
+    scored = net if seen is task else as_on_backbone(heads)
+    logits = task_logits(scored, seen, device, with_training=kinds == ("pretrain",))
     score = own_score(recipe) if method is None else fit_score(method, logits, task.train.targets)
     report = evaluate(logits, score, task, calibration.target_rate)
     return OpenSetClassifier.of(net, score, logits, report, task, recipe)

@@ -31,7 +31,8 @@ Progress = Callable[[int, int], None]
 
 
 def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
-    """Fields and files that decide the task; files by name, size and time of change.
+    """Fields and files that decide the task; files by name, size and time of change. A task of streamed images names
+    them by path, so that where they lie decides it, too.
 
     Raises DataError where a data set is not found, ConfigError for one that cannot be streamed as it lies.
     """
@@ -42,7 +43,8 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
         files += data.fingerprints()
     for name in recipe.data.outliers:
         files += open_outlier_set(name, data_dir).fingerprints()
-    return {"data": data_fields(recipe), "files": files, "seed": recipe.seed}
+    place = {"data_dir": str(data_dir.resolve())} if recipe.data.streaming and data_dir else {}
+    return {"data": data_fields(recipe), "files": files, "seed": recipe.seed, **place}
 
 
 def prepare_key(data_inputs: dict[str, Any], code: str = "") -> dict[str, Any]:

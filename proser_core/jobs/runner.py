@@ -32,7 +32,7 @@ from proser_core.jobs.preparing import (
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.starting_point import check_starting_point, delete_changed_checkpoint
 from proser_core.jobs.trials import Trial, plan_trials
-from proser_core.networks.pretrained import with_features
+from proser_core.networks.pretrained import rebased, with_features
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
@@ -65,8 +65,9 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     made, store = absent_folders(out), Store(out)
     with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}", made):
         task = _prepared(job, store)
-        recipe = with_features(recipe, TaskSummary.read(task.path).counts["train"])
-        job = replace(job, recipe=recipe)
+        decided = with_features(recipe, TaskSummary.read(task.path).counts["train"])
+        job = replace(job, recipe=decided, finetunes=tuple(rebased(each, recipe, decided) for each in job.finetunes))
+        recipe = decided
         check_batches(recipe, job.finetunes, task.path)
         job.save(store.root / JOB_FILE)
         bf16 = resolve_precision(recipe)

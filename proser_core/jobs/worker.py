@@ -23,7 +23,7 @@ from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, 
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.mixup import current_world
 from proser_core.learning.training import train_network, training_device
-from proser_core.networks.heads import load_heads, make_heads
+from proser_core.networks.heads import as_on_backbone, load_heads, make_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.processor import hardware, keep_freed_memory
@@ -100,7 +100,8 @@ def _train(
 
 def _finish(job: Job, recipe: Recipe, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask, seconds: float) -> None:
     folder, device = Path(job.folder), training_device(recipe)
-    tables = task_logits(net, task, device, with_training=job.kind == "pretrain")  # scores are fitted to its own
+    scored = as_on_backbone(net) if job.embeddings else net
+    tables = task_logits(scored, task, device, with_training=job.kind == "pretrain")  # scores are fitted to its own
     try:
         save_logits(tables, folder / LOGITS)
         save_weights(net, folder / WEIGHTS)

@@ -1,5 +1,6 @@
 """W and dummies on the embeddings of a frozen backbone, and their way back onto it."""
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
@@ -19,6 +20,7 @@ SMALLEST = 0.1
 otherwise decide on others."""
 PLACE = "embedding"
 """The only stage of a backbone of heads."""
+MEAN, STD = (f"backbone.stages.{PLACE}.{name}" for name in ("mean", "std"))
 
 
 class Standardised(nn.Module):
@@ -61,11 +63,19 @@ def on_backbone(heads: ClosedSetNet | PlaceholderNet, closed_set: ClosedSetNet) 
     return net
 
 
+def as_on_backbone(heads: ClosedSetNet | PlaceholderNet) -> ClosedSetNet | PlaceholderNet:
+    """Heads for the same embeddings, with the arithmetic that they have in `on_backbone`: other rounding could make
+    the image on the border unknown, which the bias keeps known."""
+    state, net = heads.state_dict(), copy.deepcopy(heads)
+    plain = {MEAN: torch.zeros_like(state[MEAN]), STD: torch.ones_like(state[STD])}
+    net.load_state_dict(plain | _on_raw_embeddings(state))
+    return net
+
+
 def _on_raw_embeddings(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """`W (e - mean) / std + b` as `W' e + b'`, for each head."""
-    before = f"backbone.stages.{PLACE}."
-    mean, std = state.get(f"{before}mean"), state.get(f"{before}std")
-    heads = {name: value for name, value in state.items() if not name.startswith(before)}
+    mean, std = state.get(MEAN), state.get(STD)
+    heads = {name: value for name, value in state.items() if name not in (MEAN, STD)}
     if mean is None or std is None:
         return heads
     for name in ("classifier", "dummies"):

@@ -23,6 +23,7 @@ from proser_core.rng import keyed_generator
 INDEX_SIZE = 10_000
 """Training images, at most, that scores are fitted to. A classifier keeps the embeddings of all of them where its score
 is a distance to them: 5 MB of 128 numbers each."""
+LEAST_OF_CLASS = 10
 ARRAYS = ("known", "dummies", "embeddings")
 
 
@@ -91,17 +92,24 @@ def compute_embedding_table(
             [each.float().cpu() for each in outputs(net, batch, mirror=mirror)]
             for batch in evaluation_batches(images, normalisation, device)
         ]
-    known, dummies, embeddings = (torch.cat(column).numpy() for column in zip(*parts, strict=True))
+    known, dummies, embeddings = (torch.cat(column).numpy()[: len(images)] for column in zip(*parts, strict=True))
     weights, biases = (each.detach().float().cpu().numpy() for each in (net.classifier.weight, net.classifier.bias))
     return EmbeddingTable(known, dummies, embeddings, weights, biases)
 
 
 def index_rows(task: OpenSetTask, seed: int) -> np.ndarray:
-    """Rows of the training images that scores are fitted to, in order: all, or INDEX_SIZE of them drawn by `seed`."""
+    """Rows of the training images that scores are fitted to, in order: all, or INDEX_SIZE of them drawn by `seed`, with
+    LEAST_OF_CLASS of each class or all that it has: a rare class must not be missing."""
     count = len(task.train)
     if count <= INDEX_SIZE:
         return np.arange(count)
-    return np.sort(keyed_generator(seed, "index").permutation(count)[:INDEX_SIZE])
+    drawn = keyed_generator(seed, "index").permutation(count)
+    by_class = np.argsort(task.train.targets[drawn], kind="stable")
+    sizes = np.unique(task.train.targets, return_counts=True)[1]
+    place = np.empty(count, np.int64)  # of each drawn image among those of its class
+    place[by_class] = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    wanted = np.argsort(np.minimum(place, LEAST_OF_CLASS), kind="stable")
+    return np.sort(drawn[wanted[:INDEX_SIZE]])
 
 
 @dataclass(frozen=True)

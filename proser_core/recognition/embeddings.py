@@ -27,7 +27,7 @@ def compute_embeddings(
     net.eval()
     device = net.classifier.weight.device
     parts = [net.backbone(batch).float().cpu() for batch in evaluation_batches(images, normalisation, device)]
-    return torch.cat(parts).numpy()
+    return torch.cat(parts).numpy()[: len(images)]
 
 
 @torch.inference_mode()

@@ -49,7 +49,7 @@ def compute_logits(
                 logits = ClassLogits(logits, logits.new_empty(len(logits), 0))
             known.append(logits.known.float().cpu())
             dummies.append(logits.dummies.float().cpu())
-    return LogitTable(torch.cat(known).numpy(), torch.cat(dummies).numpy())
+    return LogitTable(*(torch.cat(parts).numpy()[: len(images)] for parts in (known, dummies)))
 
 
 def task_logits(

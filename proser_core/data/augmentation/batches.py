@@ -303,13 +303,13 @@ def _crops(
 def evaluation_batches(
     images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device
 ) -> Iterator[Tensor]:
-    """All images in order, unaugmented, float32[b, 3, H, W]; of no images one batch of none. Embeddings float32[N, d]
-    in one batch, as they are."""
+    """All images in order, unaugmented, float32[b, 3, H, W]. Where there are none, one black image, whose outputs tell
+    the shape of none: many networks take no empty batch. Embeddings float32[N, d] in one batch, as they are."""
     if not _are_pixels(images):
         yield torch.from_numpy(np.array(images)).to(device)
         return
     normalise, size = Normaliser(normalisation, device), image_size(images)
-    none = [np.zeros((0, size, size, 3), np.uint8)]  # its logits have their shape all the same
+    none = [np.zeros((1, size, size, 3), np.uint8)]
     # 32 images stay in a core's cache, 1.4x the rate of 256; on a GPU 1024, fewer where large
     at_once = 32 if device.type == "cpu" else max(32, min(1024, 1024 * 32**2 // size**2))
     for chunk in chunks(images, at_once) if len(images) else none:

@@ -65,6 +65,20 @@ def tasks(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tupl
     return made
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_task_that_names_its_images_by_path_is_made_anew_where_they_moved(
+    streamed: bool, data_dir: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "moved").symlink_to(data_dir)
+    recipe = recipe_of("folder", streamed)
+    shutil.copytree(data_dir, tmp_path / "copy", copy_function=shutil.copy2)
+    there, through_a_link, elsewhere = (
+        prepare_inputs(recipe, place) for place in (data_dir, tmp_path / "moved", tmp_path / "copy")
+    )
+    assert there == through_a_link
+    assert (there == elsewhere) == (not streamed)
+
+
 def recipe_of(name: str, streamed: bool, workers: int = 1) -> Recipe:
     """The tiny recipe on a stored set, with dropout, flips, crops and one operation of RandAugment an image."""
     recipe = tiny_recipe()

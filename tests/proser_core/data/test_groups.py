@@ -77,6 +77,17 @@ def test_a_changed_copy_is_a_near_duplicate(changed: Callable[[Image.Image], Ima
     assert pairs.tolist() == [[number, number + 6] for number in range(6)]
 
 
+def test_images_without_contrast_are_near_duplicates_where_they_are_equal() -> None:
+    black, white = (Image.new("RGB", (SIZE, SIZE), color) for color in ("black", "white"))
+    assert near_duplicates(looks(white, black, white)).tolist() == [[0, 2]]
+
+
+def test_own_images_may_have_development_unknowns_of_another_data_set(bursts: Path) -> None:
+    task = make_task(replace(CONFIG, development="digits"), bursts)
+    assert len(task.development) == len(task.val) > 0
+    assert task.contents is None, "nobody knows those of the others"
+
+
 def test_different_scenes_are_no_near_duplicates() -> None:
     assert not len(near_duplicates(looks(*(scene(number) for number in range(16)))))
 

@@ -13,7 +13,7 @@ from proser_core.data.preparation import _targets, make_task
 from proser_core.data.readers.layout import Embedded
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ProserError
+from proser_core.errors import ConfigError, ProserError
 from proser_core.jobs.preparing import prepare_inputs
 from proser_core.recognition.metrics import evaluate_settings
 from proser_core.recognition.scoring import OpenSetScores
@@ -105,6 +105,12 @@ def test_development_images_are_of_held_out_classes_and_as_many_as_validation_im
 def test_development_unknowns_from_the_data_set_itself_are_refused():
     with pytest.raises(ProserError, match="development"):
         make_task(digits_config(development="digits"), None, seed=0)
+
+
+@pytest.mark.parametrize("of_digits", ["mnist", "svhn"])
+def test_development_unknowns_of_the_known_classes_are_refused(of_digits):
+    with pytest.raises(ConfigError, match=f"is {of_digits}, whose classes are those of digits"):
+        make_task(digits_config(development=of_digits), None, seed=0)
 
 
 def test_mean_and_deviation_are_of_the_training_images(task):

@@ -19,7 +19,7 @@ from proser_core.jobs.probe import measure_heads
 from proser_core.jobs.worker import run_job
 from proser_core.networks.heads import load_heads
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
-from proser_core.networks.pretrained import MANY_IMAGES, describe_backbone, with_features, with_pretrained
+from proser_core.networks.pretrained import MANY_IMAGES, describe_backbone, rebased, with_features, with_pretrained
 from proser_core.recognition.embeddings import compute_embeddings
 from proser_core.recognition.logits import load_logits, task_logits
 from proser_core.store.store import Artefact, Store
@@ -92,6 +92,15 @@ def test_a_classifier_trained_in_memory_takes_images_and_leaves_the_backbone_as_
     assert (classifier.predict(task.train.images).probabilities[:, :3].argmax(1) == task.train.targets).mean() > 0.9
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_of_validation_images_a_classifier_of_heads_keeps_as_many_known_as_it_was_calibrated_to(recipe, seed):
+    """The image on the border would be lost by other rounding."""
+    task = bright_task(240)
+    classifier = train(task, replace(recipe, seed=seed))
+    known = (classifier.predict(task.val.images).unknown_scores <= 0).mean()
+    assert known == pytest.approx(classifier.calibration.known_rate)
+
+
 def test_head_first_trains_the_whole_network_in_the_end(recipe):
     tuned = replace(recipe.finetune, lr=1e-6)
     recipe = replace(recipe, network=replace(recipe.network, features="head-first"), finetune=tuned)
@@ -146,6 +155,11 @@ def test_a_whole_network_that_is_chosen_is_fine_tuned_at_a_lower_rate_and_the_pl
     assert few.finetune == asked.finetune
     assert many.finetune == replace(asked.finetune, lr=0.0005, weight_decay=5e-4)
     assert with_features(many, MANY_IMAGES) == many, "lowered once"
+    points = [replace(asked.finetune, beta=3.0), replace(asked.finetune, lr=0.5)]
+    assert [(each.lr, each.weight_decay) for each in (rebased(point, asked, many) for point in points)] == [
+        (0.0005, 5e-4),
+        (0.5, 5e-4),
+    ], "points of a job file move with it, except where they have a rate of their own"
     given = replace(asked, network=replace(asked.network, features="head-first"))
     assert with_features(given, MANY_IMAGES).finetune == asked.finetune, "what is asked for stays"
     assert "features frozen (auto: a GPU, and fewer than 2,000 training images)" in describe_backbone(few, "auto", 10)

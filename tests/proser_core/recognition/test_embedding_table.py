@@ -89,6 +89,36 @@ def test_a_large_set_is_fitted_to_a_draw_of_its_training_images(monkeypatch):
     np.testing.assert_array_equal(task_embeddings(net, streamed, CPU, seed=3)[TRAIN].known, expected.known)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_rare_class_is_among_the_images_that_scores_are_fitted_to(monkeypatch, seed):
+    monkeypatch.setattr(embedding_table, "INDEX_SIZE", 50)
+    targets = np.repeat([0, 1, 2], [900, 4, 96])
+    task = replace(small_task(), train=Labelled(np.zeros((1000, 1)), targets))
+    counts = np.bincount(targets[index_rows(task, seed)])
+    assert counts.sum() == 50
+    assert counts[1] == 4
+    assert counts[2] >= 10
+
+
+def test_many_classes_have_one_image_each(monkeypatch):
+    monkeypatch.setattr(embedding_table, "INDEX_SIZE", 100)
+    task = replace(small_task(), train=Labelled(np.zeros((1000, 1)), np.arange(1000) % 100))
+    assert sorted(task.train.targets[index_rows(task, 0)]) == list(range(100))
+
+
+@pytest.mark.parametrize("compute", [compute_logits, compute_embedding_table, compute_embeddings])
+def test_a_network_never_gets_an_empty_batch(compute):
+    """Many of timm's cannot reshape one."""
+    net = tiny_net(3, 2)
+
+    def refuse(module, inputs):
+        assert len(inputs[0])
+
+    net.backbone.register_forward_pre_hook(refuse)
+    place = () if compute is compute_embeddings else (CPU,)
+    assert len(compute(net, IMAGES[:0], NORMALISATION, *place)) == 0
+
+
 def test_a_task_without_development_unknowns_has_an_empty_table_of_them():
     task = small_task()
     task = replace(task, development=Labelled(task.development.images[:0], np.zeros(0, np.int64)))
