@@ -134,9 +134,12 @@ def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
     }
 
 
-def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
-    """Take a few steps of each kind of training that is missing, on workers of the cluster. Raises ClusterError where
-    they do not fit into a worker's share of a GPU."""
+def measure(
+    plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool, known: Mapping[str, Cost] = MappingProxyType({})
+) -> Costs:
+    """Take a few steps of each kind of training that is missing, on workers of the cluster; `known` are costs of the
+    same trainings on other classes, which are not measured again. Raises ClusterError where they do not fit into a
+    worker's share of a GPU."""
     recipe = plans[0].recipe
     # which weights a step begins from does not change what it costs, and not all machines may have the file
     recipe = replace(recipe, network=replace(recipe.network, weights_file=""))
@@ -154,6 +157,9 @@ def measure(plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool) -> Costs:
         workers = _workers(recipe, kind)
         used = cluster.with_idle_cores(len(plans), workers) if kind == "pretrain" else cluster
         at_once = max(1, min(used.concurrent_jobs(workers), count))
+        if kind in known and known[kind].at_once == at_once:
+            costs[kind] = known[kind]
+            continue
         copies = min(at_once * workers, 4)  # side by side, as the trainings will be
         fields = to_json(replace(recipe, cluster=used.config))
         measured = used.call_on_workers(measure_training_step, (kind, fields, bf16), copies)

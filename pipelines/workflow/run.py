@@ -1,6 +1,7 @@
 """`proser run`: a recipe through every stage, from images to a registered classifier."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,27 +47,31 @@ def run(
                 )
             num_classes = open_data_set(recipe.data.name, data_dir).num_classes
             if dry_run:
-                planned = planned_inputs(recipe, num_classes, data_dir, session)
-                photos, embedded = plan_photos(planned.values(), session.store), 0
-                for title, each in planned.items():
-                    embedded += _print_plan(f"Plan: {title}", each, session, photos, embedded)
-                    photos = PhotoPlan()  # decoded once for all, and what the proxy embeds is embedded
+                _print_both_plans(planned_inputs(recipe, num_classes, data_dir, session), session)
                 return 0
             return choose_and_refit(recipe, num_classes, data_dir, session, started)
         inputs = check_run(recipe, data_dir, session, pretrained_file)
         if dry_run:
-            _print_plan("Plan", inputs, session, plan_photos([inputs], session.store))
+            _print_plan("Plan", inputs, session, plan_photos([inputs], session.store), {})
             return 0
         return finish_run(inputs, session.follow(open_run_of(recipe, inputs)), started)
 
 
+def _print_both_plans(planned: Mapping[str, TrainingInputs], session: Session) -> None:
+    """Those of the proxy and of all classes: what the first measures, decodes and embeds, the second finds."""
+    photos, costs, embedded = plan_photos(planned.values(), session.store), plan.Costs(), 0
+    for title, inputs in planned.items():
+        costs, embeds = _print_plan(f"Plan: {title}", inputs, session, photos, costs, embedded)
+        photos, embedded = PhotoPlan(), embedded + embeds
+
+
 def _print_plan(
-    title: str, inputs: TrainingInputs, session: Session, photos: PhotoPlan, embedded_before: int = 0
-) -> int:
-    """The number of images whose embeddings it takes. Raises ClusterError where the cluster cannot train what is
-    missing, ConfigError where the disk cannot hold it."""
+    title: str, inputs: TrainingInputs, session: Session, photos: PhotoPlan, known: plan.Costs, embedded_before: int = 0
+) -> tuple[plan.Costs, int]:
+    """What its trainings cost, as `known` where they are, and the number of images that it embeds. Raises ClusterError
+    where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
     plans = [replace(each, embedded_before=embedded_before) for each in plan.plan_splits(inputs, session.store)]
-    costs = plan.measure(plans, session.cluster, inputs.bf16)
+    costs = plan.measure(plans, session.cluster, inputs.bf16, known)
     plan.check_disk(plan.disk_needed(plans, costs) + photos.disk, session.store)
     spaces = ", ".join(f"{name} ({len(points)} points)" for name, points in inputs.spaces.items())
     first = ({"search space": spaces} if spaces else {}) | photos.lines()
@@ -79,7 +84,7 @@ def _print_plan(
         below[""] = f"{more} take some seconds more"
     table = plan.plan_table(title, plans, first, each, below)
     session.console.print(table, highlight=False)
-    return sum(each.needs_embeddings for each in plans)
+    return costs, sum(each.needs_embeddings for each in plans)
 
 
 def _evaluation_seconds(split: plan.SplitPlan, costs: plan.Costs) -> float:

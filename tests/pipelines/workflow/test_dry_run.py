@@ -68,4 +68,7 @@ def test_of_images_of_your_own_the_proxy_and_the_refit_are_planned(tmp_path: Pat
     code, text = planned(recipe, tmp_path / "images", tmp_path)
     assert code == 0
     assert text.index("Plan: proxy") < text.index("Plan: all classes")
+    for training in ("a pretraining", "a fine-tune"):
+        of_proxy, of_all = re.findall(rf"{training} +(\S.*\S)", text)
+        assert of_proxy == of_all, "the same step is measured once"
     assert not (tmp_path / "storage").exists()
