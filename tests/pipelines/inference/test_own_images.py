@@ -179,6 +179,23 @@ class TestEvaluating:
         strangers = sorted(set(images.class_names) - set(classifier.class_names))
         assert f"counted as unknown: {', '.join(strangers)}" in text
 
+    def test_classes_of_the_model_that_the_folder_lacks_cost_no_macro_f1(
+        self, registry: Registry, classifier: OpenSetClassifier, labelled: Path, tmp_path: Path
+    ) -> None:
+        known = classifier.class_names[0]
+        stranger = min({path.name for path in labelled.iterdir()} - {*classifier.class_names})
+        for name in (known, stranger):
+            (tmp_path / name).symlink_to(labelled / name)
+        printed(evaluate, EvaluateRequest("models:/own/1", tmp_path, tmp_path / "out.json"))
+        got = json.loads((tmp_path / "out.json").read_text())["metrics"]
+        images = digits.read("test", 8)
+        names = np.array([images.class_names[label] for label in images.labels])
+        mine = np.isin(names, [known, stranger])
+        labels = classifier.predict(images.images[mine]).labels
+        truth = np.where(names[mine] == known, known, "unknown")
+        assert len({*truth, *labels}) < len(classifier.class_names) + 1
+        assert got["macro_f1"] == pytest.approx(f1_score(truth, labels, average="macro"))
+
     def test_images_in_no_folder_of_a_class_are_skipped(
         self, registry: Registry, known: Path, labelled: Path, tmp_path: Path
     ) -> None:
