@@ -133,12 +133,13 @@ def for_workers(recipe: Recipe) -> Recipe:
 
 
 def open_run(title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Sequence[Any], **params: Any) -> ParentRun:
-    """The MLflow run, new or reopened, of this recipe, these images and whatever else is `decisive`; it shows `params`
-    too."""
+    """The MLflow run, new or reopened, of this recipe, these images, the points of spaces that are a user's own files,
+    which may be edited, and whatever else is `decisive`; it shows `params` too."""
     # names and sizes of the files: the time of change decides nothing by itself
     sizes = [[file[:2] for file in data["files"]] for data in inputs.data_inputs]
     code = [stage_code(PRETRAIN), stage_code("evaluate")]
-    run_key = digest_of(decisive_fields(recipe), [recipe.name, sizes, inputs.bf16, *decisive], code)
+    own_points = [points for name, points in inputs.spaces.items() if name.endswith(".py")]
+    run_key = digest_of(decisive_fields(recipe), [recipe.name, sizes, inputs.bf16, *decisive, *own_points], code)
     shown = {
         "recipe": recipe.name,
         "split_family": recipe.data.split_family or ("" if recipe.data.outliers else "permuted"),

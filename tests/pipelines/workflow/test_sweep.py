@@ -373,6 +373,15 @@ def test_another_split_trains_that_one_alone(again: tuple, extended: tuple) -> N
     assert len(trained) == len(again[1]) + 1 + 3
 
 
+def test_a_space_whose_file_was_edited_is_another_sweep(again: tuple, folder: RunFolder) -> None:
+    options = {"spaces": ("mine.py",), "split_indices": (0,)}
+    sweeps = len(folder.parents())
+    for betas, more in (("1.0, 2.0", 1), ("1.0", 2), ("1.0, 2.0", 2)):
+        write_space(folder.root, "mine", f'{{"beta": tune.grid_search([{betas}])}}')
+        code, _ = printed(sweep, request(folder, **options))
+        assert (code, len(folder.parents()) - sweeps) == (0, more)
+
+
 def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="found nothing of this sweep"):
         printed(sweep, request(folder, storage=tmp_path / "other", resume=True))
