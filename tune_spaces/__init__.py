@@ -10,6 +10,7 @@ says of their order (`CLAIMS`); the report shows these next to its own results.
 
 import ast
 import importlib
+import re
 import runpy
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,16 @@ def check_name(name: str) -> None:
             raise ConfigError(f"search space {name}: there is no such file; give the path of a space's .py file")
     elif name not in space_names():
         raise ConfigError(unknown_name("search space", name, space_names()))
+
+
+def title_of(name: str) -> str:
+    """The name of a space; of a file of the user's own, that without folder and ending."""
+    return Path(name).stem if name.endswith(".py") else name
+
+
+def folder_of(name: str) -> str:
+    """What the folder of a space's figures is called."""
+    return re.sub(r"[^\w.-]+", "_", title_of(name))
 
 
 def space_info(name: str) -> SpaceInfo:

@@ -1,6 +1,5 @@
 """The files of a report on a run or a sweep: tables, `trials.parquet`, and a folder of figures for each space."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from pipelines.reports.trials_parquet import write_parquet
 from proser_core.config import Recipe, to_json
 from proser_core.data.splits.class_split import where
 from proser_core.store.files import write_json
+from tune_spaces import folder_of
 
 TRIALS = f"{TABLES}/trials.parquet"
 
@@ -34,7 +34,7 @@ def write_report(
     """Write results.md (`facts`, `notes` and `chapters` as of `results_page`), trials, table, recipe and figures."""
     for space in spaces_of(table):
         for name, figure in figures_of(space).items():
-            save(figure, folder / FIGURES / re.sub(r"[^\w.-]+", "_", space.title) / name)
+            save(figure, folder / FIGURES / folder_of(space.name) / name)
     write_table(table, folder)
     write_parquet(table, folder / TRIALS)
     write_json(folder / RECIPE, to_json(recipe))

@@ -7,7 +7,6 @@ checked on the means over splits of test macro-F1, which have chosen nothing.
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from proser_core.config import to_json
 from proser_core.data.splits.class_split import where
 from proser_core.jobs.selection import Row, by_point, has_point, point_of, ranked
 from proser_core.jobs.spec import SELECTION_METRIC
-from tune_spaces import Claim, Fields, SpaceInfo, space_info
+from tune_spaces import Claim, Fields, SpaceInfo, space_info, title_of
 
 NOT_FIELDS = {"split_index", "seed", "objective", "C"}  # C is num_dummies, as the paper writes it
 SHORT = {"num_dummies": "C"}
@@ -42,8 +41,8 @@ class Space:
 
     @property
     def title(self) -> str:
-        """The space's name; of a file of the user's own, that without folder and ending."""
-        return Path(self.name).stem if self.name.endswith(".py") else self.name
+        """The space's name, for people."""
+        return title_of(self.name)
 
     @property
     def selected(self) -> Point | None:

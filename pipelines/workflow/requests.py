@@ -12,7 +12,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from pipelines.storage.open import DEFAULT_STORAGE, parse_folder, parse_storage
 from proser_core.config import Recipe
 from proser_core.errors import ConfigError
-from tune_spaces import check_name
+from tune_spaces import check_name, folder_of
 
 MAX_HOURS, MAX_SAMPLES = 100_000, 10_000  # beyond which a number is a mistake
 MAX_SPLITS = 1_000  # of one range: each is a training or more
@@ -94,8 +94,15 @@ class SweepRequest:
     """Print the plan with its estimated time, and stop."""
 
     def __post_init__(self) -> None:
+        folders: dict[str, str] = {}
         for space in self.spaces:
             check_name(space)
+            other = folders.setdefault(folder_of(space), space)
+            if other != space:
+                raise ConfigError(
+                    f"the figures of the search spaces {other} and {space} would be in one folder, {folder_of(space)}; "
+                    "give one of the two, or rename its file"
+                )
         if not 0 <= self.max_hours <= MAX_HOURS:
             raise ConfigError(f"--max-hours is {self.max_hours:g}; need hours up to {MAX_HOURS:,}, 0 for no limit")
         if not 1 <= self.num_samples <= MAX_SAMPLES:

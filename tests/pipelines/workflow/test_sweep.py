@@ -382,6 +382,22 @@ def test_a_space_whose_file_was_edited_is_another_sweep(again: tuple, folder: Ru
         assert (code, len(folder.parents()) - sweeps) == (0, more)
 
 
+@pytest.mark.parametrize(
+    "names", [("a/my.py", "b/my.py"), ("my.py", "./my.py"), ("betas", "betas.py"), ("a b.py", "a_b.py")]
+)
+def test_spaces_whose_figures_would_overwrite_each_other_are_refused(
+    names: tuple[str, str], folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in names:
+        if name.endswith(".py"):
+            Path(name).parent.mkdir(exist_ok=True)
+            write_space(Path(name).parent, Path(name).stem, SPACES["betas"])
+    with pytest.raises(ConfigError, match=f"search spaces {names[0]} and {names[1]} would be in one folder"):
+        request(folder, spaces=names)
+    assert request(folder, spaces=(names[0], names[0], "pairs"))
+
+
 def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="found nothing of this sweep"):
         printed(sweep, request(folder, storage=tmp_path / "other", resume=True))
