@@ -22,6 +22,7 @@ from proser_core.titles import METRICS, best_of, percent
 if TYPE_CHECKING:
     from pipelines.inference.folder_metrics import FolderMetrics
     from pipelines.inference.score_comparison import ScoreComparison
+    from pipelines.tracking.models import Model as LoadedModel
     from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
@@ -48,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 def evaluate(request: EvaluateRequest, console: Console) -> int:
     """Print the metrics and write them as JSON; exit code 1 where images were skipped. Raises DataError for a folder
-    without folders of classes, or without a class of the model, and for a comparison of scores without others."""
+    without images of a class of the model, and for a comparison of scores without other ones."""
     from pipelines.inference.folder_metrics import folder_metrics  # these load torch and mlflow: not for --help
     from pipelines.inference.labelled_folder import class_folders, folder_logits
     from pipelines.inference.score_comparison import compare_scores
@@ -57,20 +58,10 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
     check_device(request.device)
     check_output(request.output, "--output", (".json",))
     model = load(request.model)
-    folders = class_folders(request.data)
-    known = [name for name in folders if name in model.classifier.class_names]
-    if not known:
-        has = f"the folders {', '.join(folders)}" if folders else "no folder of a class"
-        names = ", ".join(model.classifier.class_names)
-        raise DataError(f"{request.data} has {has}; need one of a class that {model.title} knows: {names}")
-    unknown = [name for name in folders if name not in known]
-    if request.scores and not unknown:
-        raise DataError(
-            f"--scores compares how unknown images are found, and {request.data} has folders of known classes alone; "
-            "add one with images of other classes"
-        )
+    _known_and_unknown(class_folders(request.data), request, model)
     embeddings = request.scores and model.classifier.own is None
     scored = folder_logits(model.classifier, request.data, request.device, embeddings=embeddings).in_folders()
+    known, unknown = _known_and_unknown(sorted({*scored.folders}), request, model)  # of images that can be decoded
     found = folder_metrics(model.classifier, scored)
     compared = compare_scores(model.classifier, scored) if request.scores else None
     tables = [_metrics_table(model.title, found), _class_table(found, known)]
@@ -86,6 +77,25 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
     for line in (*lines, *skipped_lines(scored.failures)):
         say(console, line)
     return 1 if scored.failures else 0
+
+
+def _known_and_unknown(
+    folders: list[str], request: EvaluateRequest, model: "LoadedModel"
+) -> tuple[list[str], list[str]]:
+    """Of the folders with images, those of classes that the model knows, and the others. Raises DataError without one
+    of the first, and for a comparison of scores without one of the second."""
+    known = [name for name in folders if name in model.classifier.class_names]
+    if not known:
+        has = f"images in the folders {', '.join(folders)}" if folders else "no folder of a class with images"
+        names = ", ".join(model.classifier.class_names)
+        raise DataError(f"{request.data} has {has}; need one of a class that {model.title} knows: {names}")
+    unknown = [name for name in folders if name not in known]
+    if request.scores and not unknown:
+        raise DataError(
+            f"--scores compares how unknown images are found, and {request.data} has images of known classes alone; "
+            "add a folder of other ones"
+        )
+    return known, unknown
 
 
 def _metrics_table(title: str, found: "FolderMetrics") -> Table:

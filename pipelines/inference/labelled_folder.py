@@ -36,10 +36,11 @@ class FolderLogits:
 
 
 def class_folders(folder: Path) -> list[str]:
-    """Names of the folders of classes. Raises DataError for a folder that does not exist."""
+    """Names of the folders of classes that hold images. Raises DataError for a folder that does not exist."""
     if not folder.is_dir():
         raise DataError(f"--data got {folder}, which is no folder; give one with a folder of images for each class")
-    return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    inside = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    return sorted(path.name for path in inside if next(pieces([str(path)]), None) is not None)
 
 
 def folder_logits(

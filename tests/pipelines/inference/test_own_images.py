@@ -222,9 +222,24 @@ class TestEvaluating:
         terminal.seek(0)
         assert "caf\\xe9 (unknown)" in terminal.read()
 
-    def test_a_folder_without_a_known_class_is_refused(self, registry: Registry, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="has no folder of a class; need one of a class that own version 1 knows"):
-            printed(evaluate, EvaluateRequest("models:/own/1", tmp_path))
+    @pytest.mark.parametrize("scores", [False, True])
+    def test_a_folder_without_images_of_a_known_class_is_refused(
+        self, registry: Registry, classifier: OpenSetClassifier, tmp_path: Path, scores: bool
+    ) -> None:
+        request = EvaluateRequest("models:/own/1", tmp_path, scores=scores)
+        known, other = tmp_path / classifier.class_names[0], tmp_path / "other"
+        known.mkdir()
+        with pytest.raises(DataError, match="no folder of a class with images; need one of a class that own version 1"):
+            printed(evaluate, request)
+        other.mkdir()
+        Image.new("RGB", (8, 8)).save(other / "image.png")
+        with pytest.raises(DataError, match="has images in the folders other; need one of a class"):
+            printed(evaluate, request)
+        (known / "broken.png").write_bytes(b"no image")
+        with pytest.raises(DataError, match="has images in the folders other; need one of a class"):
+            printed(evaluate, request)
+
+    def test_a_folder_that_does_not_exist_is_refused(self, registry: Registry, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="is no folder"):
             printed(evaluate, EvaluateRequest("models:/own/1", tmp_path / "gone"))
 

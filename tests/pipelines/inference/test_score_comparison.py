@@ -78,5 +78,6 @@ def test_known_images_alone_are_refused(classifier: OpenSetClassifier, labelled:
     name = classifier.class_names[0]
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / name).symlink_to(labelled / name)
-    with pytest.raises(DataError, match="has folders of known classes alone; add one"):
+    (tmp_path / "data" / "other").mkdir()
+    with pytest.raises(DataError, match="has images of known classes alone; add a folder of other ones"):
         printed(evaluate, EvaluateRequest(str(tmp_path / "model"), tmp_path / "data", scores=True))
