@@ -14,6 +14,7 @@ from pipelines.reports.promotion_report import (
     differing_classes,
     metrics_of,
 )
+from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, alone, carry_out
 from pipelines.tracking.models import Model, load
@@ -64,8 +65,8 @@ def promote(request: PromoteRequest, console: Console) -> int:
 
 
 def _check(request: PromoteRequest) -> None:
-    """Raises ConfigError for a tolerance that is no fraction, an alias that MLflow refuses, two candidates, or an
-    ensemble of no sweep or of too many trials."""
+    """Raises ConfigError for a tolerance that is no fraction, an alias that MLflow refuses, two candidates, an ensemble
+    of too many trials, or what is of a sweep without one."""
     if not 0 <= request.tolerance < 1:
         raise ConfigError(f"--tolerance got {request.tolerance:g}; need a fraction of 0 or more below 1, such as 0.02")
     if not decisions.ALIASES.fullmatch(request.alias):
@@ -74,8 +75,14 @@ def _check(request: PromoteRequest) -> None:
         raise ConfigError("--version and --best-of name two candidates; give one of them")
     if not 1 <= request.ensemble <= MOST_MEMBERS:
         raise ConfigError(f"--ensemble got {request.ensemble}; need a number of trials from 1 to {MOST_MEMBERS}")
-    if request.ensemble > 1 and not request.best_of:
-        raise ConfigError(f"--ensemble {request.ensemble} is of the trials of a sweep; name it with --best-of")
+    of_sweep = {
+        f"--ensemble {request.ensemble}": request.ensemble > 1,
+        f"--split-index {request.split_index}": request.split_index is not None,
+        f"--storage {request.storage}": request.storage != DEFAULT_STORAGE,
+    }
+    given = next((option for option, is_given in of_sweep.items() if is_given), None)
+    if given and not request.best_of:
+        raise ConfigError(f"{given} is of the trials of a sweep; name it with --best-of")
 
 
 def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comparison | None:
