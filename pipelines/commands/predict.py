@@ -50,6 +50,8 @@ class PredictRequest:
     def __post_init__(self) -> None:
         if self.workers < 0:
             raise ConfigError(f"--workers got {self.workers}; need 0 or more")
+        if self.workers and not self.address:
+            raise ConfigError(f"--workers {self.workers} is of a Ray cluster; name it with --address, such as auto")
 
 
 @dataclass
