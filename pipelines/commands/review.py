@@ -19,6 +19,7 @@ from pipelines.console import console, say
 from pipelines.progress import ProgressBar
 from proser_core.data.readers.image_files import Found, check_paths, count_images
 from proser_core.errors import ConfigError, DataError
+from proser_core.store.lock import absent_folders
 
 if TYPE_CHECKING:
     from pipelines.inference.unknown_groups import Group, Reviewed
@@ -82,10 +83,7 @@ def review(request: ReviewRequest, console: Console) -> int:
     check_device(request.device)
     found = Found()
     check_paths(request.paths, found)
-    try:
-        request.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output got {request.output}, which cannot be made ({error.strerror})") from error
+    _check_can_be_made(request.output)
     model = load(request.model)
     classifier = _at_rate(model.classifier, request.known_rate)
     with closing(
@@ -93,6 +91,7 @@ def review(request: ReviewRequest, console: Console) -> int:
     ) as progress:
         reviewed = review_images(classifier, request.paths, found, request.device, progress.update)
     groups = grouped(reviewed.embeddings, request.least)
+    request.output.mkdir(parents=True, exist_ok=True)
     write_review(request.output, model.title, reviewed, groups, classifier.class_names)
     unknown = f"{len(reviewed.unknown) + reviewed.left_out:,} of {reviewed.total:,} images unknown"
     say(console, f"{model.title}: {unknown}")
@@ -106,6 +105,17 @@ def review(request: ReviewRequest, console: Console) -> int:
     else:
         say(console, f"no group: fewer than {request.least} images are unknown; {request.output / PAGE} shows them")
     return 1 if reviewed.failures else 0
+
+
+def _check_can_be_made(folder: Path) -> None:
+    """Raises ConfigError for a folder that cannot be made. It is made after the work, which may be refused."""
+    absent = absent_folders(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--output got {folder}, which cannot be made ({error.strerror}); give another") from error
+    for each in absent:
+        each.rmdir()
 
 
 def _at_rate(classifier: "OpenSetClassifier", rate: float | None) -> "OpenSetClassifier":

@@ -168,7 +168,15 @@ class TestReviewing:
         contents = [{"bytes": path.read_bytes()} for path in [png(tmp_path)]]
         parquet.write_table(pa.table({"image": contents}), tmp_path / "set.parquet")
         with pytest.raises(DataError, match="give folders of image files"):
-            printed(review, ReviewRequest(str(model), (str(tmp_path / "set.parquet"),), tmp_path / "review"))
+            printed(review, ReviewRequest(str(model), (str(tmp_path / "set.parquet"),), tmp_path / "new" / "review"))
+        assert not (tmp_path / "new").exists(), "what is refused leaves nothing behind"
+
+    def test_a_folder_that_cannot_be_made_is_refused_before_the_model_is_read(
+        self, photos: Path, tmp_path: Path
+    ) -> None:
+        (tmp_path / "file").write_text("text")
+        with pytest.raises(ConfigError, match=r"which cannot be made \(Not a directory\)"):
+            printed(review, ReviewRequest("no model", (str(photos),), tmp_path / "file" / "review"))
 
     def test_a_folder_in_use_and_odd_values_are_refused(self, photos: Path) -> None:
         with pytest.raises(ConfigError, match="there and not empty; give a new folder"):
