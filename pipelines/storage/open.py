@@ -1,5 +1,6 @@
 """What the option `--storage` names: a folder, or the URI of an object store."""
 
+import re
 from pathlib import Path
 
 from proser_core.errors import ConfigError
@@ -8,11 +9,17 @@ DEFAULT_STORAGE = Path("proser-storage")
 
 
 def parse_storage(storage: str) -> Path | str:
-    """The folder that --storage names, or the URI. Raises ConfigError for an empty name: the working directory is
-    `.`"""
+    """The folder that --storage names, or the URI. Raises ConfigError for an empty name, because the working directory
+    is `.`, and for a URI that lacks a slash."""
     if not storage:
         raise ConfigError("--storage got an empty name; need a folder, `.` for this one, or the URI of an object store")
-    return storage if "://" in storage else Path(storage)
+    if "://" in storage:
+        return storage
+    lacking = re.match(r"(\w[\w+.-]+:)/", storage)
+    if lacking:
+        uri = f"{lacking[1]}//{storage[lacking.end() :]}"
+        raise ConfigError(f"--storage got {storage}; give {uri} for a URI, or ./{storage} for a folder of that name")
+    return Path(storage)
 
 
 def parse_folder(storage: str) -> Path:
