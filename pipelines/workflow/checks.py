@@ -41,8 +41,11 @@ def check_start(recipe: Recipe, pretrained_file: Path | None) -> None:
 
 
 def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> None:
-    """Raises ConfigError where images are to be streamed and machines share no folder, and where output would lie among
-    a user's own images."""
+    """Raises DataError for a data directory that is no folder, unless torchvision is to make it; ConfigError where
+    images are to be streamed and machines share no folder, and where output would lie among a user's own images."""
+    if data_dir is not None and not data_dir.is_dir() and not recipe.data.download:
+        missing = open_data_set(recipe.data.name, data_dir).missing
+        raise DataError(missing or f"--data-dir got {data_dir}, which is no folder; give one that exists, or omit it")
     if recipe.data.streaming and isinstance(storage, str):
         raise ConfigError(
             f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "

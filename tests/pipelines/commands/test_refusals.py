@@ -61,6 +61,8 @@ LINES = {
     "run cifar100-cpu": "--data-dir",
     "run cifar100-cpu --data-dir nowhere": "does not exist",
     "run cifar100-cpu --data-dir empty": "is empty",
+    "run digits --data-dir nowhere": "--data-dir got nowhere, which is no folder; give one that exists, or omit it",
+    "sweep digits trade_off --data-dir file": "--data-dir got file, which is no folder",
     "run digits --finetune.num-dummies 0": "finetune.num_dummies is 0",
     "run digits --cluster.num-workers 1024 --finetune.batch-size 2048": "needs 1024 CPU in all",
     "run digits --cluster.gpus-per-worker 64": "GPU",
