@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pipelines.commands.parsing import parse_with_recipe
-from pipelines.console import console
+from pipelines.console import console, say
 from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.requests import UNNAMED, ClusterFile, DataDir, Storage
 from proser_core.config import Recipe
@@ -34,6 +34,7 @@ def main(arguments: list[str]) -> int:
         from pipelines.workflow.run import draw  # it loads torch, ray and mlflow: not for --help
 
         draw(request.draw)
+        say(console(), f"written: {request.draw}")
         return 0
     from pipelines.workflow.checks import check_request  # it loads neither ray nor mlflow
     from proser_core.networks.pretrained import with_pretrained

@@ -206,8 +206,8 @@ def test_a_ray_address_that_does_not_answer_is_refused(place: Path) -> None:
 
 
 def test_draw_writes_the_graph_with_the_six_stages(place: Path, proser: Proser) -> None:
-    code, _, _ = proser(*DIGITS, "--draw", "graph.dot")
-    assert code == 0
+    code, text, _ = proser(*DIGITS, "--draw", "graph.dot")
+    assert (code, text) == (0, "written: graph.dot\n")
     graph = (place / "graph.dot").read_text()
     stages = ("prepared", "pretrained", "swept", "evaluated", "reported", "registered")
     assert all(stage in graph for stage in stages)
