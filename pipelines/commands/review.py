@@ -16,6 +16,7 @@ from rich.table import Table
 from pipelines.commands.model_options import Device, ImagePaths, Model, check_device, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
+from pipelines.inference.review_names import NAMES, PAGE, add_images, read_named
 from pipelines.progress import ProgressBar
 from proser_core.data.readers.image_files import Found, check_paths, count_images
 from proser_core.errors import ConfigError, DataError
@@ -76,7 +77,7 @@ def main(arguments: list[str]) -> int:
 def review(request: ReviewRequest, console: Console) -> int:
     """Classify, group and write the page; exit code 1 where images were skipped. Raises ProserError for a model or
     paths that do not exist, and for a network without embeddings."""
-    from pipelines.inference.review_files import NAMES, PAGE, write_review  # these load torch and mlflow
+    from pipelines.inference.review_files import write_review  # these load torch and mlflow
     from pipelines.inference.unknown_groups import grouped, review_images
     from pipelines.tracking.models import load
 
@@ -136,9 +137,6 @@ def _at_rate(classifier: "OpenSetClassifier", rate: float | None) -> "OpenSetCla
 def apply(request: ApplyRequest, console: Console) -> int:
     """Copy; exit code 1 where images are gone. Raises DataError for a folder without a review or without names, and for
     names that no class may have."""
-    from pipelines.inference.review_files import NAMES, PAGE, read_named
-    from pipelines.inference.review_names import add_images
-
     if not request.to.is_dir():
         raise ConfigError(f"--to got {request.to}, which is no folder; give the folder of your images")
     named = read_named(request.apply)

@@ -13,15 +13,12 @@ from typing import Any
 
 from pipelines.console import shown
 from pipelines.inference.prediction_files import harmless
+from pipelines.inference.review_names import IMAGE_COLUMNS, IMAGES, NAMES, PAGE
 from pipelines.inference.unknown_groups import Group, Reviewed
 from pipelines.output_files import write_output
 from pipelines.reports.page import render
-from proser_core.errors import DataError
 
-PAGE, IMAGES, NAMES = "index.html", "images.csv", "names.csv"
-IMAGE_COLUMNS = ("image", "group", "typical", "nearest_class", "score", "p_value", "path")
 NAME_COLUMNS = ("group", "images", "name", "without", "also")
-NEEDED = ("group", "name")  # of a table written by hand
 SHOWN = 200  # images of a group on the page
 
 
@@ -88,43 +85,3 @@ def _write_table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str,
     lines = [columns, *([row.get(column, "") for column in columns] for row in rows)]
     with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
         csv.writer(file).writerows(lines)
-
-
-def read_named(folder: Path) -> dict[str, list[Path]]:
-    """The files, by class, of the groups that names.csv names: without what it leaves out, with what it adds. Raises
-    DataError for a folder without a review, and for rows that do not belong to it."""
-    images, names = _read_table(folder / IMAGES, IMAGE_COLUMNS), _read_table(folder / NAMES, NEEDED)
-    by_number = {row["image"]: row for row in images}
-    groups = {row["group"] for row in images}
-    files: dict[str, list[Path]] = {}
-    for line in names:
-        name = line["name"].strip()
-        if not name:
-            continue
-        if line["group"] not in groups:
-            raise DataError(
-                f"{folder / NAMES} names a group {line['group']}, and {IMAGES} has none; keep the rows as the review "
-                "wrote them"
-            )
-        mine = [n for n, row in by_number.items() if row["group"] == line["group"] and row["typical"] == "yes"]
-        without, also = ((line.get(column) or "").split() for column in ("without", "also"))
-        stray = next((number for number in (*without, *also) if number not in by_number), None)
-        if stray is not None:
-            raise DataError(f"{folder / NAMES} has an image {stray} in group {line['group']}, and {IMAGES} has none")
-        taken = dict.fromkeys([*(number for number in mine if number not in without), *also])
-        files.setdefault(name, []).extend(Path(by_number[number]["path"]) for number in taken)
-    return files
-
-
-def _read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    if not path.is_file():
-        raise DataError(f"{path} was not found; give the folder that `proser review MODEL PATH -o FOLDER` wrote")
-    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-        rows = list(csv.DictReader(file))
-    for number, row in enumerate(rows, 2):
-        missing = [column for column in columns if row.get(column) is None]
-        if missing:
-            raise DataError(
-                f"{path} has no column {missing[0]!r} in line {number}; need {', '.join(columns)}, separated by commas"
-            )
-    return rows

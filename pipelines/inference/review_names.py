@@ -1,8 +1,9 @@
 """Named images of a review as new classes in a folder of images."""
 
+import csv
 import hashlib
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +13,63 @@ from proser_core.errors import DataError
 from proser_core.naming import check_class_names
 from proser_core.store.files import atomic_path, disk_full_errors
 
+PAGE, IMAGES, NAMES = "index.html", "images.csv", "names.csv"
+IMAGE_COLUMNS = ("image", "group", "typical", "nearest_class", "score", "p_value", "path")
+NEEDED = ("group", "name")  # of a table written by hand
 PARTS = ("train", "val", "test")
 """Folders of parts, of which new images go into the first."""
+
+
+def read_named(folder: Path) -> dict[str, list[Path]]:
+    """The files, by class, of the groups that names.csv names: without what it leaves out, with what it adds. Raises
+    DataError for a folder without a review, for rows that do not belong to it, and for an image with two names."""
+    images, names = _read_table(folder / IMAGES, IMAGE_COLUMNS), _read_table(folder / NAMES, NEEDED)
+    by_number = {row["image"]: row for row in images}
+    groups = {row["group"] for row in images}
+    files: dict[str, list[Path]] = {}
+    name_of: dict[str, str] = {}
+    for line in names:
+        name = line["name"].strip()
+        if not name:
+            continue
+        if line["group"] not in groups:
+            raise DataError(
+                f"{folder / NAMES} names a group {line['group']}, and {IMAGES} has none; keep the rows as the review "
+                "wrote them"
+            )
+        taken = _taken(line, by_number, folder / NAMES)
+        twice = next((number for number in taken if name_of.setdefault(number, name) != name), None)
+        if twice is not None:
+            raise DataError(
+                f"{folder / NAMES} gives image {twice} two names, {name_of[twice]!r} and {name!r}; take its number "
+                "out of the column also, or put it into without of the other group"
+            )
+        files.setdefault(name, []).extend(Path(by_number[number]["path"]) for number in taken)
+    return files
+
+
+def _taken(line: Mapping[str, str], images: Mapping[str, Mapping[str, str]], path: Path) -> list[str]:
+    """Numbers of the images of a row of names.csv. Raises DataError for one that the review does not have."""
+    mine = [number for number, row in images.items() if row["group"] == line["group"] and row["typical"] == "yes"]
+    without, also = ((line.get(column) or "").split() for column in ("without", "also"))
+    stray = next((number for number in (*without, *also) if number not in images), None)
+    if stray is not None:
+        raise DataError(f"{path} has an image {stray} in group {line['group']}, and {IMAGES} has none")
+    return list(dict.fromkeys([*(number for number in mine if number not in without), *also]))
+
+
+def _read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    if not path.is_file():
+        raise DataError(f"{path} was not found; give the folder that `proser review MODEL PATH -o FOLDER` wrote")
+    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+        rows = list(csv.DictReader(file))
+    for number, row in enumerate(rows, 2):
+        missing = [column for column in columns if row.get(column) is None]
+        if missing:
+            raise DataError(
+                f"{path} has no column {missing[0]!r} in line {number}; need {', '.join(columns)}, separated by commas"
+            )
+    return rows
 
 
 @dataclass

@@ -3,6 +3,8 @@
 import csv
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from pipeline_runs import printed
 from pyarrow import parquet
 
 from pipelines.commands.review import ApplyRequest, ReviewRequest, apply, review
-from pipelines.inference.review_files import IMAGES, NAMES, PAGE
+from pipelines.inference.review_names import IMAGES, NAMES, PAGE
 from pipelines.inference.unknown_groups import grouped
 from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError
@@ -24,6 +26,13 @@ from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 HOSTILE = "<b>a & b.png"
+LOADED = """
+import sys
+from pipelines.cli import main
+sys.argv = sys.argv[1:]
+assert main() == 0
+print("loaded:", *sorted({"torch", "mlflow", "scipy", "sklearn", "pyarrow"} & set(sys.modules)))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -253,6 +262,27 @@ class TestApplying:
         (tmp_path / "mine").mkdir()
         printed(apply, ApplyRequest(folder, tmp_path / "mine"))
         assert [path.name for path in (tmp_path / "mine").iterdir()] == ["new"]
+
+    def test_an_image_of_one_group_that_another_name_takes_in_is_refused(
+        self, reviewed: tuple[Path, str], tmp_path: Path
+    ) -> None:
+        folder, images = copied(reviewed, tmp_path), tmp_path / "my_images"
+        images.mkdir()
+        image = next(row for row in table(folder / IMAGES) if row["group"] == "1" and row["typical"] == "yes")["image"]
+        name_groups(folder, {"1": {"name": "one"}, "2": {"name": "two", "also": image}})
+        with pytest.raises(DataError, match=f"gives image {image} two names, 'one' and 'two'; take its number"):
+            printed(apply, ApplyRequest(folder, images))
+        assert list(images.iterdir()) == []
+        name_groups(folder, {"1": {"name": "one", "without": image}})
+        assert printed(apply, ApplyRequest(folder, images))[0] == 0
+
+    def test_a_dry_run_loads_nothing_heavy(self, reviewed: tuple[Path, str], tmp_path: Path) -> None:
+        folder = copied(reviewed, tmp_path)
+        name_groups(folder, {"1": {"name": "new"}})
+        words = ["proser", "review", "--apply", str(folder), "--to", str(tmp_path), "--dry-run"]
+        done = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True, check=True)
+        assert "would be copied" in done.stdout
+        assert done.stdout.splitlines()[-1] == "loaded:"
 
     def test_what_does_not_belong_to_the_review_is_refused(self, reviewed: tuple[Path, str], tmp_path: Path) -> None:
         folder = copied(reviewed, tmp_path)
