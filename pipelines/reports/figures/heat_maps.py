@@ -1,5 +1,7 @@
 """Heat map of two numeric fields: the mean over splits in each cell, its standard deviation beneath."""
 
+import textwrap
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -12,6 +14,7 @@ from pipelines.reports.sweep_table import Point, controls_of, number
 
 SPREAD = "±: standard deviation"
 CAPTION, PAPER = "Framed: selected.", "Dashed: best in the paper."
+WRITTEN = 8  # characters of a title that fit beside a row
 EDGE = [withStroke(linewidth=3, foreground="black")]  # a white line is seen on every colour
 
 
@@ -45,7 +48,7 @@ def panel(axes: Axes, space: Space, metric: str) -> None:
     beside = [f"{control.label} {percents(control, metric)[0]:.1f}" for control in controls_of(space.table)]
     below = [axis_title(across), "", *("; ".join(beside[start : start + 2]) for start in range(0, len(beside), 2))]
     axes.set_xlabel("\n".join(below), fontsize=8)
-    axes.set_ylabel(axis_title(down), fontsize=8)
+    axes.set_ylabel(textwrap.fill(axis_title(down), WRITTEN * len(ys)), fontsize=8)
 
 
 def _write(axes: Axes, x: int, y: int, point: Point, metric: str, num_splits: int, dark: bool) -> None:

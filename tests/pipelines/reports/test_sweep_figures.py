@@ -102,6 +102,15 @@ def test_a_heat_map_has_the_order_of_the_table() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == [row.split("|")[1].strip() for row in rows]
 
 
+def test_a_title_keeps_to_the_rows_that_it_stands_beside() -> None:
+    few = [{"beta": beta, "gamma": gamma} for beta in (0.0, 1.0) for gamma in (0.0, 0.1, 1.0)]
+    figure = drawn(table("own_images", few, range(1), by_weights), place="dev")
+    figure.draw_without_rendering()  # lays it out
+    axes = figure.axes[0]
+    beside, panel = axes.yaxis.label.get_window_extent(), axes.get_window_extent()
+    assert panel.y0 <= beside.y0 < beside.y1 <= panel.y1
+
+
 def test_a_heat_map_names_what_failed_and_what_lacks_a_split() -> None:
     made = losing(trade_off(), {"beta": 10.0, "gamma": 10.0}, 0)
     made = losing(losing(made, {"beta": 0.1, "gamma": 1.0}, 0), {"beta": 0.1, "gamma": 1.0}, 1)
