@@ -1,7 +1,9 @@
-"""A metric against openness: points of a space and the controls, with standard deviation over splits."""
+"""A metric against openness: points of a space and the controls, with standard deviation over splits. At one openness
+alone each has a row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,6 +21,7 @@ BASE = titles.MSP
 MOST = len(POINT_STYLES)  # curves of points that can be told apart
 APART = 0.2  # shift between neighbouring curves, in points of openness: some lie on each other
 APART_BARS = 0.45  # with error bars
+BAR: dict[str, Any] = {"elinewidth": 0.9, "capsize": 2}
 SPREAD = "bars: standard deviation; to the right paired by split"
 
 
@@ -47,33 +50,32 @@ def against_openness(space: Space, metric: str) -> Figure:
     ]
     figure = openness_panels(curves, titles.METRICS[metric], APART_BARS if len(table.splits) > 1 else APART)
     some = "" if len(points) == len(space.points) else f"{len(points)} of {len(space.points)} points are drawn."
-    title_and_caption(figure, space, points, SPREAD, "Curves are shifted sideways.", some)
+    shifted = "Curves are shifted sideways." if len(openness) > 1 else ""
+    title_and_caption(figure, space, points, SPREAD, shifted, some)
     return figure
 
 
 def openness_panels(curves: Sequence[Curve], metric: str, apart: float) -> Figure:
     """Left as the paper draws it; right, where it was measured, each curve's difference to MSP, the paper's plain CNN,
-    paired by split, so that curves that lie on each other come apart."""
+    paired by split, so that curves that lie on each other come apart. At one openness each has a row."""
     base = next((curve for curve in curves if curve.label == BASE), None)
+    panels = [(f"{metric} on test images, %", curves)]
+    if base is not None:
+        panels.append((f"{metric} minus that of {BASE}, points", [_minus(curve, base) for curve in curves]))
+    found = {openness for curve in curves for openness in curve.values}
+    by_row = len(found) == 1
     figure = Figure(figsize=(10.5 if base else 6.5, 4.2), layout="constrained")
-    left, *right = figure.subplots(1, 2 if base else 1, squeeze=False)[0]
-    left.set(ylabel=f"{metric} on test images, %")
-    for position, curve in enumerate(curves):
-        shift = apart * (position - (len(curves) - 1) / 2)
-        _draw(left, curve, {each: list(found.values()) for each, found in curve.values.items()}, shift)
-        if base is not None and curve is not base:
-            paired = {
-                each: [found[split] - base.values[each][split] for split in found.keys() & base.values[each].keys()]
-                for each, found in curve.values.items()
-            }
-            _draw(right[0], curve, paired, shift)
-    for axes in right:
-        axes.set(ylabel=f"{metric} minus that of {BASE}, points")
-        axes.axhline(0, color="black", lw=1, zorder=1)
-    for axes in (left, *right):
-        axes.set(xlabel="openness, %")
+    across = figure.subplots(1, len(panels), squeeze=False, sharey=by_row)[0]
+    for axes, (title, drawn) in zip(across, panels, strict=True):
+        if by_row:
+            _rows(axes, title, drawn, *found)
+        else:
+            _curves(axes, title, drawn, apart)
         axes.grid(alpha=0.3)
-    legend_beside(figure)
+    for axes in across[1:]:
+        (axes.axvline if by_row else axes.axhline)(0, color="black", lw=1, zorder=1)
+    if not by_row:
+        legend_beside(figure)
     return figure
 
 
@@ -98,10 +100,40 @@ def _label(space: Space, line: Point) -> str:
     return f"{line.label} ({', '.join(marks)})" if marks else line.label
 
 
-def _draw(axes: Axes, curve: Curve, values: dict[float, list[float]], shift: float) -> None:
-    """Mean and standard deviation at each openness that has a value."""
-    measured = {openness: found for openness, found in values.items() if found}
-    xs = [100 * openness + shift for openness in measured]
-    means = [100 * mean(found) for found in measured.values()]
-    bars = np.nan_to_num([100 * std(found) for found in measured.values()])
-    axes.errorbar(xs, means, bars if bars.any() else None, elinewidth=0.9, capsize=2, label=curve.label, **curve.style)
+def _minus(curve: Curve, base: Curve) -> Curve:
+    """The differences on splits that both have; the base itself has none."""
+    paired = {
+        openness: {split: found[split] - others[split] for split in found.keys() & others.keys()}
+        for openness, found in curve.values.items()
+        if curve is not base and (others := base.values[openness])
+    }
+    return replace(curve, values=paired)
+
+
+def _curves(axes: Axes, title: str, curves: Sequence[Curve], apart: float) -> None:
+    """Mean and standard deviation of each curve at each openness that has a value."""
+    for position, curve in enumerate(curves):
+        shift = apart * (position - (len(curves) - 1) / 2)
+        measured = {openness: list(found.values()) for openness, found in curve.values.items() if found}
+        if measured:
+            xs = [100 * openness + shift for openness in measured]
+            means, bars = zip(*map(_percents, measured.values()), strict=True)
+            axes.errorbar(xs, means, bars if any(bars) else None, **BAR, label=curve.label, **curve.style)
+    axes.set(xlabel="openness, %", ylabel=title)
+
+
+def _rows(axes: Axes, title: str, curves: Sequence[Curve], openness: float) -> None:
+    """Mean and standard deviation of each curve at the one openness, from the top down."""
+    for row, curve in enumerate(curves):
+        found = list(curve.values.get(openness, {}).values())
+        if found:
+            middle, bar = _percents(found)
+            axes.errorbar(middle, row, xerr=bar or None, **BAR, label=curve.label, **curve.style)
+    axes.set_yticks(range(len(curves)), [curve.label for curve in curves], fontsize=8)
+    axes.set(xlabel=title, ylim=(len(curves) - 0.5, -0.5))
+    axes.set_title(f"openness {100 * openness:.2f} %", fontsize=9)
+
+
+def _percents(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation, 0 of one value."""
+    return 100 * mean(values), float(np.nan_to_num(100 * std(values)))

@@ -181,6 +181,24 @@ def test_openness_curves_are_the_means_and_to_the_right_paired_differences() -> 
     np.testing.assert_allclose(values_of(right.containers[4]), [4.0, 4.0])
 
 
+def test_at_one_openness_each_method_has_a_row_with_its_name() -> None:
+    made = table("ablation", PARTS, range(2), by_order)
+    lone = {index: replace(split, settings=(15,)) for index, split in made.splits.items()}
+    figure = against_openness(spaces_of(replace(made, splits=lone))[0], "macro_f1")
+    left, right = figure.axes
+    names = [label.get_text() for label in left.get_yticklabels()]
+    assert names[0] == "Mixup"
+    assert names[5:] == ["MSP", "MaxLogit", "CE control, MSP", "CE control, MaxLogit"]
+    places = [container.lines[0].get_xydata()[0].tolist() for container in left.containers]
+    assert [row for _, row in places] == list(range(9))
+    assert places[5][0] == pytest.approx(60.5)
+    paired = {container.get_label(): container.lines[0].get_xdata()[0] for container in right.containers}
+    assert paired["MaxLogit"] == pytest.approx(6.0)
+    assert "MSP" not in paired
+    assert left.get_title() == f"openness {100 * SPLIT.openness(15):.2f} %"
+    assert "sideways" not in texts(figure)
+
+
 def test_parallel_coordinates_draw_every_point_and_end_lost_ones_in_a_cross() -> None:
     made = losing(trade_off(range(1)), {"beta": 10.0, "gamma": 10.0}, 0)
     made = losing(made, {"beta": 0.0, "gamma": 10.0}, 0, "stopped", "stopped after epoch 2 of 10")
