@@ -17,11 +17,13 @@ LONGEST = 24  # characters of a name
 
 
 def confusion_figure(classes: ClassReport, title: str) -> Figure:
-    """A row for each true class, a column for what its images are called, as shares of the row; unknown comes last."""
-    counts, block = _in_blocks(classes.confusion)
+    """A row for each true class, a column for what its images are called, as shares of the row; unknown comes last. It
+    has no row where no image is of an unknown class."""
+    every = classes.confusion
+    counts, block = _in_blocks(every if every[-1].any() else every[:-1])
     sizes = counts.sum(axis=1, keepdims=True)
     shares = np.divide(100 * counts, sizes, out=np.full(counts.shape, np.nan), where=sizes > 0)
-    side = 2.2 + 0.3 * min(len(counts), NAMED)
+    side = 2.2 + 0.3 * min(len(classes.names), NAMED)
     figure = Figure(figsize=(side + 1.0, side), layout="constrained")
     axes = figure.add_subplot()
     drawn = axes.imshow(shares, cmap="viridis", vmin=0, vmax=100)
@@ -29,7 +31,7 @@ def confusion_figure(classes: ClassReport, title: str) -> Figure:
     if len(classes.names) <= NAMED:
         names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in classes.names]
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, parse_math=False)
-        axes.set_yticks(range(len(names)), names, fontsize=7, parse_math=False)
+        axes.set_yticks(range(len(counts)), names[: len(counts)], fontsize=7, parse_math=False)
     if len(classes.names) <= WRITTEN:
         for (row, column), count in np.ndenumerate(counts):
             if count:
@@ -42,7 +44,7 @@ def confusion_figure(classes: ClassReport, title: str) -> Figure:
 
 
 def _in_blocks(counts: np.ndarray) -> tuple[np.ndarray, int]:
-    """Counts int64[n, n] of DRAWN rows at most, and how many classes a row has; unknown may be with the last ones."""
-    block = -(-len(counts) // DRAWN)
-    starts = np.arange(0, len(counts), block)
-    return np.add.reduceat(np.add.reduceat(counts, starts, axis=0), starts, axis=1), block
+    """Counts int64[n, m] of DRAWN columns at most, and how many classes one has; unknown may be with the last ones."""
+    block = -(-counts.shape[1] // DRAWN)
+    rows, columns = (np.arange(0, size, block) for size in counts.shape)
+    return np.add.reduceat(np.add.reduceat(counts, rows, axis=0), columns, axis=1), block

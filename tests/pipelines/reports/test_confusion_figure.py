@@ -29,6 +29,15 @@ def test_the_figure_has_a_row_for_each_class_and_names_that_are_no_formulas(tmp_
     assert sorted(text.get_text() for text in axes.texts) == ["1", "1", "1", "1", "2", "3", "4", "8", "9"]
 
 
+def test_where_every_class_is_known_unknown_is_a_column_alone() -> None:
+    axes = confusion_figure(ClassReport.of_matrix(("ant", "bee", "owl"), np.array([*COUNTS[:3], [0] * 4])), "own").axes[
+        0
+    ]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["ant", "bee", "owl", "unknown"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["ant", "bee", "owl"]
+    assert axes.images[0].get_array().shape == (3, 4)
+
+
 def test_of_a_hundred_classes_the_axes_have_numbers() -> None:
     counts = np.eye(101, dtype=int)
     many = ClassReport.of_matrix(tuple(f"class {number}" for number in range(100)), counts)
