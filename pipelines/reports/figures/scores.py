@@ -1,6 +1,8 @@
 """The scores of PROSER's selected trial on test images: their histogram, and macro-F1 over other known rates;
 on development data what each rate costs."""
 
+from collections import defaultdict
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -10,7 +12,10 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.known_rates import RATES, KnownRates
 from proser_core.recognition.metrics import macro_f1_curves
 from proser_core.recognition.scoring import OpenSetScores
-from proser_core.titles import PROSER
+from proser_core.titles import PROSER, counted
+
+LABEL = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+FAR = 0.2  # of an axis that may stay empty for the sake of a few images
 
 
 def over_known_rate(scores: OpenSetScores, task: OpenSetTask, title: str) -> Figure:
@@ -37,39 +42,35 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask, title: str) -> Fig
 
 def known_rate_curve(rates: KnownRates, kept: float, title: str) -> Figure:
     """Unknown images found against known images kept, on validation images and unknown ones that were not tested on,
-    with the rates of the table; `kept` is the share that the calibration keeps."""
+    with the rates of the table, several of which may be one point; `kept` is the share that the model's threshold
+    keeps."""
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     axes = figure.add_subplot()
     axes.plot(100 * rates.kept, 100 * rates.found, color=SELECTED, lw=2, drawstyle="steps-post")
+    places = defaultdict[tuple[float, float], list[str]](list)
     for rate in RATES:
-        at, found = 100 * rates.kept_at(rate), 100 * rates.found_at(rate)
-        axes.plot(at, found, "D", color=SELECTED, ms=6)
-        axes.annotate(
-            f"{100 * rate:g} %: {found:.1f}",
-            (at, found),
-            (-6, -4),
-            textcoords="offset points",
-            ha="right",
-            va="top",
-            fontsize=8,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-        )
-    axes.axvline(100 * kept, color="black", lw=1.2, ls="--", label="calibrated")
-    axes.set(xlabel="known validation images kept, %", ylabel="unknown images found, %", xlim=(50, 100.5))
+        places[100 * rates.kept_at(rate), 100 * rates.found_at(rate)].append(f"{100 * rate:g}")
+    axes.plot(*zip(*places, strict=True), "D", color=SELECTED, ms=6, label="target rates")
+    for place, named in places.items():
+        axes.annotate(f"{', '.join(named)} %", place, (5, 4), textcoords="offset points", fontsize=8, bbox=LABEL)
+    axes.axvline(100 * kept, color="black", lw=1.2, ls="--", label=f"threshold of the model: keeps {100 * kept:.1f} %")
+    axes.set(xlabel="known validation images kept, %", ylabel="unknown images found, %", xlim=(50, 106))
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8, loc="lower left")
+    axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     entitle(figure, f"{PROSER}{', proxy' if rates.of_proxy else ''}: {title}")
     return figure
 
 
 def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, title: str) -> Figure:
-    """Histogram of PROSER's score on known and unknown test images, with the threshold between them."""
+    """Histogram of PROSER's score on known and unknown test images, with the threshold between them. The axis leaves
+    out a few that lie far from all others, and the caption counts them."""
     is_known = np.asarray(task.test.targets) < task.num_known
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     axes = figure.add_subplot()
-    low, high = np.percentile(scores.scores, [0.1, 99.9])
-    edges = np.linspace(low, high, 61).tolist()
-    for rows, label, colour, hatch in ((is_known, "known", BLUE, ""), (~is_known, "unknown", ORANGE, "//")):
+    low, high = _shown(scores.scores)
+    edges, inside = np.linspace(low, high, 61).tolist(), (low <= scores.scores) & (scores.scores <= high)
+    for each, label, colour, hatch in ((is_known, "known", BLUE, ""), (~is_known, "unknown", ORANGE, "//")):
+        rows = each & inside
         if not rows.any():
             continue
         axes.hist(
@@ -79,4 +80,13 @@ def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, titl
     axes.set(xlabel=f"score: {formula}", ylabel="density of test images")
     axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     entitle(figure, f"{PROSER}: {title}")
+    if not inside.all():
+        figure.supxlabel(f"Not drawn: {counted(int((~inside).sum()), 'image')} far out.", fontsize=8, x=0.01, ha="left")
     return figure
+
+
+def _shown(scores: np.ndarray) -> tuple[float, float]:
+    """The range of an axis: all scores, or to the 0.1 or 99.9 percentile where the last ones lie far beyond it."""
+    low, high = np.percentile(scores, 0.1, method="higher"), np.percentile(scores, 99.9, method="lower")
+    first, last, far = scores.min(), scores.max(), FAR * (high - low)
+    return float(first if low - first <= far else low), float(last if last - high <= far else high)
