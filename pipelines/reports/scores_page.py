@@ -12,12 +12,13 @@ PAIR = ("auroc", "macro_f1")
 
 
 def choice_facts(evaluation: Mapping[str, Any]) -> list[str]:
-    """Which score decides for each network, and which network becomes the model, in a sentence each; nothing where the
-    recipe has no choice."""
+    """Which score decides for each network, which network becomes the model, and whether a better one was passed over,
+    in a sentence each; nothing where the recipe has no choice and misses none."""
     choices, network = evaluation["choices"], evaluation["network"]
     found = "; ".join(f"{name}: {choice['chosen']}{_best(choice)}" for name, choice in choices.items())
     scores = f"Scores, {_how(choices)} (`tables/{SCORES_PAGE}` has all): {found}." if choices else ""
-    return [fact for fact in (scores, f"Network of the model: {network}." if network else "") if fact]
+    taken = f"Network of the model: {network}." if network else evaluation["passed_over"]
+    return [fact for fact in (scores, taken) if fact]
 
 
 def scores_page(choices: Mapping[str, Any], split: ClassSplit) -> str:

@@ -40,6 +40,17 @@ class NetworkChoice:
         return f"{self.chosen}, chosen by macro-F1 on development data ({found})"
 
 
+def passed_over(wanted: NetworkName, proser: Candidate, control: Candidate | None) -> str:
+    """What development data says where nothing chooses and the control is the better one; else empty."""
+    ours, theirs = (each.scored.development_macro_f1 if each else 0.0 for each in (proser, control))
+    if wanted != "proser" or theirs <= ours:
+        return ""
+    return (
+        f"On development data {CONTROL} has the larger macro-F1 ({percent(theirs)}, {PROSER} {percent(ours)}), and "
+        f"{PROSER} is taken all the same: `--calibration.network {AUTO}` takes the better one."
+    )
+
+
 def choose_network(
     wanted: NetworkName, proser: Candidate, control: Candidate | None
 ) -> tuple[Candidate, NetworkChoice | None]:

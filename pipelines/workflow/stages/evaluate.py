@@ -11,7 +11,7 @@ from proser_core.baselines.tables import controls, placeholder_scores
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
-from proser_core.jobs.network_choice import Candidate, NetworkChoice, choose_network
+from proser_core.jobs.network_choice import Candidate, NetworkChoice, choose_network, passed_over
 from proser_core.jobs.network_tables import evaluation_tables, trained_network
 from proser_core.jobs.selection import Row, finetune_of, has_point, select
 from proser_core.recognition.class_report import ClassReport
@@ -60,6 +60,7 @@ def evaluate_run(
             "point": _trial(selected),
             "method": model.method,
             "network": None if network is None else network.in_words,
+            "passed_over": passed_over(recipe.calibration.network, proser, control),
             "methods": {name: {"report": report.to_json(), "flat": report.flat()} for name, report in reports.items()},
             "proxy": None if proxy is None else proxy.results,
             "score": {"name": chosen.score.name, "formula": chosen.score.formula},
