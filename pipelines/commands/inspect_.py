@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 MOST_CLASSES = 12  # of which the terminal has a row
+MOST_LINES = 20  # of one finding
 BAR = 30  # signs of the longest bar
 
 
@@ -146,22 +147,23 @@ def _class_table(found: "Inspection") -> Table:
 
 
 def _findings_table(found: "Inspection", findings: list["Finding"]) -> Table:
-    table = Table(
-        "number", "finding, an example, and what to do", box=box.SIMPLE_HEAD, width=WIDTH, padding=(0, 1, 0, 0)
-    )
+    table = Table("number", "finding, examples, and what to do", box=box.SIMPLE_HEAD, width=WIDTH, padding=(0, 1, 0, 0))
     table.columns[0].justify = "right"
     table.columns[1].overflow = "fold"
     for each in findings:
-        lines = [f"[bold]{escape(shown(each.title))}[/bold]", escape(_example(found, each)), escape(each.advice)]
+        lines = [f"[bold]{escape(shown(each.title))}[/bold]", escape(_examples(found, each)), escape(each.advice)]
         table.add_row(f"{each.count:,}", "\n".join(lines), end_section=True)
     return table
 
 
-def _example(found: "Inspection", finding: "Finding") -> str:
+def _examples(found: "Inspection", finding: "Finding") -> str:
+    """The first set of images; of what cannot be shown, such as a file that a run would stop at, MOST_LINES."""
     from pipelines.reports.inspection_page import name_of
 
     if finding.lines:
-        return shown(finding.lines[0])
+        left = len(finding.lines) - MOST_LINES
+        more = [f"and {left:,} more, which -o PAGE.html lists"] if left > 0 else []
+        return "\n".join([*map(shown, finding.lines[:MOST_LINES]), *more])
     return ", ".join(
         f"{name_of(found, row)}{f' ({shown(caption)})' * bool(caption)}" for row, caption in finding.sets[0][:2]
     )

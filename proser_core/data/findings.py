@@ -1,5 +1,6 @@
 """What is wrong with a folder of images, or may be: one `Finding` each, with what to do about it."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -53,7 +54,8 @@ def few_images(counts: np.ndarray) -> np.ndarray:
 
 
 def _unreadable(inspection: Inspection) -> Iterator[Finding]:
-    reasons = [failure.reason for failure in inspection.failures]
+    root = os.path.join(os.path.abspath(inspection.root), "")
+    reasons = [failure.reason.replace(root, "", 1) for failure in inspection.failures]
     advice = "Repair or remove them: a run stops at the first one."
     yield Finding("files that cannot be read", len(reasons), advice, lines=reasons)
     try:

@@ -55,7 +55,8 @@ def judge_mirroring(train: ImageSet, names: Sequence[str], seed: int) -> Mirrori
     if not compared.any():
         return Mirroring(True, "not judged (auto: on): no class has images enough to compare its mirror images with")
     nearer, labels = own[compared] > of_mirror[compared], labels[compared]
-    found = f"{100 * nearer.mean():.0f} % of {len(nearer):,} images are more like their class than their mirror images"
+    share, count = f"{100 * nearer.mean():.0f} %", f"{len(nearer):,} compared images"
+    found = f"{share} of {count} are more like their class than their mirror images"
     odd = [label for label in np.unique(labels) if _is_one_sided(nearer[labels == label], SHARE_OF_CLASS, len(names))]
     if not odd and not _is_one_sided(nearer, SHARE, 1):
         return Mirroring(True, f"harmless (auto: on): {found} (50 % expected)")

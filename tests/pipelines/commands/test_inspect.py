@@ -58,8 +58,18 @@ def test_findings_are_no_error_and_the_page_has_their_pictures(tmp_path: Path, p
     page = (tmp_path / "page.html").read_text()
     assert page.count("data:image/jpeg;base64,") == 2
     assert not re.search(r'(src|href)="(?!data:|#)', page)
-    assert "flower/1.png" in page
+    assert "flower/<wbr>1.png" in page
     assert "flower/broken.gif: the image cannot be decoded" in page
+
+
+def test_files_that_a_run_stops_at_are_all_named_by_their_place_in_the_folder(tmp_path: Path, proser: Proser) -> None:
+    root = write_scenes(tmp_path / "own")
+    for number in range(22):
+        (root / f"flower/broken{number:02}.gif").write_bytes(b"")
+    text = re.sub(r" *\n +", " ", proser("inspect", str(root))[1])
+    assert text.count(": the image cannot be decoded (it is empty)") == 20
+    assert "files that cannot be read flower/broken00.gif: the image" in text
+    assert "and 2 more, which -o PAGE.html lists" in text
 
 
 def test_names_in_any_script_are_shown_and_those_that_would_act_are_escaped(tmp_path: Path, proser: Proser) -> None:
@@ -75,7 +85,7 @@ def test_names_in_any_script_are_shown_and_those_that_would_act_are_escaped(tmp_
     assert HTML not in page
     assert "\x1b" not in page
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
-    assert r"寺\x1b[31m/\xff\x1b]0;title.png" in page
+    assert r"寺\x1b[31m/<wbr>\xff\x1b]0;title.png" in page
 
 
 def test_groups_are_made_as_a_run_makes_them(tmp_path: Path, proser: Proser) -> None:
@@ -134,7 +144,7 @@ def test_labels_are_doubted_by_the_embeddings_of_a_model(
     assert "labels not judged, as the class has too few images: few" in text
     page = (tmp_path / "page.html").read_text()
     doubts = page[page.index("<h2>labels that the neighbours doubt") :]
-    found = re.search(r"<bdi>(\d+) % ([\w ]+)</bdi><br><bdi>digit \d/wrong\.png", doubts)
+    found = re.search(r"<bdi>(\d+) % ([\w ]+)</bdi><br><bdi>digit \d/<wbr>wrong\.png", doubts)
     assert found is not None
     assert found[2] == first.name
     assert int(found[1]) > 50

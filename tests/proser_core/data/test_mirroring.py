@@ -51,7 +51,10 @@ def test_digits_are_no_longer_themselves_when_mirrored(seed: int) -> None:
     found = judge_mirroring(digits.read("train", 8), NAMES, seed)
     assert not found.harmless
     assert found.reason.startswith("harmful (auto: off): 9")
-    assert "% of 1,198 images are more like their class than their mirror images; above all those of" in found.reason
+    assert (
+        "% of 1,198 compared images are more like their class than their mirror images; above all those of"
+        in found.reason
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
