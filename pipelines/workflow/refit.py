@@ -74,11 +74,13 @@ def planned_inputs(
     """The inputs of both trainings for a plan, by name, as if classes had equally many images; what the proxy will
     choose is not known yet. Raises ProserError."""
     known = open_data_set(recipe.data.name, data_dir)
-    counts = known.class_counts() if recipe.data.is_own else np.ones(num_classes)
-    proxy = proxy_of(recipe, counts)
-    recipes = {"proxy": proxy} if proxy is not None else {}
-    recipes["all classes"] = refit_of(recipe, num_classes)
-    size = plan_splits(check_run(next(iter(recipes.values())), data_dir, session), session.store)[0].images["train"]
+    with pointing_to_inspection(recipe.data, data_dir):
+        counts = known.class_counts() if recipe.data.is_own else np.ones(num_classes)
+        proxy = proxy_of(recipe, counts)
+        recipes = {"proxy": proxy} if proxy is not None else {}
+        recipes["all classes"] = refit_of(recipe, num_classes)
+        first = check_run(next(iter(recipes.values())), data_dir, session)
+    size = plan_splits(first, session.store)[0].images["train"]
     return {name: check_run(with_batches(each, size), data_dir, session) for name, each in recipes.items()}
 
 

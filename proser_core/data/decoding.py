@@ -18,6 +18,7 @@ MAX_PIXELS = 64 << 20
 """Pixels of the largest image that is decoded; a few bytes can claim more than memory holds. A larger JPEG, as of a
 camera of 100 megapixels, is decoded at a half, a quarter or an eighth of its width."""
 FULL_SIZE = "full size"
+EMPTY = "it is empty"
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """What Pillow may take an image for. Its other readers would start Ghostscript, or decode before the size is known."""
 RANGELESS = {"I": "signed or 32-bit integers", "F": "floating-point numbers"}
@@ -117,8 +118,13 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
     except Exception as error:  # whatever a damaged file makes of Pillow's readers: struct.error of EXIF, and others
         reason: object = error
         if isinstance(error, UnidentifiedImageError):  # its own words name the buffer
-            reason = f"it is none of {', '.join(FORMATS)}" if encoded else "it is empty"
-        raise DataError(f"{name}: the image cannot be decoded ({reason}); repair or remove it") from error
+            reason = f"it is none of {', '.join(FORMATS)}" if encoded else EMPTY
+        raise undecodable(name, reason) from error
+
+
+def undecodable(name: str, reason: object) -> DataError:
+    """The error for an image that cannot be decoded."""
+    return DataError(f"{name}: the image cannot be decoded ({reason}); repair or remove it")
 
 
 def _shrink(image: Image.Image) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from proser_core.data.decoded_photos import DecodedPhotos, digest_of, numbered
-from proser_core.data.decoding import read_content
+from proser_core.data.decoding import EMPTY, read_content, undecodable
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, files_fingerprint, status_of
@@ -266,13 +266,17 @@ def _holds_image(folder: Path) -> bool:
 
 
 def _images(folder: Path) -> list[FileStatus]:
-    """All images below a folder. Raises DataError where there is none, or one is a broken link."""
+    """All images below a folder. Raises DataError where there is none, or one is a broken link or empty."""
     paths = image_paths(folder)
     if not paths:
         raise DataError(
             f"{folder} holds no image ({', '.join(ENDINGS)}); add some, or remove the class from every part"
         )
-    return [status_of(path) for path in paths]
+    found = [status_of(path) for path in paths]
+    for path, size, _ in found:
+        if not size:
+            raise undecodable(path, EMPTY)
+    return found
 
 
 def image_paths(folder: Path) -> list[str]:

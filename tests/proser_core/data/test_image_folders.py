@@ -57,6 +57,12 @@ def test_classes_are_in_the_order_of_their_names_and_images_in_the_order_of_thei
     assert np.bincount(found.labels).tolist() == ([2, 2, 1] if part == "train" else [1, 1, 1])
 
 
+def test_an_empty_file_is_found_before_an_image_is_decoded(root: Path) -> None:
+    (root / "train/bee/empty.jpg").touch()
+    with pytest.raises(DataError, match=r"bee/empty\.jpg: the image cannot be decoded \(it is empty\); repair"):
+        open_data_set("folder", root).fingerprints()
+
+
 def test_only_the_asked_classes_are_read_and_the_others_are_not_even_decoded(root):
     (root / "train/bee/broken.png").write_bytes(b"of a class that nobody asks for")
     found = load(root, classes=[2, 0])
