@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -195,11 +195,19 @@ def close(session: Session, report: Path, started: float, failures: Sequence[str
     """Say where everything is, also the trials of a `run`, what it took and what went wrong; the exit code."""
     session.say(f"Figures and tables: {report}")
     _say_runs(session, run)
-    ran = ", ".join(f"{stage} {duration(each)}" for stage, each in session.store.ran.items())
-    seconds = duration(time.monotonic() - started)
-    session.say(f"Time: {seconds}" + (f" ({ran})" if ran else "; every stage was found finished"))
+    session.say(_time(time.monotonic() - started, session.store.ran))
     say_failures(session, failures)
     return 1 if failures or session.tracking.lost else 0
+
+
+def _time(seconds: float, ran: Mapping[str, float]) -> str:
+    """What a command took, and what of it each stage."""
+    if not ran:
+        return f"Time: {duration(seconds)}; every stage was found finished"
+    rest = {"MLflow and the rest": left} if (left := seconds - sum(ran.values())) >= 1 else {}
+    return (
+        f"Time: {duration(seconds)} ({', '.join(f'{name} {duration(each)}' for name, each in {**ran, **rest}.items())})"
+    )
 
 
 def _say_runs(session: Session, run: ParentRun | None) -> None:

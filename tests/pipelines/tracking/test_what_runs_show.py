@@ -21,7 +21,7 @@ from pipelines.tracking.origins import origin_tags
 from pipelines.tracking.runs import NOTE, ParentRun, run_of_its_own
 from pipelines.tracking.server import experiment_id
 from pipelines.tracking.system_metrics import system_metrics
-from pipelines.workflow.session import _say_runs
+from pipelines.workflow.session import _say_runs, _time
 from pipelines.workflow.stages.trial_rows import TrialRows
 from pipelines.workflow.training import TrainedSplit
 from proser_core.data.tasks import TaskSummary
@@ -209,3 +209,12 @@ def test_the_printed_address_opens_the_view_and_has_no_password(
         _say_runs(SimpleNamespace(console=Console(file=out, width=80)), parent)
         assert f"viewStateShareKey=proser-{parent.run_id}" in out.getvalue()
         assert "pass" not in out.getvalue()
+
+
+def test_the_time_of_the_stages_and_the_rest_is_that_of_the_command() -> None:
+    assert (
+        _time(75.0, {"pretrain": 40.0, "sweep": 12.0})
+        == "Time: 1:15 (pretrain 0:40, sweep 0:12, MLflow and the rest 0:23)"
+    )
+    assert _time(52.4, {"pretrain": 40.0, "sweep": 12.0}) == "Time: 0:52 (pretrain 0:40, sweep 0:12)"
+    assert _time(3.0, {}) == "Time: 0:03; every stage was found finished"
