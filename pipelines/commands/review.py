@@ -105,6 +105,7 @@ def review(request: ReviewRequest, console: Console) -> int:
         say(console, f"  proser review {APPLY} {request.output} --to MY_IMAGES")
     else:
         say(console, f"no group: fewer than {request.least} images are unknown; {request.output / PAGE} shows them")
+        say(console, "  a smaller --known-rate (more images are unknown) or --least (smaller groups) may give some")
     return 1 if reviewed.failures else 0
 
 

@@ -164,7 +164,11 @@ class TestReviewing:
         _, text = printed(review, ReviewRequest(str(model), few, tmp_path / "review"))
         assert "no group: fewer than 5 images are unknown" in text
         assert "most like" not in text
-        assert "No group" in (tmp_path / "review" / PAGE).read_text()
+        page = (tmp_path / "review" / PAGE).read_text()
+        assert "No group" in page
+        for remedy in ("--known-rate", "--least"):
+            assert remedy in text
+            assert remedy in page
 
     def test_an_image_that_cannot_be_decoded_is_named(self, model: Path, photos: Path, tmp_path: Path) -> None:
         shutil.copytree(photos, tmp_path / "photos")
