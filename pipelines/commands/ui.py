@@ -36,7 +36,11 @@ def main(arguments: list[str]) -> int:
     address = runs_link(f"http://127.0.0.1:{request.port}", experiment, newest_view(client, experiment))
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(request.port)]
     command += ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
-    quiet = {"MLFLOW_LOGGING_LEVEL": "WARNING", "PYTHONWARNINGS": "ignore"} | os.environ
+    quiet = {
+        "MLFLOW_LOGGING_LEVEL": "WARNING",
+        "PYTHONWARNINGS": "ignore",
+        "MLFLOW_REGISTRY_STORE_URI": uri,
+    } | os.environ
     environment = quiet | {"MLFLOW_BACKEND_STORE_URI": uri}  # other users see a command line, password and all
     server = subprocess.Popen(command, env=environment)
     try:

@@ -38,6 +38,7 @@ def test_it_opens_the_newest_view_once_it_answers_and_ends_with_its_server(
         line = process.stdout.readline()
         assert line, "the server ended before it answered"
         assert "INFO" not in line
+        assert "not provided" not in line
         assert "Warning" not in line
     assert line.startswith(f"http://127.0.0.1:{port}/#/experiments/{run.experiment_id}/runs?workflowType=")
     assert f"viewStateShareKey=proser-{run.run_id} " in line
