@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from pipelines.reports.page import markdown_table
-from pipelines.reports.spaces import Space, Verdict, methods_of, published_at, spaces_of, verdicts
+from pipelines.reports.spaces import OWN_SPACE, Space, Verdict, methods_of, published_at, spaces_of, verdicts
 from pipelines.reports.sweep_table import (
     Point,
     SweepTable,
@@ -63,12 +63,13 @@ def _legend(table: SweepTable, notes: Mapping[str, str]) -> list[str]:
 def overview(table: SweepTable, facts: Sequence[str] = ()) -> str:
     """What was selected in each space and how it compares with the controls, in a few lines of Markdown."""
     splits, spaces = ", ".join(map(str, table.splits)), spaces_of(table)
+    named = ", ".join(space.title for space in spaces if space.name != OWN_SPACE)
     found = Counter(row["status"] for row in table.rows)
     counts = [f"{len(table.rows)} trials", f"{found['finished']} finished"]
     counts += [f"{found[status]} {status}" for status in ("failed", "stopped") if found[status]]
     deviation = " Means ± standard deviation of the sample over splits." if len(table.splits) > 1 else ""
     lines = [
-        f"# {table.recipe}: {', '.join(space.title for space in spaces)}",
+        f"# {table.recipe}{f': {named}' if named else ''}",
         "",
         f"Class split{'s' * (len(table.splits) > 1)} {splits}; {', '.join(counts)}.{deviation}",
         *facts,

@@ -11,7 +11,7 @@ from pipelines.reports.figures.parts import gaps
 from pipelines.reports.spaces import methods_of, spaces_of
 from pipelines.reports.sweep_table import Point, SweepTable, spreads
 from proser_core import titles
-from proser_core.data.splits.class_split import where
+from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
 
 CAPTION = "accuracy: closed-set; known: share of known test images that stay known"
@@ -28,11 +28,13 @@ SHORT = {"F1": "macro_f1", "AUROC": "auroc"}
 
 def run_tables(table: SweepTable) -> list[Table]:
     """One table per metric with a row per method and a column per setting; without unknown test classes, one."""
-    by = "number of unknown classes" if table.split.has_openness else "outlier set"
-    heads = {metric: f"{titles.METRICS[metric]} on test images, %, by {by}" for metric in ("auroc", "macro_f1")}
+    several = len(table.settings) > 1
+    by = f", by {'number of unknown classes' if table.split.has_openness else 'outlier set'}" if several else ""
+    heads = {metric: f"{titles.METRICS[metric]} on test images, %{by}" for metric in ("auroc", "macro_f1")}
     tables, methods = [], methods_of(table)
     for metric, title in (heads if table.settings else {"": "test images of known classes, %"}).items():
-        columns = {str(setting): f"{where(setting)}/{metric}" for setting in table.settings}
+        names = {setting: str(setting) if several else in_words(setting) for setting in table.settings}
+        columns = {name: f"{where(setting)}/{metric}" for setting, name in names.items()}
         columns |= known_columns(methods)
         drawn = _table(table, f"{table.recipe}: {title}", methods, columns)
         drawn.caption = caption(methods) if metric != "auroc" else None

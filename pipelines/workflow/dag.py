@@ -52,7 +52,9 @@ def prepared(
         check_batches(recipe, finetunes, tasks[-1].path)
         notes = TaskSummary.read(tasks[-1].path).notes
         for name in filter(notes.__contains__, SAID):
-            session.say(f"{name}, class split {recipe.data.split_index}: {notes[name]}")
+            first, *more = notes[name].split("; ")
+            for line in (f"{name}, class split {recipe.data.split_index}: {first}", *(f"  {each}" for each in more)):
+                session.say(line)
     found = [each for recipe, task in zip(recipes, tasks, strict=True) for each in data_sets(recipe, task)]
     session.tracking.track(lambda: session.run.log_data_sets(found))
     return tasks

@@ -10,7 +10,7 @@ import numpy as np
 from proser_core.config import DataConfig
 from proser_core.data.findings import FEW, IMBALANCE, few_images, largest_to_smallest
 from proser_core.data.group_notes import GROUPS, MIXED, WARNINGS
-from proser_core.data.repeats import REPEATS
+from proser_core.data.repeats import LABELS, REPEATS
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.titles import counted, first_names
@@ -23,7 +23,10 @@ def what_needs_a_look(task: OpenSetTask, data: DataConfig, data_dir: Path | None
     groups, counts = task.notes.get(GROUPS, ""), np.bincount(task.train.targets)
     ratio, few = largest_to_smallest(counts), [task.class_names[number] for number in few_images(counts)]
     found = [_counted_groups(each) for each in groups.split("; ") if any(words in each for words in WARNINGS)]
-    found += [f"{REPEATS}: {task.notes[REPEATS]}"] if REPEATS in task.notes else []
+    # look-alikes are grouped, and so are images that are equal
+    named = data.group_near_duplicates and any(MIXED in each for each in found)
+    repeats = [each for each in task.notes.get(REPEATS, "").split("; ") if each and not (named and LABELS in each)]
+    found += [f"{REPEATS}: {'; '.join(repeats)}"] if repeats else []
     found += [f"classes of fewer than {FEW} training images: {first_names(few)}"] if few else []
     found += [f"classes of unequal size ({ratio:.1f} to 1)"] if ratio >= IMBALANCE else []
     return [f"look at the images first ({'; '.join(found)}): {_inspection(data, data_dir)}"] if found else []

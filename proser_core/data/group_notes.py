@@ -63,7 +63,7 @@ class KnownGroups:
                 f"a random split would have put an image of the same group into training for {' and '.join(flattered)}"
             )
         if len(sizes) < len(groups):
-            found.append("intervals take images for independent, and are too narrow by that")
+            found.append("intervals assume independent images, so they are too narrow")
         return {GROUPS: "; ".join([*found, *self._warnings()])}
 
     def shared(self) -> dict[str, float]:

@@ -9,6 +9,7 @@ import numpy as np
 
 REPEATS = "repeated images"
 """The name of the note among those of a task."""
+LABELS = "images with more than one class"
 
 
 @dataclass
@@ -35,5 +36,5 @@ class Repeats:
             if (count := sum(map(set(others).__contains__, digests)))
         ]
         if doubtful := sum(len(labels) > 1 for labels in self.labels.values()):
-            found.append(f"images with more than one class: {doubtful}")
+            found.append(f"{LABELS}: {doubtful}")
         return {REPEATS: "; ".join(found)} if found else {}

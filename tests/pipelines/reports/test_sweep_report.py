@@ -37,8 +37,8 @@ from sweep_tables import (
 from pipelines.reports import trials_parquet
 from pipelines.reports.report_files import figures_of, write_report
 from pipelines.reports.results_page import overview, results_page
-from pipelines.reports.spaces import published_at, spaces_of, verdicts
-from pipelines.reports.terminal import sweep_tables
+from pipelines.reports.spaces import OWN_SPACE, published_at, spaces_of, verdicts
+from pipelines.reports.terminal import run_tables, sweep_tables
 from pipelines.workflow.best_of import best_rows
 from proser_core.config import FinetuneConfig
 from proser_core.jobs.selection import select
@@ -249,3 +249,18 @@ def test_many_fields_are_told_by_where_a_point_departs_from_most() -> None:
 def test_the_made_tables_have_the_metrics_of_a_report() -> None:
     names = {name.removeprefix("test/unknown_15/") for name in metrics(0.5) if name.startswith("test/unknown_15/")}
     assert names == set(SettingMetrics.__dataclass_fields__)
+
+
+def test_one_number_of_unknown_classes_names_its_column() -> None:
+    made = table(OWN_SPACE, GRID[:1], range(1), by_weights)
+    (lone,) = run_tables(replace(made, splits={0: replace(SPLIT, settings=(15,))}))[1:]
+    assert str(lone.title) == "made: macro-F1 on test images, %"
+    assert [str(column.header) for column in lone.columns] == ["", "15 unknown", "accuracy", "known"]
+    several = run_tables(made)[1]
+    assert str(several.title) == "made: macro-F1 on test images, %, by number of unknown classes"
+    assert [str(column.header) for column in several.columns][1:3] == ["15", "30"]
+
+
+def test_the_page_of_a_run_without_a_space_has_the_name_of_its_recipe() -> None:
+    assert results_page(table(OWN_SPACE, GRID[:1], range(1), by_weights)).startswith("# made\n")
+    assert results_page(trade_off()).startswith("# made: trade_off\n")

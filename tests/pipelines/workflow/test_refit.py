@@ -88,6 +88,7 @@ class TestRun:
         )
         assert len(found) == 2  # of the proxy and of all classes
         assert found[1][0] == "360"
+        assert "\n  1 with images of more than one class\n" in text
         assert "horizontal flips, class split 0: harmful (auto: off): " in words
         assert model.classifier.recipe["data"]["flip"] is False
         assert {"groups of images", "horizontal flips"} <= model.classifier.notes.keys()
@@ -131,7 +132,7 @@ class TestRun:
         assert f"- {proxy.chose[0]}, by which the fine-tune was chosen: AUROC" in model_card(model.classifier)
         assert f"- {proxy.reported[0]}, by which nothing was chosen: AUROC" in model_card(model.classifier)
         results = [path.read_text() for path in run_folder.storage.glob("report/*/results.md")]
-        (own,) = [result for result in results if result.startswith("# folder:")]
+        (own,) = [result for result in results if result.startswith("# folder\n")]
         assert "Every class is known. Selected on a proxy, with some classes held out: beta" in own
         card = next(run_folder.storage.glob(f"evaluate/*/classifier/{MODEL_CARD}"))
         assert "nan" not in card.read_text()

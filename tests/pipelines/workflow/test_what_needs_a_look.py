@@ -43,6 +43,13 @@ def test_what_is_found_is_named_once_with_the_command_that_shows_it(tmp_path: Pa
     )
 
 
+def test_an_image_with_two_labels_is_named_as_the_group_that_it_is(tmp_path: Path) -> None:
+    root = write(tmp_path, 8, 8)
+    (root / "class 1/copy.png").write_bytes((root / "class 0/0.png").read_bytes())
+    (line,) = what_needs_a_look(make_task(DATA, root), DATA, root)
+    assert line.startswith("look at the images first (1 group with images of more than one class): proser inspect ")
+
+
 def test_an_error_of_own_images_points_to_the_command_and_others_do_not(tmp_path: Path) -> None:
     points = r"^broken\. `proser inspect own -o inspection\.html` shows all"
     with pytest.raises(DataError, match=points), pointing_to_inspection(DATA, Path("own")):
@@ -63,3 +70,15 @@ def test_a_run_stops_at_a_class_that_is_too_small_and_points_on(
     assert "holds 2 images; a class needs 3 or more" in error
     assert "`proser inspect own -o inspection.html` shows all that is wrong with the images" in error
     assert len(error.splitlines()) == 1
+
+
+@pytest.mark.usefixtures("without_ray")
+def test_a_plan_stops_at_an_empty_file_and_points_on(
+    tmp_path: Path, proser: Proser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    (write(tmp_path / "own", 6, 6, 6) / "class 1/empty.jpg").touch()
+    code, _, error = proser("run", "folder", "--data-dir", "own", "--dry-run")
+    assert code == 2
+    assert "empty.jpg: the image cannot be decoded (it is empty); repair or remove it. `proser inspect own " in error
