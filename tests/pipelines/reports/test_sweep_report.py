@@ -37,6 +37,7 @@ from sweep_tables import (
 from pipelines.reports import trials_parquet
 from pipelines.reports.report_files import figures_of, write_report
 from pipelines.reports.results_page import overview, results_page
+from pipelines.reports.scores_page import choice_facts
 from pipelines.reports.spaces import OWN_SPACE, published_at, spaces_of, verdicts
 from pipelines.reports.terminal import run_tables, sweep_tables
 from pipelines.workflow.best_of import best_rows
@@ -264,3 +265,10 @@ def test_one_number_of_unknown_classes_names_its_column() -> None:
 def test_the_page_of_a_run_without_a_space_has_the_name_of_its_recipe() -> None:
     assert results_page(table(OWN_SPACE, GRID[:1], range(1), by_weights)).startswith("# made\n")
     assert results_page(trade_off()).startswith("# made: trade_off\n")
+
+
+def test_a_run_says_which_network_it_takes_or_which_better_one_it_passes_over() -> None:
+    evaluation = {"choices": {}, "network": None, "passed_over": "The control is better."}
+    assert choice_facts(evaluation) == ["The control is better."]
+    assert choice_facts({**evaluation, "network": "PROSER", "passed_over": ""}) == ["Network of the model: PROSER."]
+    assert choice_facts({**evaluation, "passed_over": ""}) == []

@@ -137,6 +137,13 @@ class TestRun:
         card = next(run_folder.storage.glob(f"evaluate/*/classifier/{MODEL_CARD}"))
         assert "nan" not in card.read_text()
 
+    def test_a_control_that_is_better_on_development_data_is_said_to_be(self, text: str, run_folder: RunFolder) -> None:
+        evaluations = [json.loads(path.read_text()) for path in run_folder.storage.glob("evaluate/*/evaluation.json")]
+        for evaluation in evaluations:
+            flat = {name: method["flat"].get("dev/macro_f1", 0.0) for name, method in evaluation["methods"].items()}
+            assert bool(evaluation["passed_over"]) == (flat["CE control, MaxLogit"] > flat["PROSER"])
+            assert evaluation["passed_over"] in text
+
     def test_the_proxy_decides_what_the_evaluation_is_found_by(self, model: Model, run_folder: RunFolder) -> None:
         proxy = model.classifier.proxy
         manifests = [json.loads(path.read_text()) for path in run_folder.storage.glob("evaluate/*/manifest.json")]
