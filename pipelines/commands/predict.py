@@ -51,7 +51,7 @@ class PredictRequest:
         if self.workers < 0:
             raise ConfigError(f"--workers got {self.workers}; need 0 or more")
         if self.workers and not self.address:
-            raise ConfigError(f"--workers {self.workers} is of a Ray cluster; name it with --address, such as auto")
+            raise ConfigError(f"--workers {self.workers} needs a Ray cluster; name it with --address, such as auto")
 
 
 @dataclass

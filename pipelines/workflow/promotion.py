@@ -82,7 +82,7 @@ def _check(request: PromoteRequest) -> None:
     }
     given = next((option for option, is_given in of_sweep.items() if is_given), None)
     if given and not request.best_of:
-        raise ConfigError(f"{given} is of the trials of a sweep; name it with --best-of")
+        raise ConfigError(f"{given} is about the trials of a sweep; name the sweep with --best-of")
 
 
 def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comparison | None:

@@ -193,7 +193,7 @@ def test_a_registered_model_is_found_by_its_alias(
     [
         ({"device": "cuda"}, "--device got cuda, and torch finds no GPU here"),
         ({"workers": -1}, "--workers got -1"),
-        ({"workers": 2}, "--workers 2 is of a Ray cluster; name it with --address"),
+        ({"workers": 2}, "--workers 2 needs a Ray cluster; name it with --address"),
         ({"output": Path("predictions.txt")}, r"--output got predictions\.txt; need a file in a folder that exists"),
         ({"output": Path("gone/predictions.csv")}, "need a file in a folder that exists, ending in .parquet, .csv"),
         ({"output": Path("/proc/predictions.csv")}, "predictions.csv, which cannot be written .*; give another"),

@@ -430,9 +430,9 @@ def test_another_alias_has_champions_of_its_own(registry: Registry, classifier: 
     [
         ({"ensemble": 0, "best_of": "a"}, r"--ensemble got 0; need a number of trials from 1 to 10"),
         ({"ensemble": 11, "best_of": "a"}, r"--ensemble got 11; need a number of trials from 1 to 10"),
-        ({"ensemble": 2}, r"--ensemble 2 is of the trials of a sweep; name it with --best-of"),
-        ({"split_index": 0}, r"--split-index 0 is of the trials of a sweep; name it with --best-of"),
-        ({"storage": Path("a")}, r"--storage a is of the trials of a sweep; name it with --best-of"),
+        ({"ensemble": 2}, r"--ensemble 2 is about the trials of a sweep; name the sweep with --best-of"),
+        ({"split_index": 0}, r"--split-index 0 is about the trials of a sweep; name the sweep with --best-of"),
+        ({"storage": Path("a")}, r"--storage a is about the trials of a sweep; name the sweep with --best-of"),
     ],
 )
 def test_an_ensemble_of_too_many_and_options_of_a_sweep_without_one_are_refused(
