@@ -33,6 +33,7 @@ def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # `nohup make test-slow` ignores it
     )
     while "trained before" not in (line := process.stdout.readline()):
         assert line, "the run ended before its sweep"

@@ -18,6 +18,8 @@ from proser_core.jobs.spec import SELECTION_METRIC, TRIALS, read_scores
 
 pytestmark = pytest.mark.slow
 
+RATES = '{{"lr": tune.grid_search([{0}e-2, {0}e-3, {0}e-4, {0}e-5, {0}e-6])}}'
+"""In the other order each trial would be the best until then, and none would be stopped."""
 DRAWS = '{"beta": tune.uniform(0.1, 3.0), "gamma": tune.loguniform(0.01, 1.0)}'
 
 
@@ -77,7 +79,7 @@ def test_a_budget_stops_it_and_is_told(searched: tuple, folder: RunFolder) -> No
 
 
 def test_points_of_a_grid_stop_early_where_that_is_asked_for(searched: tuple, folder: RunFolder, spaces: Path) -> None:
-    write_space(spaces, "grid", '{"lr": tune.grid_search([1e-6, 1e-5, 1e-4, 3e-3, 3e-2])}')
+    write_space(spaces, "grid", RATES.format(3))
     recipe = search(folder, 5).recipe
     options = {"spaces": ("grid",), "split_indices": (0,)}
     code, text = printed(sweep, request(folder, recipe=replace(recipe, stop_early=True), **options))
@@ -92,7 +94,7 @@ def test_points_of_a_grid_stop_early_where_that_is_asked_for(searched: tuple, fo
 
 
 def test_a_run_chooses_among_the_points_that_were_not_stopped(folder: RunFolder, spaces: Path) -> None:
-    write_space(spaces, "rates", '{"lr": tune.grid_search([1e-6, 1e-5, 1e-4, 3e-3, 3e-2])}')
+    write_space(spaces, "rates", RATES.format(2))  # which no other test has trained
     recipe = replace(search(folder, 5).recipe, space="rates", stop_early=True)
     outcome = folder.run(recipe)
     assert (outcome.code, outcome.versions) == (0, 1)
