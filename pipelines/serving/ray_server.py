@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import ray
+import torch
 from fastapi import FastAPI
 from prometheus_client.core import Metric
 from ray import serve
@@ -30,6 +31,7 @@ class Replica:
 
     def __init__(self, options: Options) -> None:
         os.environ["MLFLOW_TRACKING_URI"] = options.tracking_uri  # workers of a cluster have their own environment
+        torch.set_num_threads(1)  # its share, whatever OMP_NUM_THREADS says: batches side by side have one each
         self._recogniser = Recogniser(options, serve.get_replica_context().replica_id.unique_id)
 
     def __serve_build_asgi_app__(self) -> FastAPI:

@@ -5,16 +5,23 @@ import io
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from ray import serve
 from registered_models import Registry
 from rich.console import Console
 from served_models import environment_of
 
+from pipelines.serving.access import Access
 from pipelines.serving.batching import Batcher, RequestImages
+from pipelines.serving.limits import Limits
 from pipelines.serving.monitor import POLL_INTERVAL_S, SILENCE_TIMEOUT_S, ReplicaMonitor
+from pipelines.serving.ray_server import Replica
+from pipelines.serving.recogniser import Options
 from pipelines.serving.served_model import ServedModel
 from pipelines.tracking.models import Model
 from proser_core.errors import TrackingError
@@ -61,6 +68,21 @@ class TestServedModel:
     def test_no_model_to_begin_with_is_refused(self, registry: Registry) -> None:
         with pytest.raises(TrackingError, match="no version '7'"):
             ServedModel("models:/held/7", "cpu")
+
+
+def test_a_replica_of_ray_serve_keeps_to_its_share_of_the_cores(
+    classifier: OpenSetClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classifier.save(tmp_path / "folder")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+    monkeypatch.setattr(
+        serve, "get_replica_context", lambda: SimpleNamespace(replica_id=SimpleNamespace(unique_id="1"))
+    )
+    options = Options(str(tmp_path / "folder"), "", "cpu", Limits(), 256, 0, Access(("127.0.0.1",)))
+    own = Replica.func_or_class.__mro__[1]  # without Ray's wrapper around it
+    torch.set_num_threads(2)  # as with OMP_NUM_THREADS=2
+    own(options)
+    assert torch.get_num_threads() == 1
 
 
 class TestBatcher:

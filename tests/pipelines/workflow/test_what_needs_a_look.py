@@ -58,13 +58,16 @@ def test_an_error_of_own_images_points_to_the_command_and_others_do_not(tmp_path
         raise DataError("broken")
 
 
-@pytest.mark.usefixtures("without_ray")
-def test_a_run_stops_at_a_class_that_is_too_small_and_points_on(
-    tmp_path: Path, proser: Proser, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_ray: None) -> Path:
+    """The working directory of a command that must not start Ray."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    write(tmp_path / "own", 6, 2)
+    return tmp_path
+
+
+def test_a_run_stops_at_a_class_that_is_too_small_and_points_on(place: Path, proser: Proser) -> None:
+    write(place / "own", 6, 2)
     code, _, error = proser("run", "folder", "--data-dir", "own")
     assert code == 2
     assert "holds 2 images; a class needs 3 or more" in error
@@ -72,13 +75,8 @@ def test_a_run_stops_at_a_class_that_is_too_small_and_points_on(
     assert len(error.splitlines()) == 1
 
 
-@pytest.mark.usefixtures("without_ray")
-def test_a_plan_stops_at_an_empty_file_and_points_on(
-    tmp_path: Path, proser: Proser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    (write(tmp_path / "own", 6, 6, 6) / "class 1/empty.jpg").touch()
+def test_a_plan_stops_at_an_empty_file_and_points_on(place: Path, proser: Proser) -> None:
+    (write(place / "own", 6, 6, 6) / "class 1/empty.jpg").touch()
     code, _, error = proser("run", "folder", "--data-dir", "own", "--dry-run")
     assert code == 2
     assert "empty.jpg: the image cannot be decoded (it is empty); repair or remove it. `proser inspect own " in error
