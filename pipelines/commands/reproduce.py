@@ -9,14 +9,18 @@ import tyro
 
 from pipelines.commands.parsing import parse, parse_with_schedule, show_names
 from pipelines.console import console
-from pipelines.recipes import RECIPES, schedule
+from pipelines.recipes import RECIPES, with_schedule
 from pipelines.reproduction.protocols import FIGURES, headlines
 from pipelines.reproduction.request import ReproduceRequest, Settings
 from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.requests import UNNAMED, ClusterFile, DataDir, Storage
-from proser_core.config import Recipe
+from proser_core.config import NetworkConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.naming import unknown_name
+
+NEALS = Settings(network=NetworkConfig(dropout=0.2))
+"""The options before a schedule takes the dropout out that it is too short for. Source: Neal et al. 2018, Vaze et al.
+2022."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 def _tables(names: tuple[str, ...], options: list[str], command: str) -> int:
     request = parse_with_schedule(
-        lambda name: ReproduceRequest(names, Settings(pretrain=schedule(name)), command=command),
+        lambda name: ReproduceRequest(names, with_schedule(NEALS, name), command=command),
         f"reproduce {' '.join(names)}",
         options,
         "long",

@@ -6,6 +6,7 @@ from proser_core import titles
 from proser_core.config import DataConfig
 from proser_core.data.splits.class_split import where
 from proser_core.data.splits.families import FAMILIES, Against
+from proser_core.data.splits.lists import Splits
 from proser_core.errors import ConfigError
 
 PERMUTED = "permuted"
@@ -34,18 +35,22 @@ class Study:
 
     def splits_of(self, family: str) -> tuple[int, ...]:
         """Class splits by default: those that a family has."""
-        return self.splits[: self._trials(family)] if family in FAMILIES else self.splits
+        return self.splits[: len(self._known(family))] if family in FAMILIES else self.splits
 
     def families(self) -> list[str]:
         """The published families that have lists for it; none where every class is known."""
-        return [name for name in FAMILIES if self._trials(name)] if len(self.splits) > 1 else []
+        return [name for name in FAMILIES if self._known(name)] if len(self.splits) > 1 else []
 
-    def _trials(self, family: str) -> int:
-        """How many lists a published family has for it."""
-        if not self.data.unknown:
-            return len(FAMILIES[family].known.get(self.data.name, ()))
-        against = self._against(family)
-        return 0 if against is None else len(against.known)
+    def seed_of(self, family: str, split_index: int, seed: int) -> int:
+        """The seed of a class split: one more for each earlier one with the same known classes, since its training
+        would be the same once more."""
+        known = self._known(family)
+        return seed + known[:split_index].count(known[split_index]) if split_index < len(known) else seed
+
+    def _known(self, family: str) -> Splits:
+        """The lists of known classes that a published family has for it."""
+        lists = FAMILIES[family].lists(self.data.name, self.data.unknown) if family in FAMILIES else None
+        return () if lists is None else lists.known
 
     def _against(self, family: str) -> Against | None:
         """A family's lists of unknown classes of the other data set."""

@@ -18,7 +18,7 @@ from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
 from proser_core.baselines.methods import same_network
 from proser_core.baselines.tables import finetunes_of_methods
-from proser_core.config import CalibrationConfig, FinetuneConfig, Recipe
+from proser_core.config import CalibrationConfig, FinetuneConfig, NetworkConfig, Recipe
 from proser_core.config.calibration import AUTO
 from proser_core.config.named_finetunes import STATED
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
@@ -99,7 +99,13 @@ def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
         "outliers": tuple(there) or study.data.outliers,  # where none is there, preparing names the first
     }
     recipes = [
-        replace(request.recipe, name=name, space="", data=replace(study.data_of(family, index), **options))
+        replace(
+            request.recipe,
+            name=name,
+            space="",
+            seed=study.seed_of(family, index, request.recipe.seed),
+            data=replace(study.data_of(family, index), **options),
+        )
         for index in request.split_indices or study.splits_of(family)
     ]
     recipes = [decide_features(with_pretrained(recipe), request.data_dir) for recipe in recipes]
@@ -174,9 +180,9 @@ def facts(
     schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} of fine-tuning"
     sizes = " and ".join(sorted({str(each.data.image_size) for study in resolved for each in study.recipes}))
     found = {
-        "schedule": f"{schedule}, backbone {recipe.network.backbone}, images of {sizes} pixels, {precision_name(bf16)}",
+        "schedule": f"{schedule}, {_network(recipe.network)}, images of {sizes} pixels, {precision_name(bf16)}",
         "class splits": ", ".join(map(str, sorted({result.split_index for result in results}))),
-        "seed": str(recipe.seed),
+        "seed": "; ".join([str(recipe.seed), *filter(None, map(_seeds, resolved))]),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),
     }
     if recipe.calibration.score:
@@ -192,3 +198,16 @@ def facts(
         found |= each.notes
         left_out += each.left_out
     return found | dict.fromkeys(left_out, "not measured: its images were not there")
+
+
+def _network(network: NetworkConfig) -> str:
+    dropout = f" with dropout {network.dropout:g}" if network.dropout else ""
+    return f"backbone {network.backbone}{dropout}"
+
+
+def _seeds(resolved: ResolvedStudy) -> str:
+    """The seeds of a study whose class splits do not share one; empty where they do."""
+    seeds = list(dict.fromkeys(recipe.seed for recipe in resolved.recipes))
+    if len(seeds) == 1:
+        return ""
+    return f"of {STUDIES[resolved.name].title}, whose trials have the same known classes, {', '.join(map(str, seeds))}"

@@ -245,9 +245,10 @@ def unfinished_trainings(
     if not _has_ended(folder, outs):
         yield "the pretraining"
     pretrained = load_if_complete(folder)
-    if pretrained is not None:
-        trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store, bf16)
-        yield from (trial.name for trial in trials if not _has_ended(trial.folder, outs))
+    if pretrained is None:  # after a failed one the runner trains nothing else
+        return
+    trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store, bf16)
+    yield from (trial.name for trial in trials if not _has_ended(trial.folder, outs))
     for plan in plan_methods(own, recipe, task, store, bf16):
         if not _has_ended(plan.folder, outs) and all(load_if_complete(part.folder) for part in plan.parts):
             yield plan.network.name  # without a part that failed it could not be trained

@@ -16,6 +16,7 @@ from pipelines.recipes import (
     schedule_note,
     with_schedule,
 )
+from pipelines.reproduction import reproducing
 from proser_core.config import OptimizerConfig, Recipe
 
 
@@ -80,6 +81,14 @@ def test_a_short_schedule_is_without_dropout_unless_it_is_given(name, dropout, p
     for arguments in ([], ["--network.dropout", "0.1"]):
         assert proser("run", "cifar100", "--pretraining", name, *arguments)[0] == 0
     assert [recipe.network.dropout for recipe in parsed] == [dropout, 0.1]
+
+
+@pytest.mark.parametrize(("name", "dropout"), [("short", 0.0), ("fast", 0.0), ("long", 0.2), ("strong", 0.2)])
+def test_tables_are_trained_with_the_dropout_of_the_schedule(name, dropout, monkeypatch, proser):
+    requests = []
+    monkeypatch.setattr(reproducing, "reproduce", lambda request, _: requests.append(request) or 0)
+    assert proser("reproduce", "cifar10", "--pretraining", name)[0] == 0
+    assert (requests[0].recipe.network.dropout, requests[0].recipe.pretrain) == (dropout, PRETRAINING[name]())
 
 
 def test_without_a_schedule_the_recipe_keeps_its_own(parsed, proser):

@@ -307,10 +307,22 @@ def test_a_report_names_the_schedule_and_that_strong_is_another_one_for_mnist(fo
     told = facts(wanted, [resolve(wanted, "mnist-outliers")], [], {}, {}, bf16=False)
     assert "600 epochs of pretraining (sgd, cosine_restarts at 0.1, batches of 128), 2 of fine" in told["schedule"]
     assert "theirs for mnist has RandAugment 8" in told["schedule on MNIST"]
+    assert "classifier32, images" in told["schedule"]
+    dropped = replace(recipe, network=replace(recipe.network, dropout=0.2))
+    told = facts(replace(wanted, recipe=dropped), [], [], {}, {}, bf16=False)
+    assert "classifier32 with dropout 0.2, images" in told["schedule"]
     out = io.StringIO()
     with pytest.raises(DataError, match="mnist was not found"):
         reproduce(wanted, Console(file=out, width=400))
     assert "mnist-outliers: --pretraining strong is Vaze et al.'s for CIFAR; theirs for mnist has" in out.getvalue()
+
+
+def test_a_report_names_the_seeds_of_trials_that_know_the_same_classes(folder: RunFolder) -> None:
+    wanted = request(folder, "cifar+10", "cifar10", split_indices=(1, 3))
+    resolved = [resolve(wanted, name) for name in ("cifar-plus", "cifar10")]
+    assert [[recipe.seed for recipe in each.recipes] for each in resolved] == [[1, 3], [0, 0]]
+    told = facts(wanted, resolved, [], {}, {}, bf16=False)["seed"]
+    assert told == "0; of CIFAR10 against CIFAR100, whose trials have the same known classes, 1, 3"
 
 
 class TestAMachineWithoutRay:
@@ -375,6 +387,7 @@ class TestAMachineWithoutRay:
             path.unlink()
         shutil.rmtree(out / TRIALS)
         (pretrained / FAILURE).write_text("the loss is nan in epoch 1")
-        wanted = request(folder, "few", storage=tmp_path / "new", methods=CARRIED, import_from=(out,))
-        with pytest.raises(TrainingError, match="class split 0 failed: the loss is nan in epoch 1"):
-            printed(reproduce, replace(wanted, split_indices=(0,)))
+        wanted = request(folder, "few", storage=tmp_path / "new", import_from=(out,), split_indices=(0,))
+        for methods in (CARRIED, (*CARRIED, "DHRNet + Softmax")):  # the runner trained no network of a method's own
+            with pytest.raises(TrainingError, match="class split 0 failed: the loss is nan in epoch 1"):
+                printed(reproduce, replace(wanted, methods=methods))
