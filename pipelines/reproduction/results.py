@@ -55,6 +55,8 @@ class MethodRow:
     quoted: tuple[Quoted, ...] = ()
     seconds: float = 0.0
     """Of its trainings on one class split, as a mean; 0 where nobody took the time."""
+    by_own_rule: bool = False
+    """Decided by a rule of its authors, and not by a threshold that keeps known images."""
 
     @property
     def mean(self) -> float:
@@ -90,9 +92,11 @@ class TableColumn:
 
     @property
     def best(self) -> list[MethodRow]:
-        """The best of what was measured; published numbers are of other trainings, and often of other class lists."""
-        found = best_of(self.spec.metric, [row.mean / 100 for row in self.rows])
-        return [row for row, is_best in zip(self.rows, found, strict=True) if is_best]
+        """The best of what was measured on every class split, since splits differ in difficulty, and by the one rule.
+        Published numbers are of other trainings, and often of other class lists."""
+        rows = [row for row in self.rows if sorted(row.values) == self.splits and not row.by_own_rule]
+        found = best_of(self.spec.metric, [row.mean / 100 for row in rows])
+        return [row for row, is_best in zip(rows, found, strict=True) if is_best]
 
 
 def table_column(column: Column, results: Sequence[SplitResult], family: str) -> TableColumn:
@@ -113,7 +117,7 @@ def table_column(column: Column, results: Sequence[SplitResult], family: str) ->
         by_rule = f"{OWN_RULE}/{column.metric}"
         values = {split: found[by_rule] for split, found in numbers.items() if by_rule in found}
         if values:
-            rows.append(MethodRow(scored(method, "own rule"), values, column.scale))
+            rows.append(MethodRow(scored(method, "own rule"), values, column.scale, by_own_rule=True))
     return TableColumn(column, family, rows, [] if column.is_time else _verdicts(rows))
 
 

@@ -54,4 +54,5 @@ def network_of(
     (trial,) = split.trials([finetune], store, bf16)
     if load_if_complete(trial.folder) is None:
         return None
-    return TrainedNetwork(trial.folder, (pretrained, trial.folder), finetune)
+    trainings = (trial.folder,) if finetune.start == "scratch" else (pretrained, trial.folder)
+    return TrainedNetwork(trial.folder, trainings, finetune)

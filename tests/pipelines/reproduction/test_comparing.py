@@ -51,11 +51,15 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
     (trial,) = split.trials([METHODS["PROSER"].finetune(split.recipe)], store, bf16=False)
     run_job(trial.job(split.task, split.pretrained, False), ignore)
 
-    names = ("MaxLogit", "Diverging", "PROSER", "Dummy", "Nearest mean")
+    (fresh,) = split.trials([METHODS["PROSER, from scratch"].finetune(split.recipe)], store, bf16=False)
+    run_job(fresh.job(split.task, split.pretrained, False), ignore)
+
+    names = ("MaxLogit", "Diverging", "PROSER", "PROSER, from scratch", "Dummy", "Nearest mean")
     built = compare([split], names, "quick", False, [None], store, tmp_path)
     found, failures = read_compared(Artefact(tmp_path, ""))
     rows = {row["method"]: row for row in found}
-    assert list(rows) == ["MaxLogit", "PROSER", "Nearest mean"]  # Dummy was not trained
+    # Dummy was not trained
+    assert list(rows) == ["MaxLogit", "PROSER", "PROSER, from scratch", "Nearest mean"]
     assert failures == ["Diverging, class split 0: the loss is nan in epoch 1"]
     assert not built.complete
     assert all(0 < row["metrics"]["test/unknown_3/auroc"] <= 1 for row in rows.values())
@@ -64,6 +68,8 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
     assert rows["Nearest mean"]["seconds"] == pytest.approx(sum(own))
     assert rows["Nearest mean"]["own"] == {"network": "Nearest (mean), plain", "key": wanted[0].folder.name}
     assert 0 < rows["MaxLogit"]["seconds"] < rows["PROSER"]["seconds"]
+    own_time = read_json(fresh.folder / MANIFEST)["seconds"]
+    assert rows["PROSER, from scratch"]["seconds"] == pytest.approx(own_time)  # it uses no pretraining
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pipelines.reproduction.published import UNKNOWN, quoted
 from pipelines.reproduction.report import NUMBERS, RECIPES, terminal_table, write_report
 from pipelines.reproduction.results import BASELINES, SplitResult, cells_of, table_column
 from proser_core.baselines import METHODS
+from proser_core.baselines.tables import OWN_RULE
 from proser_core.config import Recipe, from_json, to_json
 from proser_core.data.splits.class_split import draw_split, where
 from proser_core.data.splits.families import FAMILIES
@@ -55,6 +57,18 @@ def test_every_study_has_its_own_class_lists_for_each_trial(name: str) -> None:
             assert known == (lists.known[split] if name == "cifar-plus" else lists.known[study.data.name][split])
     assert study.splits_of(PERMUTED) == study.splits
     assert study.data_of(PERMUTED, 3).split_family == ""
+
+
+def test_trials_with_the_same_known_classes_have_seeds_of_their_own() -> None:
+    """Else their networks, and all that is measured of them, would be the same."""
+    for name, family, seeds in (
+        ("cifar-plus", "neal", [3, 4, 5, 6, 7]),
+        ("cifar10", "neal", [3] * 5),
+        ("cifar-plus", PERMUTED, [3] * 5),
+        ("mnist-outliers", "", [3]),
+    ):
+        study = STUDIES[name]
+        assert [study.seed_of(family, split, 3) for split in study.splits] == seeds
 
 
 def test_the_released_run_is_one_class_split() -> None:
@@ -126,6 +140,8 @@ def test_numbers_of_the_paper_are_those_that_it_prints() -> None:
         ("tiny-imagenet", "neal", "DIAS", [(73.1, "neal")]),
         ("tiny-imagenet", "neal", "DIAS, 800 epochs", [(75.6, "neal")]),
         ("cifar+10", "neal", "MSP", []),  # Neal's own is osrci
+        ("cifar10", "neal", "G-OpenMax, interpolated", [(67.5, "neal")]),  # the form of Neal et al.
+        ("cifar10", "neal", "G-OpenMax", []),
     ],
 )
 def test_later_methods_stand_beside_their_own_lists(
@@ -140,6 +156,20 @@ def test_methods_are_in_the_order_in_which_they_were_measured_then_those_only_pu
     assert [line.method for line in found.rows[:2]] == ["MaxLogit", "PROSER"]
     assert {"MSP", "OSRCI", "GFROSR"} <= {line.method for line in found.rows[2:]}
     assert not any(line.values for line in found.rows[2:])
+
+
+def test_the_best_row_was_measured_on_every_class_split_and_by_the_rule_of_all_others() -> None:
+    own_rule = SplitResult(CIFAR10.study, 0, "CROSR", {CIFAR10.metric: 0.6, f"{OWN_RULE}/{CIFAR10.metric}": 0.99}, 60.0)
+    measured = [
+        *results("MaxLogit", 0.9, 0.7),
+        *results("MSP", 0.8, 0.7),
+        *results("PROSER", 0.9),  # not on the harder split
+        own_rule,
+        replace(own_rule, split_index=1),
+    ]
+    found = table_column(CIFAR10, measured, "neal")
+    assert max(found.rows, key=lambda row: row.mean if row.values else 0).method == "CROSR, own rule"
+    assert [row.method for row in found.best] == ["MaxLogit"]
 
 
 def test_a_difference_is_measured_minus_published_in_points() -> None:
