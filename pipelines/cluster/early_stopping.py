@@ -5,12 +5,12 @@ Scores are stored with the trial's checkpoint, so that a resumed trial can repor
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 
 from proser_core.config import Recipe, from_json
@@ -26,15 +26,20 @@ from proser_core.recognition.scoring import score
 from proser_core.store.files import write_atomically
 
 TIME = "epochs"
+SHARE = "percent_of_epochs"
+"""The scheduler's time: points of one sweep may differ in their number of epochs, and so in their learning rates."""
 
 
-def early_stopping(jobs: Sequence[Job]) -> Any:
-    """Tune's scheduler: rungs at a fifth of the epochs and at three times that; one trial in three continues."""
-    epochs = max(int(job.recipe["finetune"]["epochs"]) for job in jobs)
-    # Tune would stop a trial that reaches max_t before it has written its outcome
-    return ASHAScheduler(
-        TIME, SELECTION_METRIC, "max", max_t=epochs + 1, grace_period=max(1, epochs // 5), reduction_factor=3
-    )
+def early_stopping() -> Any:
+    """Tune's scheduler: one trial in three continues after a fifth of its own epochs, and again after three fifths."""
+    return ASHAScheduler(SHARE, SELECTION_METRIC, "max", max_t=100, grace_period=20, reduction_factor=3)
+
+
+def report_score(row: dict[str, float], epochs: float) -> None:
+    """Report a row of `EpochScorer.score` to Tune, which may end the trial; not after the last of its epochs, when it
+    has yet to write its outcome."""
+    if row[TIME] < epochs:
+        tune.report({**row, SHARE: 100.0 * row[TIME] / epochs})
 
 
 class EpochScorer:

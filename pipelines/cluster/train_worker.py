@@ -31,7 +31,7 @@ from pipelines.cluster.attempts import (
     failure_reason,
     is_low_memory,
 )
-from pipelines.cluster.early_stopping import EpochScorer
+from pipelines.cluster.early_stopping import EpochScorer, report_score
 from pipelines.cluster.ray_internals import machine_is_leaving
 from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
@@ -65,14 +65,18 @@ def _train_here(config: dict[str, Any], *, is_searched: bool) -> None:
     folder = training_folder(config)
     try:
         with _alone_in(folder.path), folder.localised_job() as job:
+            epochs = job.recipe["finetune"]["epochs"] if is_searched else 0
             for row in read_scores(Path(job.folder)) if is_searched else ():
-                tune.report(row)
+                report_score(row, epochs)
             scorer = EpochScorer(job) if is_searched else None
 
             def notify(metrics: dict[str, float]) -> None:
-                row = scorer.score() if scorer else metrics
+                row = scorer.score() if scorer else {}
                 folder.publish()
-                tune.report(row)
+                if scorer:
+                    report_score(row, epochs)
+                else:
+                    tune.report(metrics)
                 if machine_is_leaving():
                     raise LeavingError
 

@@ -5,14 +5,14 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ray import tune
 
 from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, failure_reason, is_low_memory
-from pipelines.cluster.early_stopping import early_stopping
+from pipelines.cluster.early_stopping import TIME, early_stopping, report_score
 from pipelines.cluster.ray_internals import silent_progress
 from pipelines.cluster.train_worker import (
     CROWDED,
@@ -25,8 +25,10 @@ from pipelines.cluster.train_worker import (
 from pipelines.storage.mirror import Mirror
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import StorageError
-from proser_core.jobs.spec import FAILURE, Job
+from proser_core.jobs.spec import FAILURE, Job, read_scores
 from proser_core.store.store import load_if_complete
+
+SCORES = "scores"  # in the place of a training's fields, where a finished one is replayed
 
 
 def worker_config(job: Job, mirror: Mirror | None) -> dict[str, Any]:
@@ -38,7 +40,7 @@ def worker_config(job: Job, mirror: Mirror | None) -> dict[str, Any]:
 class TuneJobs:
     """How trainings run: `workers` each, of which each takes `resources`; a training of several has a light driver that
     takes `driver_resources`. Ray writes to `folder`/`name`. With `stop_early`, trials that fall behind on development
-    data are stopped."""
+    data are stopped; `rivals` are folders of finished ones that they are compared with too."""
 
     workers: Workers
     resources: dict[str, float]
@@ -47,6 +49,7 @@ class TuneJobs:
     name: str
     mirror: Mirror | None
     stop_early: bool
+    rivals: Sequence[Path] = ()
 
     def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> None:
         """Run them for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder. Those whose
@@ -60,7 +63,9 @@ class TuneJobs:
         if crowded and retries >= 0 and left >= 0:
             time.sleep(MEMORY_PAUSE_S)
             again = [job for job in jobs if Path(job.folder).name in crowded]
-            self.run(again, max(1, at_a_time // 2), left, retries)
+            ended = [Path(job.folder) for job in jobs if Path(job.folder).name not in crowded]
+            together = replace(self, rivals=[*self.rivals, *ended])
+            together.run(again, max(1, at_a_time // 2), left, retries)
         else:
             self._fail(jobs, crowded)
 
@@ -90,14 +95,14 @@ class TuneJobs:
             # as text: for each trial Tune copies the whole grid, value by value
             param_space={
                 **worker_config(jobs[0], self.mirror),
-                "job": tune.grid_search([json.dumps(job.to_json()) for job in jobs]),
+                "job": tune.grid_search([*self._replays(), *(json.dumps(job.to_json()) for job in jobs)]),
             },
             tune_config=tune.TuneConfig(
                 max_concurrent_trials=at_a_time,
                 reuse_actors=self.workers == 1,
                 trial_dirname_creator=lambda trial: Path(json.loads(trial.config["job"])["folder"]).name,
                 time_budget_s=max_seconds or None,
-                scheduler=early_stopping(jobs) if self.stop_early else None,
+                scheduler=early_stopping() if self.stop_early else None,
             ),
             run_config=tune.RunConfig(
                 name=self.name,
@@ -107,6 +112,14 @@ class TuneJobs:
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
             ),
         )
+
+    def _replays(self) -> list[str]:
+        """Trials that train nothing, first in the grid: each reports the scores of a finished one, so that the
+        scheduler knows it."""
+        if not self.stop_early:
+            return []
+        scores = {folder: read_scores(folder) for folder in self.rivals if load_if_complete(folder) is not None}
+        return [json.dumps({"folder": str(folder), SCORES: rows}) for folder, rows in scores.items() if rows]
 
     def _unfinished(self, jobs: Sequence[Job], reason: str) -> dict[str, str]:
         """Trainings that neither finished nor failed, each with the reason. Ray 2.60's Tune gives up all of them where
@@ -146,6 +159,11 @@ class TuneJobs:
 
 def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
     def trial(config: dict[str, Any]) -> None:
-        trainable({**config, "job": json.loads(config["job"])})
+        job = json.loads(config["job"])
+        if SCORES not in job:
+            trainable({**config, "job": job})
+            return
+        for row in job[SCORES]:
+            report_score(row, epochs=job[SCORES][-1][TIME])
 
     return trial

@@ -91,7 +91,12 @@ def _train(
             if jobs:
                 budget = left if limit else 0.0
                 session.cluster.run_jobs(
-                    jobs, workers, f"{name}-{stop_early:d}", max_seconds=budget, stop_early=stop_early
+                    jobs,
+                    workers,
+                    f"{name}-{stop_early:d}",
+                    max_seconds=budget,
+                    stop_early=stop_early,
+                    rivals=[trial.folder for trial in trials if trial.recipe.finetune in stoppable],
                 )
     return bool(limit) and time.monotonic() - started >= limit
 

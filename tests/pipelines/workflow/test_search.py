@@ -2,6 +2,7 @@
 behind and whole searches."""
 
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,24 @@ def test_a_search_that_has_ended_is_found_again(searched: tuple, folder: RunFold
     assert code == 0
     assert "every stage was found finished" in text
     assert stamps(folder) == searched[2]
+
+
+def test_points_that_were_stopped_stay_so_where_an_interrupted_search_goes_on(
+    searched: tuple, folder: RunFolder, spaces: Path
+) -> None:
+    """They are compared with those that have finished, which train no more."""
+    write_space(spaces, "interrupted", RATES.format(4))
+    wanted = request(folder, spaces=("interrupted",), split_indices=(0,))
+    wanted = replace(wanted, recipe=replace(search(folder, 5).recipe, stop_early=True))
+    assert printed(sweep, wanted)[0] == 0
+    before = {row["name"]: row["status"] for row in rows_of(folder) if row["spaces"] == ["interrupted"]}
+    assert "stopped" in before.values()
+    newest = max(folder.storage.glob("sweep/*/trials.json"), key=lambda path: path.stat().st_mtime_ns)
+    shutil.rmtree(newest.parent)  # as if it had been interrupted before the stage's end
+    trained = stamps(folder)
+    assert printed(sweep, wanted)[0] == 0
+    assert {row["name"]: row["status"] for row in rows_of(folder) if row["spaces"] == ["interrupted"]} == before
+    assert {key: stamp for key, stamp in stamps(folder).items() if key in trained} == trained
 
 
 def test_a_budget_stops_it_and_is_told(searched: tuple, folder: RunFolder) -> None:
