@@ -26,6 +26,7 @@ from proser_core.networks.nets import ClassLogits
 from proser_core.recognition.embedding_table import outputs
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import EmbeddingScore
+from proser_core.recognition.scoring import SMALLEST_MARGIN
 
 PROGRAM, CLASSES, ABOUT = "program.pt2", "classes.json", "about.json"
 Outputs = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -55,8 +56,9 @@ class Decision(nn.Module):
         """
         pixels = images.permute(0, 3, 1, 2).float() / 255
         known, scores = self._scores((pixels - self.mean) / self.std)
-        unknown = known.amax(1).double() + (scores.double() + self.bias)
-        probabilities = torch.cat([known.double(), unknown[:, None]], 1).softmax(1)
+        best, margin = known.amax(1).double(), scores.double() + self.bias
+        margin = torch.where(margin > 0, margin.maximum(SMALLEST_MARGIN * best.abs().clamp(min=1.0)), margin)
+        probabilities = torch.cat([known.double(), (best + margin)[:, None]], 1).softmax(1)
         indices = torch.where(scores <= -self.bias, known.argmax(1), known.shape[1])
         return indices, scores + self.bias, probabilities
 

@@ -49,6 +49,11 @@ class OpenSetScores:
             return cls(arrays["known_predictions"], arrays["scores"], *numbers)
 
 
+SMALLEST_MARGIN = 4 * np.finfo(np.float64).eps
+"""What an image is unknown by at least in its probabilities, as a share of its best logit where that is above 1: less
+would be rounded away."""
+
+
 def score(logits: LogitTable, score_function: ScoreFunction, calibration: Calibration) -> OpenSetScores:
     """Apply a frozen calibration to the logits of any images."""
     return OpenSetScores(
@@ -66,7 +71,8 @@ def unknown_probabilities(logits: LogitTable, scores: np.ndarray, bias: float) -
     Its largest entry is the decision. With the paper's gap the last logit is the largest dummy's, plus the bias.
     """
     known = logits.known.astype(np.float64)
-    unknown = known.max(axis=1) + (scores.astype(np.float64) + bias)  # a tie adds exactly 0
-    augmented = np.concatenate([known, unknown[:, None]], axis=1)
+    best, margin = known.max(axis=1), scores.astype(np.float64) + bias  # a tie has exactly 0
+    margin = np.where(margin > 0, np.maximum(margin, SMALLEST_MARGIN * np.maximum(np.abs(best), 1.0)), margin)
+    augmented = np.concatenate([known, (best + margin)[:, None]], axis=1)
     powers = np.exp(augmented - augmented.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)

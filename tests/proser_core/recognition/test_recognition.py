@@ -76,10 +76,15 @@ def test_the_most_probable_entry_is_the_decision(score_function, seed, scale, bi
     bias = -float(scores[0]) if bias is None else bias  # an image on the border is known
     calibration = Calibration(bias=bias, target_rate=0.95, known_rate=0.95, num_images=1, interval=(0.0, 1.0))
     decisions = score(logits, score_function, calibration).predictions
-    most_probable = unknown_probabilities(logits, scores, bias).argmax(axis=1)
-    clear = (np.abs(scores + bias) > 1e-6 * (1 + abs(bias))) | (scores == -bias)
-    assert (most_probable == decisions)[clear].all()
-    assert clear.mean() > 0.9 or scale > 1  # large logits leave no more than 1 to the softmax
+    np.testing.assert_array_equal(unknown_probabilities(logits, scores, bias).argmax(axis=1), decisions)
+
+
+def test_an_image_that_is_unknown_by_less_than_its_logits_tell_apart_is_most_probably_unknown():
+    """Largest probabilities near 1 differ by 1e-15, and logits of 40 by no less than 7e-15."""
+    logits = LogitTable(np.array([[40.0, 0, 0], [38.0, 0, 0], [36.5, 0, 0]], np.float32), np.empty((3, 0), np.float32))
+    scores = MSP(logits)
+    probabilities = unknown_probabilities(logits, scores, -float(scores[0]))
+    assert probabilities.argmax(axis=1).tolist() == [0, 3, 3]
 
 
 def test_probabilities_of_huge_logits_are_finite():
