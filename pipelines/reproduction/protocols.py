@@ -42,10 +42,8 @@ class Study:
 
     def _trials(self, family: str) -> int:
         """How many lists a published family has for it."""
-        if not self.data.unknown:
-            return len(FAMILIES[family].known.get(self.data.name, ()))
-        against = self._against(family)
-        return 0 if against is None else len(against.known)
+        lists = FAMILIES[family].lists(self.data.name, self.data.unknown)
+        return 0 if lists is None else len(lists.known)
 
     def _against(self, family: str) -> Against | None:
         """A family's lists of unknown classes of the other data set."""
