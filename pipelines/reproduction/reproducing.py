@@ -28,7 +28,7 @@ from pipelines.reproduction.studies import (
     requested_finetunes,
     skipped_studies,
 )
-from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.runs import ParentRun, slug
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow import own_plan, plan
@@ -222,9 +222,9 @@ def _print_columns(
 
 
 def mean_metrics(results: Sequence[SplitResult]) -> dict[str, float]:
-    """Of one study, each metric of each method, and its seconds, as a mean over class splits, by `METHOD/metric`."""
+    """Of one study, each metric of each method, and its seconds, as a mean over class splits, by `method/metric`."""
     values: dict[str, list[float]] = {}
     for result in results:
         for metric, value in result.numbers().items():
-            values.setdefault(f"{result.method}/{metric}", []).append(value)
+            values.setdefault(f"{slug(result.method)}/{metric}", []).append(value)
     return {name: mean(found) for name, found in values.items()}
