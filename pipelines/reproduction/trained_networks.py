@@ -5,7 +5,6 @@ from pathlib import Path
 
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import Method
-from proser_core.baselines.tables import Tables
 from proser_core.config import FinetuneConfig
 from proser_core.config.own_networks import ScheduleName
 from proser_core.errors import TrainingError
@@ -14,6 +13,7 @@ from proser_core.jobs.network_tables import evaluation_tables
 from proser_core.jobs.own_plans import plan_own
 from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logits import load_logits
+from proser_core.recognition.score_choice import Tables
 from proser_core.store.store import Artefact, Store, load_if_complete
 
 
