@@ -108,10 +108,9 @@ def _train(
 
 def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], session: Session) -> None:
     """Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
-    names, schedule = network_names(request), request.schedule
     planned = {study.name: plan.plan_splits(study.inputs, session.store) for study in studies}
     own = {
-        study.name: own_plan.missing_networks(names, schedule, study.inputs, planned[study.name], session.store)
+        study.name: own_plan.missing_networks(own_methods(request), study.inputs, planned[study.name], session.store)
         for study in studies
     }
     trains = any(split.missing or not split.pretrained for plans in planned.values() for split in plans)
