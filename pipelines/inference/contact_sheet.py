@@ -43,11 +43,8 @@ class ContactSheet:
             "most unknown first; below each image what it was called, and its score: unknown (framed) above 0",
             fontsize=11,
         )
-        axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
-        for axis in axes:
-            axis.set_xticks([])
-            axis.set_yticks([])
-            axis.set_frame_on(False)
+        bare = {"xticks": [], "yticks": [], "frame_on": False}
+        axes = figure.subplots(rows, COLUMNS, squeeze=False, subplot_kw=bare).ravel()
         for axis, (score, label, name, pixels) in zip(axes, self._kept, strict=False):
             axis.imshow(pixels, interpolation="nearest")
             if label == UNKNOWN:

@@ -39,7 +39,7 @@ def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write
 
 def _rows(part: PredictedPart, class_names: list[str]) -> Iterator[dict[str, Any]]:
     columns = part.predictions.columns(class_names)
-    plain = {name: list(getattr(values, "tolist", lambda values=values: values)()) for name, values in columns.items()}
+    plain = {name: values if isinstance(values, list) else values.tolist() for name, values in columns.items()}
     for row, name in enumerate(part.names):
         yield {"image": utf8_text(name), **{column: values[row] for column, values in plain.items()}, "error": ""}
     for failure in part.failures:

@@ -1,7 +1,6 @@
 """Named images of a review as new classes in a folder of images."""
 
 import csv
-import hashlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from proser_core.data.readers.image_files import Failure
 from proser_core.data.readers.image_folders import files_below
+from proser_core.digests import sha256_of
 from proser_core.errors import DataError
 from proser_core.naming import check_class_names
 from proser_core.store.files import atomic_path, disk_full_errors
@@ -93,13 +93,13 @@ def add_images(files: dict[str, list[Path]], images: Path, *, dry_run: bool = Fa
     for name, paths in files.items():
         folder = root / name
         places = [place / name for place in parts or [images] if (place / name).is_dir()]
-        there = {_digest(Path(file.path)) for place in places for file in files_below(str(place))}
+        there = {sha256_of(file.path) for place in places for file in files_below(str(place))}
         added.copied[name] = added.there[name] = 0
         for path in paths:
             if not path.is_file():
                 added.failures.append(Failure(str(path), f"{path} is gone, or a row of a Parquet file"))
                 continue
-            digest = _digest(path)
+            digest = sha256_of(path)
             if digest in there:
                 added.there[name] += 1
                 continue
@@ -155,8 +155,3 @@ def _copy(path: Path, folder: Path, digest: str) -> None:
         target = folder / f"{path.stem}-{digest[:8]}{path.suffix}"
     with disk_full_errors(folder), atomic_path(target) as temporary:
         shutil.copyfile(path, temporary)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

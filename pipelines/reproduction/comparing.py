@@ -10,14 +10,14 @@ import numpy as np
 from pipelines.reproduction.trained_networks import TrainedNetwork, network_of
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.tables import Tables, fit_score, own_rule_metrics
+from proser_core.baselines.tables import fit_score, own_rule_metrics
 from proser_core.config.calibration import AUTO
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
 from proser_core.jobs.own_worker import FACTS
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.score_choice import candidates
+from proser_core.recognition.score_choice import Tables, candidates
 from proser_core.recognition.scored_network import fitting_targets, score_network
 from proser_core.recognition.scores import MaxLogit
 from proser_core.store.files import read_json, write_json

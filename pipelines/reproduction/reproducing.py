@@ -28,7 +28,7 @@ from pipelines.reproduction.studies import (
     requested_finetunes,
     skipped_studies,
 )
-from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.runs import ParentRun, slug
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow import own_plan, plan
@@ -108,10 +108,9 @@ def _train(
 
 def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], session: Session) -> None:
     """Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
-    names, schedule = network_names(request), request.schedule
     planned = {study.name: plan.plan_splits(study.inputs, session.store) for study in studies}
     own = {
-        study.name: own_plan.missing_networks(names, schedule, study.inputs, planned[study.name], session.store)
+        study.name: own_plan.missing_networks(own_methods(request), study.inputs, planned[study.name], session.store)
         for study in studies
     }
     trains = any(split.missing or not split.pretrained for plans in planned.values() for split in plans)
@@ -222,9 +221,9 @@ def _print_columns(
 
 
 def mean_metrics(results: Sequence[SplitResult]) -> dict[str, float]:
-    """Of one study, each metric of each method, and its seconds, as a mean over class splits, by `METHOD/metric`."""
+    """Of one study, each metric of each method, and its seconds, as a mean over class splits, by `method/metric`."""
     values: dict[str, list[float]] = {}
     for result in results:
         for metric, value in result.numbers().items():
-            values.setdefault(f"{result.method}/{metric}", []).append(value)
+            values.setdefault(f"{slug(result.method)}/{metric}", []).append(value)
     return {name: mean(found) for name, found in values.items()}

@@ -23,7 +23,6 @@ from proser_core.config.calibration import AUTO
 from proser_core.config.named_finetunes import STATED
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.errors import ConfigError, ProserError, first_line
-from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.further_development import check_further
 from proser_core.jobs.own_plans import check_servable
 from proser_core.jobs.preparing import missing_images
@@ -122,8 +121,8 @@ def prepare_study(
     resolved = resolve(request, name)
     first = resolved.recipes[0]
     check_recipe(first)
-    for network in network_names(request):
-        check_servable(OWN_NETWORKS[network], first)
+    for network in own_methods(request).networks:
+        check_servable(network, first)
     check_places(first, request.data_dir, request.storage)
     note = schedule_note(first.pretrain, first.data.name)
     if note:
@@ -159,7 +158,7 @@ def method_names(request: ReproduceRequest) -> list[str]:
 
 def network_names(request: ReproduceRequest) -> list[str]:
     """The networks of their own that the methods score, each once."""
-    return list(dict.fromkeys(filter(None, (METHODS[name].network for name in method_names(request)))))
+    return [network.name for network in own_methods(request).networks]
 
 
 def own_methods(request: ReproduceRequest) -> OwnMethods:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import Method
-from proser_core.baselines.tables import Tables
 from proser_core.config import FinetuneConfig
 from proser_core.config.own_networks import ScheduleName
 from proser_core.errors import TrainingError
@@ -14,18 +13,18 @@ from proser_core.jobs.network_tables import evaluation_tables
 from proser_core.jobs.own_plans import plan_own
 from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logits import load_logits
+from proser_core.recognition.score_choice import Tables
 from proser_core.store.store import Artefact, Store, load_if_complete
 
 
 @dataclass(frozen=True)
 class TrainedNetwork:
     """Folder of the network that a method scores, and every training that led to it, in order; the fine-tune that it
-    is of, if any, and whether it is of the method's own kind."""
+    is of, if any."""
 
     folder: Path
     trainings: tuple[Path, ...]
     finetune: FinetuneConfig | None = None
-    is_own: bool = False
 
     def logits(self) -> Tables:
         """Those that the training left, of all images."""
@@ -46,7 +45,7 @@ def network_of(
         plan = plan_own(OWN_NETWORKS[method.network], own_networks, split.recipe, split.task, store, bf16)
         if plan.outcome() is None:
             raise TrainingError(plan.failure() or "its network was not trained")
-        return TrainedNetwork(plan.folder, tuple(each.folder for each in plan.with_parts), is_own=True)
+        return TrainedNetwork(plan.folder, tuple(each.folder for each in plan.with_parts))
     pretrained = split.pretrained.path
     if method.finetune is None:
         return TrainedNetwork(pretrained, (pretrained,))

@@ -20,7 +20,7 @@ from pipelines.serving.http import encoded_images, rows_of
 from pipelines.serving.metrics import Counted, exposition
 from pipelines.serving.page import try_it_page, wants_page
 from pipelines.serving.recogniser import Recogniser
-from pipelines.serving.served_model import name_of
+from pipelines.serving.served_model import name_of, title_of
 from pipelines.tracking.models import Model
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -33,7 +33,7 @@ def _refers_to(model: type[BaseModel]) -> dict[str, Any]:
     return {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}
 
 
-def _declared(path: str, content: dict[str, Any] | None = None, *, free: bool = False) -> dict[str, Any]:
+def _declared(path: str, content: dict[str, Any] | None, *, free: bool) -> dict[str, Any]:
     """What the schema has beside the answer: parameters of the path, the body, and that no token is needed."""
     names = [name for name in ("name", "version") if f"{{{name}}}" in path]
     parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
@@ -73,7 +73,7 @@ class Routes:
             request, lambda kind, body: (None, encoded_images(kind, body, limits))
         )
         rows = rows_of(predictions, served.classifier.class_names)
-        return JSONResponse({"model": _title(served), "version": served.number, "predictions": rows})
+        return JSONResponse({"model": title_of(served), "version": served.number, "predictions": rows})
 
     async def metrics(self) -> Response:
         """For Prometheus: requests, times, batches, decisions and scores, by replica."""
@@ -141,7 +141,7 @@ class Routes:
         served = self._served
         return {
             "status": "ok",
-            "model": _title(served),
+            "model": title_of(served),
             "version": served.number,
             "problem": self._recogniser.model.brief,
         }
@@ -150,12 +150,10 @@ class Routes:
         """What is served, where its name and version are those of the path."""
         served, asked = self._served, request.path_params
         if asked["name"] != name_of(served) or asked.get("version", served.number) != served.number:
-            raise HTTPException(404, f"got the model {' version '.join(asked.values())!r}; there is {_title(served)!r}")
+            raise HTTPException(
+                404, f"got the model {' version '.join(asked.values())!r}; there is {title_of(served)!r}"
+            )
         return served
-
-
-def _title(served: Model) -> str:
-    return served.title if served.version else name_of(served)
 
 
 def _known_scores(classifier: OpenSetClassifier) -> list[float] | None:
@@ -172,7 +170,9 @@ def application(recogniser: Recogniser, everyone: Callable[[], Awaitable[ByRepli
     app = FastAPIOffline(title="proser", version=VERSION, redoc_url=None, static_url="/docs/files")
     routes, access = Routes(recogniser, everyone), recogniser.options.access
 
-    def add(path: str, answer: Callable[..., Any], model: type[BaseModel], *errors: int, **body: Any) -> None:
+    def add(
+        path: str, answer: Callable[..., Any], model: type[BaseModel], *errors: int, body: dict[str, Any] | None = None
+    ) -> None:
         refusal = messages.Failure if path.startswith("/v2") else messages.Refusal
         responses: dict[int | str, dict[str, Any]] = {status: {"model": refusal} for status in errors}
         app.add_api_route(
@@ -181,7 +181,7 @@ def application(recogniser: Recogniser, everyone: Callable[[], Awaitable[ByRepli
             methods=["POST" if body else "GET"],
             response_model=model,
             responses=responses | ({200: PAGE} if path == "/" else {}),
-            openapi_extra=_declared(path, body.get("body"), free=path in FREE),
+            openapi_extra=_declared(path, body, free=path in FREE),
         )
 
     json = {"application/json": _refers_to(messages.InferenceRequest)}

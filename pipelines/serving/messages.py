@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
 class Images(BaseModel):
@@ -87,7 +87,6 @@ class Output(Tensor):
 class Input(BaseModel):
     """Image files in base64, the shape their number."""
 
-    model_config = ConfigDict(extra="ignore")
     name: Literal["image"]
     datatype: Literal["BYTES"]
     shape: list[int]

@@ -16,7 +16,7 @@ from pipelines.serving.batching import Batcher, RequestImages
 from pipelines.serving.http import decoded_images, read_body
 from pipelines.serving.limits import Limits
 from pipelines.serving.metrics import Metrics
-from pipelines.serving.served_model import ServedModel, name_of
+from pipelines.serving.served_model import ServedModel, title_of
 from pipelines.tracking.models import Model
 from proser_core.recognition.open_set_classifier import Predictions
 
@@ -84,9 +84,8 @@ class Recogniser:
 
     def state(self) -> dict[str, str]:
         """For the terminal: the version that is served, and the problem of the last poll of the registry, if any."""
-        served = self.model.current
-        title = served.title if served.version else name_of(served)
-        return {"model": title, "version": served.number, "problem": self.model.problem, "replica": self.replica}
+        served, problem = self.model.current, self.model.problem
+        return {"model": title_of(served), "version": served.number, "problem": problem, "replica": self.replica}
 
     def close(self) -> None:
         """No alias is followed any more."""

@@ -21,6 +21,11 @@ def name_of(model: Model) -> str:
     return Path(model.uri).name if model.version is None else model.version.name
 
 
+def title_of(model: Model) -> str:
+    """For clients: the registered name and version, or the name of the folder."""
+    return name_of(model) if model.version is None else model.title
+
+
 class ServedModel:
     """`current` answers requests; it changes as a whole, between two requests, and `serves` is called. Raises as `load`
     does where there is no model at the start. After that, whatever fails is `problem`, in `brief` without the paths in

@@ -174,9 +174,8 @@ class ParentRun:
         self.select([row["key"] for row in best])
 
     def compared(self, report: Artefact, metrics: dict[str, float]) -> None:
-        """The metrics of methods side by side, by `METHOD/metric`, and the report's files, once; the run has ended."""
-        parts = {name: name.partition("/") for name in metrics}
-        self.report(report, {f"{slug(method)}/{metric}": metrics[name] for name, (method, _, metric) in parts.items()})
+        """The metrics of methods side by side, and the report's files, once; the run has ended."""
+        self.report(report, metrics)
         self.end("FINISHED")
 
     def report(

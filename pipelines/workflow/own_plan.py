@@ -6,12 +6,12 @@ from typing import Any
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.mirror import sync
+from pipelines.workflow.own_methods import OwnMethods, plan_methods
 from pipelines.workflow.plan import SplitPlan
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe, to_json
 from proser_core.config.own_networks import ScheduleName
 from proser_core.generative.networks import OWN_NETWORKS
-from proser_core.jobs.own_plans import in_order, plan_own
 from proser_core.jobs.own_probe import OwnCost, measure_own_network
 from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.progress import duration
@@ -35,27 +35,25 @@ OwnCosts = dict[str, OwnCost]
 
 
 def missing_networks(
-    names: Sequence[str], schedule: ScheduleName, inputs: TrainingInputs, plans: Sequence[SplitPlan], store: Store
+    own: OwnMethods, inputs: TrainingInputs, plans: Sequence[SplitPlan], store: Store
 ) -> list[MissingNetwork]:
-    """What is to be trained of the networks, and of those that they need, on every class split."""
+    """What is to be trained of the methods' networks, and of those that they need, on every class split."""
     found = []
     for split, recipe, data in zip(plans, inputs.recipes, inputs.data_inputs, strict=True):
-        for name in _unfinished(names, schedule, recipe, data, inputs.bf16, store):
-            how, known = OWN_NETWORKS[name].schedules[schedule], recipe.data.num_known
+        for name in _unfinished(own, recipe, data, inputs.bf16, store):
+            how, known = OWN_NETWORKS[name].schedules[own.schedule], recipe.data.num_known
             images = how.epoch_images(split.images["train"], known)
             found.append(MissingNetwork(name, how.epochs, images, split.scored_pretrained, known))
     return found
 
 
-def _unfinished(
-    names: Sequence[str], schedule: ScheduleName, recipe: Recipe, data: dict[str, Any], bf16: bool, store: Store
-) -> list[str]:
+def _unfinished(own: OwnMethods, recipe: Recipe, data: dict[str, Any], bf16: bool, store: Store) -> list[str]:
     folder = store.folder(PREPARE, prepare_key(data))
     sync(store, [folder])
     task = load_if_complete(folder)
     if task is None:
-        return list(dict.fromkeys(each for name in names for each in _with_needs(name)))
-    plans = in_order(plan_own(OWN_NETWORKS[name], schedule, recipe, task, store, bf16) for name in names)
+        return list(dict.fromkeys(each for network in own.networks for each in _with_needs(network.name)))
+    plans = plan_methods(own, recipe, task, store, bf16)
     sync(store, [plan.folder for plan in plans])
     return [plan.network.name for plan in plans if plan.outcome() is None]
 

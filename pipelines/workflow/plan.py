@@ -154,7 +154,7 @@ def measure(
         if recipe.network.is_frozen(kind):
             costs[kind] = Cost(measure_heads(kind, recipe), recipe.cluster.cpus_per_worker, 1, None)  # type: ignore[arg-type]
             continue
-        workers = _workers(recipe, kind)
+        _, workers = recipe.training(kind)
         used = cluster.with_idle_cores(len(plans), workers) if kind == "pretrain" else cluster
         at_once = max(1, min(used.concurrent_jobs(workers), count))
         if kind in known and known[kind].at_once == at_once:
@@ -168,10 +168,6 @@ def measure(
         costs[kind] = Cost(step, used.config.cpus_per_worker, at_once, cluster.fitting(step.memory_bytes, workers))
         _check_memory(recipe, kind, costs[kind].step)
     return costs
-
-
-def _workers(recipe: Recipe, kind: str) -> int:
-    return recipe.cluster.pretrain_workers if kind == "pretrain" else recipe.cluster.num_workers
 
 
 def _check_memory(recipe: Recipe, kind: str, step: StepCost) -> None:
@@ -257,7 +253,7 @@ def _shortage(recipe: Recipe, kind: str, cost: Cost) -> str:
     """What trainings side by side take, and how many fit; empty where all do."""
     if cost.fit is None or cost.fit >= cost.at_once:
         return ""
-    needed = cost.at_once * _workers(recipe, kind) * cost.step.memory_bytes / 2**30
+    needed = cost.at_once * recipe.training(kind)[1] * cost.step.memory_bytes / 2**30
     advice = f"give --cluster.max-concurrent {cost.fit}" if cost.fit else f"lower {kind}.batch_size"
     return f"{cost.at_once} of {kind} at a time need {needed:.1f} GiB; the nodes have room for {cost.fit}: {advice}"
 
@@ -288,7 +284,7 @@ def cost_lines(
         memory = f", {cost.step.memory_bytes / 2**30:.1f} GiB a worker" if cost.step.memory_bytes else ""
         memory += f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
         lines["a pretraining" if kind == "pretrain" else "a fine-tune"] = (
-            f"{counted(_workers(recipe, kind), 'worker')} of {counted(cost.cpus, 'CPU')}{gpus}, "
+            f"{counted(recipe.training(kind)[1], 'worker')} of {counted(cost.cpus, 'CPU')}{gpus}, "
             f"{cost.at_once} at a time; {_rate(cost.step.step_seconds)} per step, measured now{memory}"
         )
     if embeds := sum(plan.embeds for plan in plans):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import softmax
 
 from proser_core.recognition.scores import OpenMax, ScoreFunction
 
@@ -18,9 +19,11 @@ def half_probability(score: ScoreFunction, logits: "LogitTable", facts: Mapping[
     """
     if isinstance(score, OpenMax):
         revised, unknown = score.revise(logits)
-        return _softmax(np.concatenate([revised, unknown[:, None]], axis=1)) >= 0.5
-    known = _softmax(logits.known.astype(np.float64))
-    return np.concatenate([known, 1 - known.max(axis=1, keepdims=True)], axis=1) >= 0.5
+        probabilities: np.ndarray = softmax(np.concatenate([revised, unknown[:, None]], axis=1), axis=1)
+    else:
+        known = softmax(logits.known.astype(np.float64), axis=1)
+        probabilities = np.concatenate([known, 1 - known.max(axis=1, keepdims=True)], axis=1)
+    return probabilities >= 0.5
 
 
 def below_threshold(score: ScoreFunction, logits: "LogitTable", facts: Mapping[str, Any]) -> np.ndarray:
@@ -29,8 +32,3 @@ def below_threshold(score: ScoreFunction, logits: "LogitTable", facts: Mapping[s
     num_known = logits.known.shape[1]
     named = np.where(score(logits) < facts["threshold"], logits.known_predictions(), num_known)
     return named[:, None] == np.arange(num_known + 1)
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)

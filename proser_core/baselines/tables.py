@@ -11,29 +11,18 @@ from proser_core.data.splits.class_split import where
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
-from proser_core.recognition.logits import TRAIN, LogitTable
+from proser_core.recognition.logits import TRAIN
 from proser_core.recognition.metrics import macro_f1_of_calls
+from proser_core.recognition.score_choice import NOTHING, Tables, fitted
 from proser_core.recognition.scores import SCORES, MaxLogit, ScoreFunction
 from proser_core.titles import CONTROL, PROSER, scored
 
 OWN_RULE = "own_rule"
-Tables = Mapping[str, LogitTable]
-"""Logits of one network by part."""
-NOTHING = LogitTable(np.zeros((0, 0), np.float32), np.zeros((0, 0), np.float32))
 
 
 def finetunes_of_methods(recipe: Recipe, methods: Iterable[Method] = METHODS.values()) -> list[FinetuneConfig]:
     """The fine-tunes that methods score, each once."""
     return list(dict.fromkeys(method.finetune(recipe) for method in methods if method.finetune is not None))
-
-
-def method_report(method: Method, logits: Tables, task: OpenSetTask, target_rate: float) -> EvaluationReport:
-    """A method on the logits of the network that it scores, calibrated to keep `target_rate` of validation images.
-
-    Raises ConfigError for logits that it needs and that are not there, CalibrationError for a network that has
-    diverged.
-    """
-    return evaluate(logits, fit_score(method, logits, task.train.targets), task, target_rate)
 
 
 def own_rule_metrics(
@@ -81,7 +70,7 @@ def closed_set_scores(logits: Tables, targets: np.ndarray) -> list[ScoreFunction
     """
     scores = [score for score in SCORES.values() if not score.needs_dummies]
     known = [score for score in scores if not score.reads_training or TRAIN in logits]
-    return [score.fit(logits.get(TRAIN, NOTHING), np.asarray(targets)) for score in known]
+    return [fitted(score, logits, np.asarray(targets)) for score in known]
 
 
 def placeholder_scores(own: ScoreFunction) -> dict[str, ScoreFunction]:

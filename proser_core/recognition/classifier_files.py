@@ -13,6 +13,7 @@ from torch import nn
 
 from proser_core.config import NetworkConfig, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit
+from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, first_line
 from proser_core.generative.networks import restored
 from proser_core.generative.own_network import TaskShape
@@ -81,7 +82,7 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
         files.append(FITTING)
     card = {
         "format": _format(classifier),
-        "sha256": {name: _sha256(folder / name) for name in files},
+        "sha256": {name: sha256_of(folder / name) for name in files},
         "network": to_json(replace(classifier.network, weights_file="")),  # its weights are in the folder
         "split_point": net.backbone.split_point if isinstance(net, ClosedSetNet | PlaceholderNet) else "",
         "own": None if classifier.own is None else vars(classifier.own),
@@ -243,7 +244,7 @@ def _check_files(folder: Path, card: dict[str, Any]) -> None:
     for name, digest in card["sha256"].items():
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder} is not whole: {name} is missing; fetch the model again")
-        if _sha256(folder / name) != digest:
+        if sha256_of(folder / name) != digest:
             raise CheckpointError(f"{folder / name} was changed after it was saved; fetch the model again")
 
 
@@ -251,7 +252,3 @@ def _digest(card: Mapping[str, Any]) -> str:
     """SHA-256 of the card's values but itself."""
     values = {name: value for name, value in card.items() if name != "card_sha256"}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -29,12 +29,8 @@ def model_card(classifier: TrainedClassifier) -> str:
 
 
 def _knows(classifier: TrainedClassifier) -> list[str]:
-    size, names, recipe, count = (
-        classifier.image_size,
-        classifier.class_names,
-        classifier.recipe,
-        classifier.num_dummies,
-    )
+    size, names = classifier.image_size, classifier.class_names
+    recipe, count = classifier.recipe, classifier.num_dummies
     dummies = f"{count} dummy classifiers (PROSER, CVPR 2021)" if count else "without dummy classifiers"
     if classifier.forward_passes > 1:
         dummies = f"an ensemble of {classifier.forward_passes} with dummy classifiers (PROSER, CVPR 2021)"

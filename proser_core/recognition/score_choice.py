@@ -20,6 +20,7 @@ from proser_core.titles import percent
 
 Tables = Mapping[str, LogitTable]
 """Logits of one network by part."""
+NOTHING = LogitTable(np.zeros((0, 0), np.float32), np.zeros((0, 0), np.float32))
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,7 @@ class ScoreChoice:
 def fitted(kind: type[ScoreFunction], tables: Tables, targets: np.ndarray) -> ScoreFunction:
     """A score of a network, from its tables and the targets int64[N] of the training images among them. Raises
     CalibrationError for images that it cannot be fitted to."""
-    none = LogitTable(np.zeros((0, 0), np.float32), np.zeros((0, 0), np.float32))
-    return kind.fit(tables["val"] if kind.reads_validation else tables.get(TRAIN, none), targets)
+    return kind.fit(tables["val"] if kind.reads_validation else tables.get(TRAIN, NOTHING), targets)
 
 
 def candidates(tables: Tables) -> list[type[ScoreFunction]]:

@@ -256,7 +256,7 @@ def test_means_are_over_class_splits() -> None:
     results = [
         SplitResult("digits", split, "PROSER", {"auroc": auc}, time) for split, (auc, time) in enumerate(measured)
     ]
-    assert mean_metrics(results) == {"PROSER/auroc": pytest.approx(0.6), "PROSER/seconds": 70}
+    assert mean_metrics(results) == {"proser/auroc": pytest.approx(0.6), "proser/seconds": 70}
 
 
 @pytest.mark.parametrize(

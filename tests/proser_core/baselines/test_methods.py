@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 from proser_core.baselines import METHODS
-from proser_core.baselines.tables import NOTHING
 from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.score_choice import NOTHING
 from proser_core.recognition.scores import SCORES, ScoreFunction
 
 
