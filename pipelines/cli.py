@@ -33,12 +33,12 @@ GROUPS = {
     },
     "Use a model": {
         "predict": Command("predict", "MODEL PATH ...", "name the class of each image, or call it unknown"),
-        "evaluate": Command("evaluate", "MODEL", "all metrics on your own labelled images"),
+        "evaluate": Command("evaluate", "MODEL", "measure all metrics on your own labelled images"),
         "calibrate": Command("calibrate", "MODEL", "fit a new bias on your own known images"),
-        "review": Command("review", "MODEL PATH ...", "group unknown images, to be named as new classes"),
+        "review": Command("review", "MODEL PATH ...", "group unknown images, for you to name as new classes"),
         "drift": Command("drift", "MODEL PATH ...", "test whether images look like the validation images"),
         "serve": Command("serve", "MODEL", "predict over HTTP, with a page to try it on"),
-        "export": Command("export", "MODEL", "write it as one file, for torch or ONNX Runtime alone"),
+        "export": Command("export", "MODEL", "write a model as one file for torch or ONNX Runtime"),
     },
     "Registry": {
         "models": Command("models", "", "list the versions of a registered model"),
@@ -52,7 +52,7 @@ GROUPS = {
     },
     "Machines without Ray": {
         "job": Command("job", "RECIPE", "write a recipe's trainings to a file"),
-        "import": Command("import_", "OUT", "import what such a machine trained"),
+        "import": Command("import_", "OUT", "import what that machine trained"),
     },
 }
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}

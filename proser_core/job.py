@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from proser_core.jobs.job_file import JobFile
 
 DESCRIPTION = """\
-Run the pretraining, the fine-tunes and the evaluation of a JOB.json (written by `proser job`) in
-this one process. What is finished is skipped, an interrupted training goes on from its last epoch:
-the same command again after whatever stopped it. Of a folder every FOLDER/*/JOB.json is run, in the
-order of their names, and writes to OUT next to it; `timeout 540 python -m proser_core.job FOLDER` does
-9 minutes of it.
+Run the pretraining, the fine-tunes and the evaluation of a JOB.json (written by `proser job`) in one
+process. Finished trainings are skipped, and an interrupted one continues from its last epoch: repeat
+the same command after any interruption. For a folder, every FOLDER/*/JOB.json is run, in the order of
+their names, and writes to OUT next to it. `timeout 540 python -m proser_core.job FOLDER` runs for 9
+minutes.
 """
 OUT, FINISHED = "OUT", "finished"
 """Next to a job of a folder: where its outcome lies, and in it the digest of the job that finished."""
 EPILOG = """\
-OUT/results.json has every metric by training and method; `proser import OUT`, where Ray and MLflow
-are, puts all into storage, tracking and registry. Exit codes: 0 clean, 1 a training failed, 2 bad
+OUT/results.json has every metric by training and method. On a machine with Ray and MLflow, `proser import
+OUT` copies everything to storage, tracking and registry. Exit codes: 0 clean, 1 a training failed, 2 bad
 input, 130 interrupted, 143 terminated.
 """
 
@@ -97,7 +97,7 @@ def _run(job: "JobFile", out: Path) -> int:
     for line in table(outcome.results["trainings"], job.recipe.data.settings):
         print(line)
     print(f"\nTrained now: {outcome.trained}. Metrics: {out / RESULTS}. Weights and logits: {out}")
-    print(f"Where Ray and MLflow are: proser import {out}, or what wrote the job, proser reproduce --import-from {out}")
+    print(f"On a machine with Ray and MLflow: proser import {out} (of `proser reproduce --jobs`: --import-from {out})")
     for name, reason in outcome.failures.items():
         print(f"failed: {name}: {reason}", file=sys.stderr)
     return 1 if outcome.failures else 0

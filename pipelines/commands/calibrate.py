@@ -28,11 +28,10 @@ class CalibrateRequest:
     target_rate: float | None = None
     """Share of these images to accept as known; by default 0.95."""
     unknown_share: float | None = None
-    """Share of unknown images that you expect in use. In the place of --target-rate: the rate at which errors cost
-    least, by the validation images and unknown ones of the model's training."""
+    """Share of unknown images that you expect in use. Instead of --target-rate, it takes the rate at which errors cost
+    least, by the validation images and development unknowns of the model's training."""
     cost: float = 1.0
-    """With --unknown-share: what an unknown image that is taken for known costs, in units of a known one that is called
-    unknown."""
+    """With --unknown-share: the cost of calling an unknown image known, if calling a known one unknown costs 1."""
     device: Device = "cpu"
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ class CleanRequest:
 
     storage: Annotated[StorageFolder, tyro.conf.arg(help="Storage of the runs, a folder.")] = DEFAULT_STORAGE
     older_than: float = 7.0
-    """Days since the last write to a folder."""
+    """Keep folders that were written to within this many days."""
     outdated: bool = False
     """Include finished work of other versions of the code, which is never reused."""
     list_all: bool = False

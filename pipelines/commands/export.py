@@ -28,7 +28,7 @@ class ExportRequest:
 
     model: Model
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
-    """Output file, ending in .pt2 or .onnx as the format."""
+    """Output file, ending in .pt2 or .onnx like the format."""
     format: Literal["pt2", "onnx"] = "pt2"
     """pt2 is a program of torch.export, onnx is for ONNX Runtime and needs proser[onnx]."""
     images: tuple[str, ...] = ()

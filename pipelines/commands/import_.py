@@ -14,7 +14,7 @@ from pipelines.workflow.requests import StorageFolder
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """Import what `python -m proser_core.job JOB.json OUT` trained into storage, tracking and registry."""
+    """Copy what `python -m proser_core.job JOB.json OUT` trained to storage, tracking and registry."""
 
     out: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="OUT")]
     """Folder OUT, copied from that machine as a whole."""

@@ -33,28 +33,28 @@ BAR = 30  # signs of the longest bar
 
 @dataclass(frozen=True)
 class GroupOptions:
-    """What belongs together, as `proser run folder` takes it."""
+    """Which images belong together, as for `proser run folder`."""
 
     group_by: str = ""
-    """A number of folder levels below the class, a regular expression on the file's name, or a table, as of
+    """A number of folder levels below the class, a regular expression on the file name, or a table, as for
     `proser run folder`."""
     group_near_duplicates: bool = True
-    """Look for images that look alike, which belong together too."""
+    """Images that look alike belong together too."""
 
 
 @dataclass(frozen=True)
 class InspectRequest:
-    """Read every image of a folder once, and say what a run would stop at or learn wrongly: files that cannot be read,
-    duplicates within classes and across them, classes that are too small, odd images, and with --model labels that the
-    neighbours doubt. Nothing is changed; the exit code is 0 whatever is found."""
+    """Find what would stop a run on a folder of images, or mislead it: unreadable files, duplicates within classes and
+    across them, classes that are too small, odd images, and with --model doubtful labels. Nothing is changed; the exit
+    code is 0 whatever is found."""
 
     my_images: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="MY_IMAGES")]
     """Folder with one folder of images per class, or train/CLASS/* next to val/ and test/."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """Page with pictures of all findings (.html), in one file. Without it only a summary is printed."""
+    """Page (.html) with pictures of all findings, in one file. Without it, only a summary is printed."""
     model: str = ""
-    """Classifier whose embeddings say which images are neighbours: models:/NAME@ALIAS, models:/NAME/VERSION, or its
-    folder. Without one labels are not doubted."""
+    """Classifier that finds doubtful labels, by the neighbours of each image's embedding: models:/NAME@ALIAS,
+    models:/NAME/VERSION, or its folder. Without it, labels are not checked."""
     device: Device = "cpu"
     data: GroupOptions = field(default_factory=GroupOptions)
 

@@ -31,11 +31,11 @@ OUR_OWN = """for any data set: its class ids permuted by the index of the class 
 
 @dataclass(frozen=True)
 class ListRequest:
-    """List what there is to choose from by name: every name, or one kind with what each name means."""
+    """List the names that options take: all names, or one kind with explanations."""
 
     kind: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="[KIND]")] = ""
-    """recipes, pretraining, spaces, protocols, methods, scores, splits, data or outliers; without it, all names of
-    each."""
+    """recipes, pretraining, spaces, protocols, methods, scores, splits, data or outliers; without it, the names of all
+    kinds."""
     data_dir: Path | None = None
     """Directory in which to look for data sets."""
 

@@ -52,9 +52,7 @@ def _cli(form: Any, command: str, arguments: list[str], about: str | None, **opt
         with one_line_errors(words, lambda: _option_names(*options.get("default", (form,))), _explaining(command)):
             return tyro.cli(form, prog=f"proser {command}", args=words, **options)
     first: Collection[str] = () if ALL in asked else FIRST.get(command.split()[0], ())
-    text = _paragraphs(about or "") + (
-        f" Here are the options that are set first; {ALL} has all of them." if first else ""
-    )
+    text = _paragraphs(about or "") + (f" These are the most common options; {ALL} shows all." if first else "")
     width = get_terminal_size().columns  # tyro would join lines that are not indented
     lines = (fill(each, width, initial_indent="  ", subsequent_indent="  ") for each in text.split("\n\n"))
     registry = ConstructorRegistry()

@@ -63,7 +63,7 @@ def _tables(names: tuple[str, ...], options: list[str], command: str) -> int:
 def _figures(names: tuple[str, ...], options: list[str], command: str) -> int:
     if len(names) > 1:
         others = " ".join(name for name in names if name != FIGURES)
-        raise ConfigError(f"{FIGURES} has options of its own; give `proser reproduce {others}` as another command")
+        raise ConfigError(f"{FIGURES} has its own options; give `proser reproduce {others}` as another command")
     request = parse(FiguresRequest, f"reproduce {FIGURES}", options)
     from pipelines.reproduction.figures import reproduce_figures  # it loads torch
 

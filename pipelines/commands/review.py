@@ -31,18 +31,18 @@ APPLY = "--apply"
 
 @dataclass(frozen=True)
 class ReviewRequest:
-    """Group the images that a model calls unknown, and write a page on which a person names the groups that are new
-    classes. `proser review --apply FOLDER --to MY_IMAGES` then copies the named images."""
+    """Group the images that a model calls unknown, and write a page on which you name the groups that are new classes.
+    `proser review --apply FOLDER --to MY_IMAGES` then copies the named images."""
 
     model: Model
     paths: ImagePaths
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
-    """Folder of the review, made here: index.html, images.csv and names.csv."""
+    """New folder for the review: index.html, images.csv and names.csv."""
     known_rate: float | None = None
     """Share of known validation images that the threshold keeps; by default the model's own threshold. A smaller share
     shows more unknown images, and more known ones among them."""
     least: int = 5
-    """Fewest images of a group."""
+    """Smallest number of images in a group."""
     device: Device = "cpu"
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class ReviewRequest:
         if self.least < 2:
             raise ConfigError(f"--least got {self.least}; need 2 or more")
         if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
-            raise ConfigError(f"--output got {self.output}, which is there and not empty; give a new folder")
+            raise ConfigError(f"--output got {self.output}, which exists and is not empty; give a new folder")
 
 
 @dataclass(frozen=True)

@@ -41,25 +41,25 @@ class ServeRequest:
 
     model: Model
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 is every address of this machine. Without a token whoever gets there may ask."""
+    """Address to listen on; 0.0.0.0 is every address of this machine. Without a token, anyone there may ask."""
     port: int = 8000
     """Port to listen on."""
     allowed_hosts: tuple[str, ...] = ()
-    """Further names that requests may call this server by, and whose pages may call it; * is any. Addresses and
-    localhost are always allowed."""
+    """Further host names under which requests may reach this server, and whose pages may call it; * is any. Addresses
+    and localhost are always allowed."""
     token_file: Path | None = None
-    """File with the token that requests need; without one, the environment variable PROSER_TOKEN."""
+    """File with the token that requests need; without it, the environment variable PROSER_TOKEN is read."""
     replicas: str = "1"
-    """1 serves in this process. Of 2 or more Ray Serve starts as many, each with one CPU, or one GPU with --device
-    cuda; 1-4 lets their number follow the load."""
+    """1 serves in this process. With 2 or more, Ray Serve starts that many processes, each with one CPU, or one GPU
+    with --device cuda; 1-4 lets their number follow the load."""
     device: Device = "cpu"
     address: str = ""
     """Ray cluster to serve on, `auto` or host:port; empty serves on this machine."""
     limits: Annotated[Limits, UNNAMED] = field(default_factory=Limits)
     max_waiting: int = 256
-    """Requests that a process has at a time; further ones get a 503."""
+    """Largest number of requests in a process at a time; further ones get a 503."""
     reload_pause: float = 5.0
-    """Seconds between two polls of the alias; 0 keeps the first version."""
+    """Seconds between two checks of the alias; 0 keeps the first version."""
 
     def __post_init__(self) -> None:
         if self.max_waiting < 1:

@@ -38,7 +38,7 @@ def check_options(request: ReproduceRequest) -> None:
         "--dry-run": request.dry_run,
     }
     for one, other, why in (
-        ("--jobs", "--import-from", "the one writes job files, the other takes what came of them"),
+        ("--jobs", "--import-from", "the one writes job files, the other imports their results"),
         ("--jobs", "--dry-run", "--jobs trains nothing and only writes files"),
         ("--import-from", "--dry-run", "--import-from trains nothing and copies what is finished"),
         ("--import-from", "--with-task", "--with-task is for --jobs"),
@@ -46,7 +46,7 @@ def check_options(request: ReproduceRequest) -> None:
         if options[one] and options[other]:
             raise ConfigError(f"{one} was given with {other}: {why}; omit one of them")
     if request.with_task and not jobs:
-        raise ConfigError("--with-task says what is written beside the job files; give --jobs FOLDER with it")
+        raise ConfigError("--with-task writes images next to the job files, and needs --jobs FOLDER; give both")
     if isinstance(request.storage, str) and (request.with_task or request.import_from):
         raise ConfigError(
             f"--storage got {request.storage}; --with-task and --import-from work in a folder, give one (default "

@@ -67,7 +67,10 @@ def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
                 )
     if request.recipe.calibration.mirror and network_names(request):
         own_names = ", ".join(network_names(request))
-        raise ConfigError(f"calibration.mirror does not suit networks of methods' own ({own_names}); omit it, or them")
+        raise ConfigError(
+            f"calibration.mirror does not work with methods that train their own networks ({own_names}); omit one "
+            "of the two"
+        )
     if request.recipe.calibration.reads_embeddings and request.register:
         raise ConfigError(
             f"--register {' '.join(request.register)} registers a method by its own score, without mirrored images; "

@@ -15,11 +15,11 @@ class Limits:
     max_images: int = 64
     """Images of one request, and the largest batch of the network."""
     max_megabytes: float = 16.0
-    """Length of one request, in 10^6 bytes."""
+    """Size of one request, in 10^6 bytes."""
     max_megapixels: float = 50.0
     """Total size of the images of one request, in 10^6 pixels."""
     max_seconds: float = 30.0
-    """Seconds in which the body of a request must arrive: one that waits for more of it keeps others out."""
+    """Seconds within which the body of a request must arrive; a slower one gets a 408."""
 
     def __post_init__(self) -> None:
         if self.max_images < 1:

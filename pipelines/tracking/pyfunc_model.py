@@ -79,12 +79,12 @@ def _read(path: str) -> bytes | None:
     root = os.environ.get(IMAGE_ROOT)
     if not root:
         raise DataError(
-            f"a column `path` is read where {IMAGE_ROOT} names the folder of the images, and it is not set; set it, or "
+            f"a column `path` needs {IMAGE_ROOT}, which is not set; set it to the folder of the images, or "
             "send a column `image`"
         )
     place = Path(root, path).resolve()
     if not place.is_relative_to(Path(root).resolve()):
-        raise DataError(f"{path} does not lie below the folder that {IMAGE_ROOT} names; give a path in it")
+        raise DataError(f"{path} is not below the folder that {IMAGE_ROOT} names; give a path in it")
     return read_content(place)
 
 

@@ -99,8 +99,8 @@ def _trial(storage: Path, row: dict[str, Any]) -> Artefact:
     trial = load_if_complete(storage.expanduser().resolve() / spec.TRIALS / row["key"])
     if trial is None:
         raise ConfigError(
-            f"--storage got {storage}, which does not hold trial {row['key']} whole; give the storage of the sweep, or "
-            "the same sweep again"
+            f"--storage got {storage}, which does not hold all of trial {row['key']}; give the storage of the sweep, "
+            "or repeat the sweep"
         )
     return trial
 

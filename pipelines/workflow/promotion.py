@@ -151,9 +151,9 @@ def _decide(
     for objection in objections:
         say(console, f"objection: {objection}")
     if wanted.kind == decisions.REFUSED:
-        say(console, f"refused: {champion.title} stays the {wanted.alias}; --force promotes all the same")
+        say(console, f"refused: {champion.title} stays the {wanted.alias}; --force promotes it anyway")
     else:
-        say(console, f"{wanted.kind}: {candidate.title} is the {wanted.alias} now, in the place of {champion.title}")
+        say(console, f"{wanted.kind}: {candidate.title} is the {wanted.alias} now, instead of {champion.title}")
     say(console, f"recorded as run {run_id} of {shown_uri()}")
     return 1 if wanted.kind == decisions.REFUSED else 0
 

@@ -139,7 +139,7 @@ class PromoteRequest:
     tolerance: float = 0.02
     """Largest loss of a metric that is accepted, as a fraction; the lower end of the 95 % interval decides."""
     force: bool = False
-    """Promote against objections, or without a comparison; the decision is recorded as forced."""
+    """Promote even a worse version, or one that cannot be compared; the decision is recorded as forced."""
     best_of: str = ""
     """Name or id of a sweep's run: register its best trial on development data, and promote that version."""
     ensemble: int = 1

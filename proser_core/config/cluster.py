@@ -16,14 +16,14 @@ class ClusterConfig(Block):
     num_workers: int = 1
     """DDP workers per fine-tune. One worker is a reused Tune actor; several run as a TorchTrainer."""
     min_workers: int = 0
-    """Fewest DDP workers with which a fine-tune of several begins, or goes on after a machine was lost; it takes more,
-    up to num_workers, when there is room again. 0: always num_workers. The batch stays the same, but batch norm and
-    dropout are each worker's own, so that the outcome depends on how many there were."""
+    """Fewest DDP workers with which a fine-tune starts, or continues after a machine was lost; it takes more, up to
+    num_workers, when there is room again. 0: always num_workers. The batch stays the same, but batch norm and dropout
+    work per worker, so the result depends on how many there were."""
     pretrain_workers: int = 1
     """DDP workers of the pretraining; each gets its part of every batch."""
     cpus_per_worker: int = 1
-    """CPU cores, and compute threads, per worker. On this machine a pretraining takes cores that would be idle, too,
-    unless times are compared; its result is the same but for rounding."""
+    """CPU cores, and compute threads, per worker. Without a cluster, a pretraining also uses idle cores, unless times
+    are compared; its result is the same except for rounding."""
     gpus_per_worker: float = 0.0
     """GPUs per worker; a fraction puts several one-worker fine-tunes on one GPU."""
     max_concurrent: int = 0

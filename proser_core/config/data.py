@@ -34,7 +34,7 @@ class DataConfig(Block):
     unknown_settings: tuple[int, ...] = (15, 30, 45, 60, 85)
     """Numbers of unknown test classes, nested: one model is scored in each setting. May be empty."""
     outliers: tuple[str, ...] = ()
-    """Outlier sets (see `proser list`), each a test setting of its own with as many images as there are known
+    """Outlier sets (see `proser list`), each a separate test setting with as many images as there are known
     test images. `unknown_settings` must then be empty. Source: sec. Open-Set Recognition, MNIST and CIFAR10."""
     development: str = "cifar10"
     """Unknowns that choose hyperparameters: another data set, `held-out-N` for N further classes of the same
@@ -48,28 +48,28 @@ class DataConfig(Block):
     """Share of each known class's training images that is held out for calibration and selection, at least one
     image per class. Source: method notes."""
     group_by: str = ""
-    """What of own images belongs together, and is never divided between training, validation and test: a number of
-    folder levels below the class (1: CLASS/GROUP/*), a regular expression whose groups, or else whole match, in the
-    file name is the group, or a CSV or Parquet table with columns path (below the data directory) and group. The
-    same name is one group in every class."""
+    """Which of your own images belong together and are never divided between training, validation and test: a number of
+    folder levels below the class (1: CLASS/GROUP/*), a regular expression on the file name whose groups, or whole
+    match without groups, name the group, or a CSV or Parquet table with columns path (below the data directory) and
+    group. The same name is one group in every class."""
     group_near_duplicates: bool = True
-    """Own images that look alike (perceptual hash and correlation) belong together too. Turn it off where different
+    """Your own images that look alike (perceptual hash and correlation) belong together too. Turn it off if different
     objects look alike, as in line drawings. Source: proser_core/data/near_duplicates.py."""
     flip: Flip = True
-    """Augment with horizontal flips: on or off, or for own images auto, which is off where mirrored classes look like
-    other classes than theirs (not for digits). Source: habit of the field; proser_core/data/mirroring.py."""
+    """Augment with horizontal flips: on, off, or for your own images auto, which is off if mirrored images look less
+    like their class. Digits need off. Source: common practice; proser_core/data/mirroring.py."""
     padding: int = 4
-    """Zero padding in pixels for random crops. Source: habit of the field."""
+    """Zero padding in pixels for random crops. Source: common practice."""
     augmentation: Augmentation = "light"
     """none shows training images as they are. light crops (`padding`) and flips (`flip`). strong adds one RandAugment
     operation per image (magnitude 9, or that of the training), and above 64 pixels random resized crops take the place
     of the padded ones. Source: method notes."""
     normalisation: tuple[float, ...] = ()
-    """Mean of red, green and blue and then their standard deviations, in 0..1, by which images are normalised. Empty is
-    what a pretrained backbone was trained with; without one, the statistics of the training images."""
+    """Means of red, green and blue, then their standard deviations, in 0..1, by which images are normalised. Empty is
+    the normalisation of a pretrained backbone, or else the statistics of the training images."""
     sampling: Sampling = "natural"
-    """natural shows each training image once an epoch. balanced shows equally many of each class in an epoch of the
-    same length: small classes several times, of large ones another part in each epoch. Source: method notes."""
+    """natural shows each training image once per epoch. balanced shows equally many of each class in an epoch of the
+    same length: small classes several times, large ones in part, another part each epoch. Source: method notes."""
     streaming: bool = False
     """Decode images during training instead of before, for sets larger than memory. Reads Parquet files and
     image folders, with the same result. All machines must see an image folder at the same path."""

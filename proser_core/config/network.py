@@ -35,10 +35,10 @@ class NetworkConfig(Block):
     weights_file: str = ""
     """Initial weights for resnet18_224, resnet34_224, resnet50_224, torchvision:NAME or timm:NAME, as the library saves
     them: a local .pth or .safetensors file that all machines see. `proser job` copies it next to JOB.json.
-    The content of the file decides a result, not its path."""
+    The content of the file counts in the key of a training, not its path."""
 
     features: Features = "auto"
-    """What becomes of a pretrained backbone. frozen keeps it: the embeddings of all images are computed once, and only
+    """What happens to a pretrained backbone. frozen keeps it: the embeddings of all images are computed once, and only
     W and the dummies are trained on them, without augmentation. head-first pretrains W on them, then fine-tunes the
     whole network, which needs a lower learning rate; its BatchNorm keeps its statistics. trained trains all of it.
     auto is, for torchvision:NAME and timm:NAME with weights, frozen; or on a GPU with 2,000 training images or more

@@ -33,7 +33,7 @@ class OptimizerConfig(Block):
     momentum: float = 0.9
     """Momentum. Source: supplement, sec. Implementation Details."""
     nesterov: bool = False
-    """Use Nesterov momentum. Source: habit of short schedules."""
+    """Use Nesterov momentum. Source: common in short schedules."""
     weight_decay: float = 5e-4
     """L2 penalty; with muon, of all parameters but convolutions. Source: the authors' released code."""
     averaging: float = 0.0

@@ -31,7 +31,7 @@ class Recipe(Block):
     """Everything that decides a result; stored with every run."""
 
     name: str = "custom"
-    """Name of the recipe from which these fields began."""
+    """Name of the recipe that these fields started from."""
     space: str = "trade_off"
     """Search space of the sweep (see `proser list`); empty for the recipe's own point alone."""
     stop_early: bool = False

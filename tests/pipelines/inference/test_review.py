@@ -192,7 +192,7 @@ class TestReviewing:
             printed(review, ReviewRequest("no model", (str(photos),), tmp_path / "file" / "review"))
 
     def test_a_folder_in_use_and_odd_values_are_refused(self, photos: Path) -> None:
-        with pytest.raises(ConfigError, match="there and not empty; give a new folder"):
+        with pytest.raises(ConfigError, match="exists and is not empty; give a new folder"):
             ReviewRequest("model", ("photos",), photos)
         with pytest.raises(ConfigError, match="--least got 1"):
             ReviewRequest("model", ("photos",), Path("new"), least=1)

@@ -89,7 +89,7 @@ class TestInPython:
             ({"picture": [b"x"]}, "a table without an image; need a column `image`"),
             ({"image": ["no base64!"]}, "row 0: `image` is neither bytes nor base64"),
             ({"image": [b"no image"]}, "row 0: the image cannot be decoded"),
-            ({"path": ["/etc/passwd"]}, "read where PROSER_IMAGE_ROOT names the folder"),
+            ({"path": ["/etc/passwd"]}, "needs PROSER_IMAGE_ROOT, which is not set"),
             ({"image": []}, "a table without an image"),
             ({"image": [[[1, 2]], [[1], [2]]]}, "no pixels of one size"),
         ],
@@ -102,9 +102,9 @@ class TestInPython:
         ("path", "reason"),
         [
             ("gone.png", r"gone\.png cannot be read"),
-            ("/etc/passwd", "/etc/passwd does not lie below the folder"),
-            ("../secret.png", "does not lie below"),
-            ("link.png", "does not lie below"),
+            ("/etc/passwd", "/etc/passwd is not below the folder"),
+            ("../secret.png", "is not below"),
+            ("link.png", "is not below"),
         ],
     )
     def test_no_path_leads_out_of_the_image_root(

@@ -104,7 +104,7 @@ def test_a_better_candidate_takes_the_champions_place_and_a_worse_one_is_refused
     registry.add(classifier)
     code, text = promoted(registry)
     assert (code, registry.champion) == (0, "2")
-    assert f"promoted: {registry.name} version 2 is the champion now, in the place of {registry.name} version 1" in text
+    assert f"promoted: {registry.name} version 2 is the champion now, instead of {registry.name} version 1" in text
     registry.add(replace(bad, recipe={**bad.recipe, "seed": 7}))
     code, text = promoted(registry)
     assert (code, registry.champion) == (1, "2")

@@ -200,7 +200,7 @@ class TestItsBestTrial:
             register_best(self.NAME, folder.storage, 7, "of_sweep")
         with pytest.raises(TrackingError, match=r"has no sweep 'other'; .* Sweeps: .*digits, betas \+ pairs"):
             register_best("other", folder.storage, None, "of_sweep")
-        with pytest.raises(ConfigError, match=r"does not hold trial .* whole; give the storage of the sweep"):
+        with pytest.raises(ConfigError, match=r"does not hold all of trial .*; give the storage of the sweep"):
             register_best(self.NAME, tmp_path, None, "of_sweep")
 
 
