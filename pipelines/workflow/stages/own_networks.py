@@ -27,11 +27,12 @@ def train_own_networks(wanted: Sequence[OwnPlan], bf16: bool, session: TrainingS
 
 
 def _train(plans: Sequence[OwnPlan], bf16: bool, session: TrainingSession) -> None:
+    folders, total = [plan.folder for plan in plans], sum(plan.epochs for plan in plans)
+    poll_storage(session.store, folders)
     for plan in plans:
         if has_file(session.store, plan.folder / spec.STATE):
             done = f"epoch {len(spec.read_epochs(plan.folder))} of {plan.epochs}"
             session.say(f"  {title(plan)}: resuming after {done}")
-    folders, total = [plan.folder for plan in plans], sum(plan.epochs for plan in plans)
     progress = ProgressBar(session.console, OWN_FOLDER, total, "epochs", session.cluster.starting or STARTING)
     shortage = Shortage(session, 1)
 
