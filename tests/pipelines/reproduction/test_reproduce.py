@@ -232,7 +232,7 @@ def test_a_network_of_a_method_is_registered_beside_proser_promoted_and_predicts
     assert "Network Nearest (mean), plain, scored by MaxLogit" in model_card(found)
     code, text = printed(promote, PromoteRequest(model_name="own", force=True))
     assert code == 0  # compared on the same images
-    assert "own version 2 is the champion now, in the place of own version 1" in text
+    assert "own version 2 is the champion now, instead of own version 1" in text
 
 
 def test_a_method_that_cannot_be_calibrated_is_told_by_every_run(
@@ -263,7 +263,7 @@ def test_means_are_over_class_splits() -> None:
     ("options", "told"),
     [
         ({"recipe": replace(tiny_recipe(), finetune=FinetuneConfig(beta=3.0))}, "finetune.beta is 3.0, and every"),
-        ({"with_task": True}, "give --jobs FOLDER with it"),
+        ({"with_task": True}, "and needs --jobs FOLDER; give both"),
         ({"jobs": Path("there"), "import_from": (Path("OUT"),)}, "--jobs was given with --import-from"),
         ({"jobs": Path("there"), "dry_run": True}, "--jobs was given with --dry-run"),
         ({"import_from": (Path("OUT"),), "storage": "s3://b/x"}, "--storage got s3://b/x; "),
