@@ -137,12 +137,14 @@ class Store:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Callable[[], float]]:
-        """Announce a stage that runs now, and keep its time; gives the seconds since it began."""
+        """Announce a stage that runs now, and keep its time without that of stages inside it; gives the seconds since
+        it began."""
         if name not in self.ran:
             self.announce(name)
-        began = time.monotonic()
+        began, others = time.monotonic(), sum(self.ran.values())
         yield lambda: time.monotonic() - began
-        self.ran[name] = self.ran.get(name, 0.0) + time.monotonic() - began
+        inside = sum(self.ran.values()) - others
+        self.ran[name] = self.ran.get(name, 0.0) + time.monotonic() - began - inside
 
 
 def write_manifest(

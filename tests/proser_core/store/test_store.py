@@ -41,6 +41,18 @@ def test_only_what_was_built_counts_as_run(store: Store) -> None:
     assert later.ran == {}
 
 
+def test_the_times_of_stages_add_up_where_one_runs_inside_another(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 1.0, 5.0, 5.0, 10.0, 10.0])  # the inner one from 1 to 5, the outer one from 0 to 10
+    monkeypatch.setattr("proser_core.store.store.time.monotonic", lambda: next(clock))
+    with store.stage("outer") as whole:
+        with store.stage("inner") as part:
+            assert part() == 4.0
+        assert whole() == 10.0
+    assert store.ran == {"inner": 4.0, "outer": 6.0}
+
+
 @pytest.mark.parametrize("inputs", [{**INPUTS, "lr": 0.2}, {"task": "abc"}, {**INPUTS, "more": None}])
 def test_other_inputs_are_another_artefact(store: Store, inputs: dict) -> None:
     assert store.run("stage", INPUTS, write("one")).path != store.run("stage", inputs, write("one")).path
