@@ -5,7 +5,9 @@ Scores are stored with the trial's checkpoint, so that a resumed trial can repor
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,22 +26,38 @@ from proser_core.recognition.metrics import open_set_macro_f1
 from proser_core.recognition.scores import own_score
 from proser_core.recognition.scoring import score
 from proser_core.store.files import write_atomically
+from proser_core.store.store import load_if_complete
 
 TIME = "epochs"
 SHARE = "percent_of_epochs"
 """The scheduler's time: points of one sweep may differ in their number of epochs, and so in their learning rates."""
 
 
-def early_stopping() -> Any:
-    """Tune's scheduler: one trial in three continues after a fifth of its own epochs, and again after three fifths."""
-    return ASHAScheduler(SHARE, SELECTION_METRIC, "max", max_t=100, grace_period=20, reduction_factor=3)
+def early_stopping(rivals: Iterable[Path] = ()) -> Any:
+    """Tune's scheduler: one trial in three continues after a fifth of its own epochs, and again after three fifths. It
+    knows the scores of those `rivals` that have finished, folders of earlier trials."""
+    scheduler = ASHAScheduler(SHARE, SELECTION_METRIC, "max", max_t=100, grace_period=20, reduction_factor=3)
+    for folder in rivals:
+        if load_if_complete(folder) is None:
+            continue
+        finished: Any = SimpleNamespace(trial_id=f"finished {folder.name}")  # of a trial it reads no more
+        scheduler.on_trial_add(None, finished)
+        rows = read_scores(folder)
+        for row in rows[:-1]:
+            scheduler.on_trial_result(None, finished, with_share(row, rows[-1][TIME]))
+    return scheduler
 
 
 def report_score(row: dict[str, float], epochs: float) -> None:
     """Report a row of `EpochScorer.score` to Tune, which may end the trial; not after the last of its epochs, when it
     has yet to write its outcome."""
     if row[TIME] < epochs:
-        tune.report({**row, SHARE: 100.0 * row[TIME] / epochs})
+        tune.report(with_share(row, epochs))
+
+
+def with_share(row: dict[str, float], epochs: float) -> dict[str, float]:
+    """A row of `EpochScorer.score` of a trial of so many epochs, with the scheduler's time."""
+    return {**row, SHARE: 100.0 * row[TIME] / epochs}
 
 
 class EpochScorer:

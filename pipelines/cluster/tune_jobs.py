@@ -12,7 +12,7 @@ from typing import Any
 from ray import tune
 
 from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, failure_reason, is_low_memory
-from pipelines.cluster.early_stopping import TIME, early_stopping, report_score
+from pipelines.cluster.early_stopping import early_stopping
 from pipelines.cluster.ray_internals import silent_progress
 from pipelines.cluster.train_worker import (
     CROWDED,
@@ -25,10 +25,8 @@ from pipelines.cluster.train_worker import (
 from pipelines.storage.mirror import Mirror
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import StorageError
-from proser_core.jobs.spec import FAILURE, Job, read_scores
+from proser_core.jobs.spec import FAILURE, Job
 from proser_core.store.store import load_if_complete
-
-SCORES = "scores"  # in the place of a training's fields, where a finished one is replayed
 
 
 def worker_config(job: Job, mirror: Mirror | None) -> dict[str, Any]:
@@ -95,14 +93,14 @@ class TuneJobs:
             # as text: for each trial Tune copies the whole grid, value by value
             param_space={
                 **worker_config(jobs[0], self.mirror),
-                "job": tune.grid_search([*self._replays(), *(json.dumps(job.to_json()) for job in jobs)]),
+                "job": tune.grid_search([json.dumps(job.to_json()) for job in jobs]),
             },
             tune_config=tune.TuneConfig(
                 max_concurrent_trials=at_a_time,
                 reuse_actors=self.workers == 1,
                 trial_dirname_creator=lambda trial: Path(json.loads(trial.config["job"])["folder"]).name,
                 time_budget_s=max_seconds or None,
-                scheduler=early_stopping() if self.stop_early else None,
+                scheduler=early_stopping(self.rivals) if self.stop_early else None,
             ),
             run_config=tune.RunConfig(
                 name=self.name,
@@ -112,14 +110,6 @@ class TuneJobs:
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
             ),
         )
-
-    def _replays(self) -> list[str]:
-        """Trials that train nothing, first in the grid: each reports the scores of a finished one, so that the
-        scheduler knows it."""
-        if not self.stop_early:
-            return []
-        scores = {folder: read_scores(folder) for folder in self.rivals if load_if_complete(folder) is not None}
-        return [json.dumps({"folder": str(folder), SCORES: rows}) for folder, rows in scores.items() if rows]
 
     def _unfinished(self, jobs: Sequence[Job], reason: str) -> dict[str, str]:
         """Trainings that neither finished nor failed, each with the reason. Ray 2.60's Tune gives up all of them where
@@ -159,11 +149,6 @@ class TuneJobs:
 
 def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
     def trial(config: dict[str, Any]) -> None:
-        job = json.loads(config["job"])
-        if SCORES not in job:
-            trainable({**config, "job": job})
-            return
-        for row in job[SCORES]:
-            report_score(row, epochs=job[SCORES][-1][TIME])
+        trainable({**config, "job": json.loads(config["job"])})
 
     return trial

@@ -1,14 +1,17 @@
 """Which trials successive halving stops, by Tune's scheduler alone; tests/pipelines/workflow/test_search.py has it with
 trainings."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ray import tune
 
 from pipelines.cluster.early_stopping import TIME, early_stopping, report_score
-from proser_core.jobs.spec import SELECTION_METRIC
+from proser_core.jobs.spec import SCORES, SELECTION_METRIC
+from proser_core.store.store import write_manifest
 
 
 class Trial:
@@ -24,10 +27,12 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
     return rows
 
 
-def stopped_at(trials: Mapping[str, tuple[int, float]], reported: list[dict[str, float]]) -> dict[str, int]:
+def stopped_at(
+    trials: Mapping[str, tuple[int, float]], reported: list[dict[str, float]], scheduler: Any = None
+) -> dict[str, int]:
     """Epoch after which each trial is stopped, 0 where never; a trial has its number of epochs and a score of all of
     them. All train side by side, in the order given, an epoch each."""
-    scheduler = early_stopping()
+    scheduler = scheduler or early_stopping()
     found = dict.fromkeys(trials, 0)
     runners = {name: Trial(name) for name in trials}
     for runner in runners.values():
@@ -65,3 +70,17 @@ def test_trials_of_different_length_are_compared_at_the_same_share_of_their_own_
     found = stopped_at({"best": (5, 0.9), "second": (5, 0.8), "long": (25, 0.85)}, reported)
     assert found["best"] == 0
     assert found["long"] == 5
+
+
+def test_a_continued_search_knows_those_that_have_finished_and_no_others(
+    tmp_path: Path, reported: list[dict[str, float]]
+) -> None:
+    for name, value in (("finished", 0.9), ("stopped", 0.1)):
+        folder = tmp_path / name
+        folder.mkdir()
+        rows = [{TIME: float(epoch), SELECTION_METRIC: value} for epoch in range(1, 6)]
+        (folder / SCORES).write_text("\n".join(map(json.dumps, rows)))
+    write_manifest(tmp_path / "finished", {})
+    alone = {"only": (5, 0.5)}
+    assert stopped_at(alone, reported, early_stopping([tmp_path / "stopped"])) == {"only": 0}
+    assert stopped_at(alone, reported, early_stopping(tmp_path.iterdir())) == {"only": 1}
