@@ -159,21 +159,14 @@ class Cluster:
         raise AssertionError
 
     def run_jobs(
-        self,
-        jobs: list[Job],
-        workers: int,
-        name: str,
-        *,
-        max_seconds: float = 0.0,
-        stop_early: bool = False,
-        rivals: Sequence[Path] = (),
+        self, jobs: list[Job], workers: int, name: str, *, max_seconds: float = 0.0, rivals: Sequence[Path] = ()
     ) -> None:
         """Run trainings of `workers` DDP workers each; the reason of one that fails is in its folder.
 
         A lost worker or machine is replaced, and its training resumes after its last epoch, up to RETRIES times.
-        Trainings that still run after `max_seconds` (0: no limit) are stopped; with `stop_early`, so are those that
-        fall behind on development data, behind the finished ones in `rivals` too. Raises StorageError where the disk is
-        full: no other training would end either.
+        Trainings that still run after `max_seconds` (0: no limit) are stopped. So are those that fall behind on
+        development data where there are `rivals`: the folders of all trials that are compared, finished ones among
+        them. Raises StorageError where the disk is full: no other training would end either.
         """
         if all(job.embeddings for job in jobs):  # each takes a second: less than a worker's start
             self._run_here(jobs, max_seconds)
@@ -188,7 +181,7 @@ class Cluster:
             jobs = self.mirror.begin(jobs)
         with nullcontext() if self.config.address else watched_node():
             if len(jobs) > 1 or workers == 1 or max_seconds:
-                self._tune(jobs, workers, name, max_seconds, stop_early, rivals)
+                self._tune(jobs, workers, name, max_seconds, rivals)
             else:
                 self._train_alone(jobs[0], workers)
         if self.mirror is not None:
@@ -208,9 +201,7 @@ class Cluster:
             if self.mirror is not None:
                 self.mirror.push(folder)
 
-    def _tune(
-        self, jobs: list[Job], workers: int, name: str, max_seconds: float, stop_early: bool, rivals: Sequence[Path]
-    ) -> None:
+    def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, rivals: Sequence[Path]) -> None:
         # of a CPU the driver would hold a share that a worker waits for
         driver = {DRIVER_RESOURCE: 1.0} if DRIVER_RESOURCE in self.connect() else {"memory": 1.0}
         together = TuneJobs(
@@ -220,7 +211,6 @@ class Cluster:
             self.storage / RAY_FOLDER,
             name,
             self.mirror,
-            stop_early,
             rivals,
         )
         together.run(jobs, self.concurrent_jobs(workers), max_seconds)

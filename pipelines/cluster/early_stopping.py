@@ -35,7 +35,7 @@ SHARE = "percent_of_epochs"
 
 def early_stopping(rivals: Iterable[Path] = ()) -> Any:
     """Tune's scheduler: one trial in three continues after a fifth of its own epochs, and again after three fifths. It
-    knows the scores of those `rivals` that have finished, folders of earlier trials."""
+    knows the scores of those `rivals`, folders of trials, that have finished before."""
     scheduler = ASHAScheduler(SHARE, SELECTION_METRIC, "max", max_t=100, grace_period=20, reduction_factor=3)
     for folder in rivals:
         if load_if_complete(folder) is None:

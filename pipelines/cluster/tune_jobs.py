@@ -5,7 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ def worker_config(job: Job, mirror: Mirror | None) -> dict[str, Any]:
 @dataclass(frozen=True)
 class TuneJobs:
     """How trainings run: `workers` each, of which each takes `resources`; a training of several has a light driver that
-    takes `driver_resources`. Ray writes to `folder`/`name`. With `stop_early`, trials that fall behind on development
-    data are stopped; `rivals` are folders of finished ones that they are compared with too."""
+    takes `driver_resources`. Ray writes to `folder`/`name`. With `rivals`, the folders of all trials that are compared,
+    those that fall behind on development data are stopped."""
 
     workers: Workers
     resources: dict[str, float]
@@ -46,8 +46,7 @@ class TuneJobs:
     folder: Path
     name: str
     mirror: Mirror | None
-    stop_early: bool
-    rivals: Sequence[Path] = ()
+    rivals: Sequence[Path]
 
     def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> None:
         """Run them for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder. Those whose
@@ -61,9 +60,7 @@ class TuneJobs:
         if crowded and retries >= 0 and left >= 0:
             time.sleep(MEMORY_PAUSE_S)
             again = [job for job in jobs if Path(job.folder).name in crowded]
-            ended = [Path(job.folder) for job in jobs if Path(job.folder).name not in crowded]
-            together = replace(self, rivals=[*self.rivals, *ended])
-            together.run(again, max(1, at_a_time // 2), left, retries)
+            self.run(again, max(1, at_a_time // 2), left, retries)
         else:
             self._fail(jobs, crowded)
 
@@ -83,7 +80,7 @@ class TuneJobs:
 
     def _tuner(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float) -> tune.Tuner:
         """One worker is a reused actor; several are a light driver that starts a TorchTrainer."""
-        trainable: Callable[[dict[str, Any]], None] = run_searched_trial if self.stop_early else run_single_trial
+        trainable: Callable[[dict[str, Any]], None] = run_searched_trial if self.rivals else run_single_trial
         resources = self.resources
         if self.workers != 1:
             shared: dict[str, Any] = {"num_workers": self.workers, "resources": resources, "storage": self.folder}
@@ -100,7 +97,7 @@ class TuneJobs:
                 reuse_actors=self.workers == 1,
                 trial_dirname_creator=lambda trial: Path(json.loads(trial.config["job"])["folder"]).name,
                 time_budget_s=max_seconds or None,
-                scheduler=early_stopping(self.rivals) if self.stop_early else None,
+                scheduler=early_stopping(self.rivals) if self.rivals else None,
             ),
             run_config=tune.RunConfig(
                 name=self.name,

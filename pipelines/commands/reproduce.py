@@ -18,9 +18,8 @@ from proser_core.config import NetworkConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.naming import unknown_name
 
-NEALS = Settings(network=NetworkConfig(dropout=0.2))
-"""The options before a schedule takes the dropout out that it is too short for. Source: Neal et al. 2018, Vaze et al.
-2022."""
+PUBLISHED = Settings(network=NetworkConfig(dropout=0.2))
+"""The network as published (Neal et al. 2018, Vaze et al. 2022); schedules too short for dropout take it out."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 def _tables(names: tuple[str, ...], options: list[str], command: str) -> int:
     request = parse_with_schedule(
-        lambda name: ReproduceRequest(names, with_schedule(NEALS, name), command=command),
+        lambda name: ReproduceRequest(names, with_schedule(PUBLISHED, name), command=command),
         f"reproduce {' '.join(names)}",
         options,
         "long",

@@ -12,6 +12,10 @@ from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores import ScoreFunction
 
+SMALLEST_MARGIN = 4 * float(np.finfo(np.float64).eps)
+"""The least by which an unknown image's last logit exceeds its best one, relative to it where that is above 1: less
+would be rounded away."""
+
 
 @dataclass(frozen=True)
 class OpenSetScores:
@@ -47,11 +51,6 @@ class OpenSetScores:
         with np.load(path) as arrays:
             numbers = int(arrays["num_known"]), float(arrays["bias"])
             return cls(arrays["known_predictions"], arrays["scores"], *numbers)
-
-
-SMALLEST_MARGIN = 4 * np.finfo(np.float64).eps
-"""What an image is unknown by at least in its probabilities, as a share of its best logit where that is above 1: less
-would be rounded away."""
 
 
 def score(logits: LogitTable, score_function: ScoreFunction, calibration: Calibration) -> OpenSetScores:

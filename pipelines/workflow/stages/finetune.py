@@ -95,8 +95,7 @@ def _train(
                     workers,
                     f"{name}-{stop_early:d}",
                     max_seconds=budget,
-                    stop_early=stop_early,
-                    rivals=[trial.folder for trial in trials if trial.recipe.finetune in stoppable],
+                    rivals=[trial.folder for trial in trials if stop_early and trial.recipe.finetune in stoppable],
                 )
     return bool(limit) and time.monotonic() - started >= limit
 

@@ -4,6 +4,7 @@ trainings."""
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,14 +15,9 @@ from proser_core.jobs.spec import SCORES, SELECTION_METRIC
 from proser_core.store.store import write_manifest
 
 
-class Trial:
-    def __init__(self, name: str) -> None:
-        self.trial_id, self.config = name, dict[str, Any]()
-
-
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
-    """What Tune is told."""
+    """The rows that reach Tune."""
     rows: list[dict[str, float]] = []
     monkeypatch.setattr(tune, "report", rows.append)
     return rows
@@ -34,7 +30,7 @@ def stopped_at(
     them. All train side by side, in the order given, an epoch each."""
     scheduler = scheduler or early_stopping()
     found = dict.fromkeys(trials, 0)
-    runners = {name: Trial(name) for name in trials}
+    runners = {name: SimpleNamespace(trial_id=name) for name in trials}
     for runner in runners.values():
         scheduler.on_trial_add(None, runner)
     for epoch in range(1, max(epochs for epochs, _ in trials.values()) + 1):
