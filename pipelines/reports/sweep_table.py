@@ -52,13 +52,15 @@ class SweepTable:
         return any(SELECTION_METRIC in row["metrics"] for row in (*self.rows, *self.controls))
 
 
-def images_title(data: DataConfig, splits: Iterable[int], seed: int) -> str:
-    """Data set, class splits and seed in words."""
+def images_title(data: DataConfig, splits: Iterable[int], seeds: Iterable[int]) -> str:
+    """Data set, class splits and their seeds, equal ones once, in words."""
     against = f" against {DATA_SETS.get(data.unknown, data.unknown)}" if data.unknown else ""
     family = f" of {data.split_family}" if data.split_family else ""
     indices = list(splits)
     which = f"class split{'s' * (len(indices) > 1)} {', '.join(map(str, indices))}"
-    return f"{DATA_SETS.get(data.name, data.name)}{against}, {which}{family}, seed {seed}"
+    seeds = list(dict.fromkeys(seeds))
+    drawn = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+    return f"{DATA_SETS.get(data.name, data.name)}{against}, {which}{family}, {drawn}"
 
 
 def write_table(table: SweepTable, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Closing tables of a run and of a sweep, as rich draws them; each fits a terminal of 80 to 100 columns."""
+"""Closing tables of a run and of a sweep, as rich draws them; each fits a terminal of 80 columns."""
 
 from collections.abc import Mapping, Sequence
 
@@ -70,9 +70,9 @@ def sweep_tables(table: SweepTable) -> list[Table]:
 
 def _table(table: SweepTable, title: str, points: Sequence[Point], columns: Mapping[str, str]) -> Table:
     """A row per point, with its metrics by the heads of their columns; the best of each is bold."""
-    drawn = TitledTable(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    several = len(table.splits) > 1  # numbers with intervals: five columns of them fit without padding
+    drawn = TitledTable(title=title, box=box.SIMPLE_HEAD, padding=(0, 0 if several else 1, 0, 0))
     drawn.add_column("", overflow="fold", min_width=18)
-    several = len(table.splits) > 1
     for name in [*(["splits"] if several else []), *columns]:
         drawn.add_column(name, justify="right", no_wrap=True)
     cells = [spreads(points, metric, "±", "[bold]{}[/bold]") for metric in columns.values()]

@@ -41,12 +41,6 @@ class Study:
         """The published families that have lists for it; none where every class is known."""
         return [name for name in FAMILIES if self._known(name)] if len(self.splits) > 1 else []
 
-    def seed_of(self, family: str, split_index: int, seed: int) -> int:
-        """The seed of a class split: one more for each earlier one with the same known classes, since its training
-        would be the same once more."""
-        known = self._known(family)
-        return seed + known[:split_index].count(known[split_index]) if split_index < len(known) else seed
-
     def _known(self, family: str) -> Splits:
         """The lists of known classes that a published family has for it."""
         lists = FAMILIES[family].lists(self.data.name, self.data.unknown) if family in FAMILIES else None

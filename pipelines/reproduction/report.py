@@ -27,12 +27,12 @@ def write_report(
     names: Sequence[str],
     families: dict[str, str],
     results: list[SplitResult],
-    recipes: Mapping[str, Any],
+    recipes: Mapping[str, Sequence[Any]],
     made: Made,
     folder: Path,
     outcomes: Sequence[OwnOutcome] = (),
 ) -> None:
-    """A section for each protocol. By study, `families` are the class lists, `recipes` those of one split as JSON;
+    """A section for each protocol. By study, `families` are the class lists, `recipes` those of each split as JSON;
     `outcomes` are what networks of methods' own say of themselves."""
     sections = []
     for name in names:
@@ -75,13 +75,14 @@ def write_numbers(results: Sequence[SplitResult], families: Mapping[str, str], p
             rows.writerows([*about, *metric] for metric in each.numbers().items())
 
 
-def _images(columns: Sequence[TableColumn], recipes: Mapping[str, Any]) -> str:
-    """Data set, class splits and seed of what was measured in any column, each once."""
+def _images(columns: Sequence[TableColumn], recipes: Mapping[str, Sequence[Any]]) -> str:
+    """Data set, class splits and seeds of what was measured in any column, each once."""
     titles = {
-        images_title(STUDIES[study].data_of(found.family, 0), found.splits, recipes[study]["seed"]): None
+        images_title(STUDIES[study].data_of(found.family, 0), found.splits, seeds): None
         for found in columns
         if found.splits
         for study in [found.spec.study]
+        for seeds in [[each["seed"] for each in recipes[study] if each["data"]["split_index"] in found.splits]]
     }
     return "; ".join(titles)
 

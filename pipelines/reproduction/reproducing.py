@@ -181,7 +181,7 @@ def _report(
     prepared = [study.prepared for study in studies]
     bf16 = prepared[0].inputs.bf16
     made = Made(request.command, facts(request, prepared, results, skipped, failed, bf16))
-    recipes = {study.name: to_json(study.recipes[0]) for study in prepared}
+    recipes = {study.name: [to_json(recipe) for recipe in study.recipes] for study in prepared}
     inputs = {
         "names": request.names,
         "recipes": recipes,

@@ -22,6 +22,7 @@ from proser_core.config import CalibrationConfig, FinetuneConfig, NetworkConfig,
 from proser_core.config.calibration import AUTO
 from proser_core.config.named_finetunes import STATED
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
+from proser_core.data.splits.families import trial_seed
 from proser_core.errors import ConfigError, ProserError, first_line
 from proser_core.jobs.further_development import check_further
 from proser_core.jobs.own_plans import check_servable
@@ -105,10 +106,10 @@ def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
             request.recipe,
             name=name,
             space="",
-            seed=study.seed_of(family, index, request.recipe.seed),
-            data=replace(study.data_of(family, index), **options),
+            seed=trial_seed(data, request.recipe.seed),
+            data=replace(data, **options),
         )
-        for index in request.split_indices or study.splits_of(family)
+        for data in (study.data_of(family, index) for index in request.split_indices or study.splits_of(family))
     ]
     recipes = [decide_features(with_pretrained(recipe), request.data_dir) for recipe in recipes]
     left_out = {each: reason for each, reason in absent.items() if there and reason}

@@ -54,7 +54,6 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
         report = fetch_report(client, run, (TABLE, RECIPE), Path(place))
         table, recipe = read_table(report), from_json(Recipe, read_json(report / RECIPE))
         rows = best_rows(table, recipe.finetune, split_index, members)
-        recipe = replace(recipe, data=replace(recipe.data, split_index=rows[0]["split_index"]))
         if recipe.calibration.development:
             raise ConfigError(
                 "the sweep's recipe has calibration.development, whose images only `proser run` reads; run the recipe "
@@ -67,6 +66,8 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
             )
         trials = [_trial(storage, row) for row in rows]
         task = _task_of(trials[0])
+        seed = read_json(task.path / MANIFEST)["inputs"]["seed"]  # of the trial: those of a sweep may differ
+        recipe = replace(recipe, data=replace(recipe.data, split_index=rows[0]["split_index"]), seed=seed)
         folder, made_by = _classifier(table, recipe, rows, trials[0], task, Path(place))
         digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name}
         if members == 1:

@@ -11,6 +11,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from pipelines.storage.open import DEFAULT_STORAGE, parse_folder, parse_storage
 from proser_core.config import Recipe
+from proser_core.data.splits.families import trial_seed
 from proser_core.errors import ConfigError
 from tune_spaces import check_name, folder_of
 
@@ -115,9 +116,12 @@ class SweepRequest:
 
     @property
     def recipes(self) -> list[Recipe]:
-        """The recipe on each class split."""
-        data = self.recipe.data
-        return [replace(self.recipe, data=replace(data, split_index=index)) for index in self.splits]
+        """The recipe on each class split; where several are asked for, no two are the same training."""
+        recipe = self.recipe
+        if not self.split_indices:
+            return [recipe]
+        data = [replace(recipe.data, split_index=index) for index in self.split_indices]
+        return [replace(recipe, data=each, seed=trial_seed(each, recipe.seed)) for each in data]
 
     @property
     def title(self) -> str:

@@ -52,7 +52,7 @@ def draw_figures(
     closed = _trained(net, split.pretrained.path)
     tuned = {place: _fine_tuned(recipe, trials, trial_folders, place) for place in WAYS}
     names, about = images.class_names, _about_training(recipe, len(images.train))
-    title = images_title(recipe.data, [split.index], recipe.seed)
+    title = images_title(recipe.data, [split.index], [recipe.seed])
     schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} more of fine-tuning for PROSER"
     methods, plane = boundaries(recipe, images, closed, tuned["manifold"])
     made, wider = generated(recipe, images, tuned)

@@ -80,7 +80,7 @@ def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[s
         rows=rows,
         controls=[row for split in splits for row in _baselines(split, tasks[split.index], rows, trial_folders)],
         own=recipe.finetune,
-        images=images_title(recipe.data, tasks, recipe.seed),
+        images=images_title(recipe.data, tasks, [split.recipe.seed for split in splits]),
     )
 
 
@@ -102,7 +102,7 @@ def tabulate_run(recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluat
     if recipe.calibration.reads_embeddings:  # the points are scored by PROSER's own score, without mirrored images
         others = {titles.scored(PROSER, _scoring(evaluation)): evaluation["methods"][PROSER]["flat"], **others}
     baselines = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
-    images = images_title(recipe.data, [index], recipe.seed)
+    images = images_title(recipe.data, [index], [recipe.seed])
     return SweepTable(recipe.name, (space,), {index: split}, points, baselines, recipe.finetune, images)
 
 

@@ -187,6 +187,14 @@ def published_lists(
     return lists.known[config.split_index], lists.unknown[config.split_index]
 
 
+def trial_seed(data: DataConfig, seed: int) -> int:
+    """The seed of one of several trials: one more for each earlier trial of its family with the same known classes in
+    the same order, since its training would be the same once more."""
+    lists = FAMILIES[data.split_family].lists(data.name, data.unknown) if data.split_family in FAMILIES else None
+    known = lists.known if lists else ()
+    return seed + known[: data.split_index].count(known[data.split_index]) if data.split_index < len(known) else seed
+
+
 def _fault(classes: tuple[int, ...], role: str, data_set: str, count: int) -> str:
     """What is wrong with a list, naming the class; empty where nothing is."""
     for class_id in classes:

@@ -95,7 +95,7 @@ def test_a_method_looks_alike_in_every_figure() -> None:
 def test_a_title_says_data_set_class_splits_and_seed() -> None:
     against = {"unknown": "cifar100", "unknown_settings": (10,), "split_family": "neal", "development": "none"}
     data = DataConfig(name="cifar10", num_known=4, **against)
-    title = images_title(data, [0, 2], 7)
+    title = images_title(data, [0, 2], [7, 7])
     assert title == "CIFAR10 against CIFAR100, class splits 0, 2 of neal, seed 7"
     made = replace(trade_off(range(2)), images=title)
     (space,) = spaces_of(made)

@@ -18,6 +18,7 @@ from mlflow.entities import Run
 from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
 
 from pipelines.reports.sweep_table import read_table
+from pipelines.reproduction.protocols import STUDIES
 from pipelines.serving.served_model import ServedModel
 from pipelines.tracking.models import Model, load
 from pipelines.workflow.best_of import _classifier, _task_of, register_best
@@ -396,6 +397,14 @@ def test_spaces_whose_figures_would_overwrite_each_other_are_refused(
     with pytest.raises(ConfigError, match=f"search spaces {names[0]} and {names[1]} would be in one folder"):
         request(folder, spaces=names)
     assert request(folder, spaces=(names[0], names[0], "pairs"))
+
+
+def test_trials_that_know_the_same_classes_have_seeds_of_their_own(folder: RunFolder) -> None:
+    data = STUDIES["cifar-plus"].data_of("neal", split_index=0)
+    asked = request(folder, recipe=replace(tiny_recipe(), data=data), split_indices=(0, 2))
+    assert [(recipe.data.split_index, recipe.seed) for recipe in asked.recipes] == [(0, 0), (2, 2)]
+    chosen = replace(asked.recipe, data=replace(data, split_index=2))
+    assert request(folder, recipe=chosen, split_indices=()).recipes == [chosen]  # as `proser run` would train it
 
 
 def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:

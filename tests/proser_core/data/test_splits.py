@@ -13,7 +13,7 @@ from proser_core.config import DataConfig
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.preparation import stratified_rows
 from proser_core.data.splits.class_split import ClassSplit, draw_split
-from proser_core.data.splits.families import FAMILIES, Against, Family, Splits, defect_of, published_lists
+from proser_core.data.splits.families import FAMILIES, Against, Family, Splits, defect_of, published_lists, trial_seed
 from proser_core.errors import ConfigError, DataError
 
 CIFAR100 = DataConfig(name="cifar100")
@@ -260,3 +260,17 @@ class TestPublishedFamilies:
     def test_what_does_not_fit_the_lists_is_refused(self, changes: dict[str, Any], reason: str) -> None:
         with pytest.raises(ConfigError, match=reason):
             draw_split(published(**changes), 10)
+
+
+def test_no_two_trials_of_a_family_are_the_same_training() -> None:
+    for family in FAMILIES.values():
+        pairs = [((name, ""), known) for name, known in family.known.items()]
+        for (name, unknown), trials in pairs + [(pair, against.known) for pair, against in family.against.items()]:
+            config = {"name": name, "unknown": unknown, "split_family": family.name, "development": "none"}
+            settings = {"num_known": len(trials[0]), "unknown_settings": (1,)}
+            data = [DataConfig(**config, **settings, split_index=index) for index in range(len(trials))]
+            seeds = [trial_seed(each, 3) for each in data]
+            assert seeds[0] == 3
+            assert len(set(zip(trials, seeds, strict=True))) == len(trials)
+    assert trial_seed(replace(CIFAR100, split_index=7), 3) == 3
+    assert trial_seed(replace(data[0], split_index=99), 3) == 3
