@@ -96,3 +96,11 @@ def best_of(metric: str, values: Sequence[float]) -> list[bool]:
         return [False] * len(values)
     best = percent(min(found) if name in SMALLER_IS_BETTER else max(found))
     return [percent(value) == best for value in values]
+
+
+def best_marked(metric: str, values: Sequence[float], mark: str = "**{}**") -> list[str]:
+    """Values of a metric, fractions, in percent, the best ones as in `mark`; a dash for NaN."""
+    found = zip(values, best_of(metric, values), strict=True)
+    return [
+        (mark if is_best else "{}").format("-" if math.isnan(value) else percent(value)) for value, is_best in found
+    ]

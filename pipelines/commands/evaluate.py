@@ -17,7 +17,7 @@ from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import check_output, write_output
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
-from proser_core.titles import METRICS, best_of, percent
+from proser_core.titles import METRICS, best_marked, percent
 
 if TYPE_CHECKING:
     from pipelines.inference.folder_metrics import FolderMetrics
@@ -114,9 +114,7 @@ def _score_table(compared: "ScoreComparison", classifier: "OpenSetClassifier") -
     columns = []
     for metric in rows[0]:
         table.add_column(METRICS[metric], justify="right")
-        values = [row[metric] for row in rows]
-        found = zip(values, best_of(metric, values), strict=True)
-        columns.append([f"[bold]{percent(value)}[/]" if best else percent(value) for value, best in found])
+        columns.append(best_marked(metric, [row[metric] for row in rows], "[bold]{}[/bold]"))
     names = [f"{name} (the model's)" if name == compared.own else name for name in names]
     for row in zip(map(escape, names), *columns, strict=True):
         table.add_row(*row)

@@ -1,6 +1,5 @@
 """`proser models`: list the versions of a registered model."""
 
-import math
 import time
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow.requests import ModelName, PromoteRequest
-from proser_core.titles import METRICS, best_of, percent
+from proser_core.titles import METRICS, best_marked
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 HEADS = (METRICS["macro_f1"], METRICS["auroc"], "accuracy", "known")
@@ -46,22 +45,18 @@ def print_models(name: str, console: Console) -> None:
     for head in (*HEADS, "age"):
         table.add_column(head, justify="right", overflow="fold")
     aliases = client.get_registered_model(name).aliases
-    columns = [[float(version.tags.get(metric, "nan")) for version in versions] for metric in SHOWN]
-    best = [best_of(metric, column) for metric, column in zip(SHOWN, columns, strict=True)]
-    for version, *figures in zip(versions, *map(zip, columns, best), strict=True):
+    columns = [
+        best_marked(metric, [float(version.tags.get(metric, "nan")) for version in versions], "[bold]{}[/bold]")
+        for metric in SHOWN
+    ]
+    for version, *figures in zip(versions, *columns, strict=True):
         seconds = time.time() - version.created
         age = next((f"{seconds / size:.0f} {unit}" for size, unit in UNITS if seconds >= size), "now")
         table.add_row(
             version.number,
             "\n".join(sorted(alias for alias, number in aliases.items() if str(number) == version.number)),
             version.tags.get("proser.recipe", ""),
-            *(_figure(*figure) for figure in figures),
+            *figures,
             age,
         )
     console.print(table)
-
-
-def _figure(value: float, is_best: bool) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"[bold]{percent(value)}[/bold]" if is_best else percent(value)

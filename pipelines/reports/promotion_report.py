@@ -12,7 +12,7 @@ from pipelines.console import TitledTable
 from pipelines.reports.page import markdown_table
 from proser_core.data.splits.class_split import in_words, setting_at
 from proser_core.recognition.comparison import Comparison
-from proser_core.titles import METRICS, best_of, first_names, percent
+from proser_core.titles import METRICS, best_marked, first_names, percent
 
 DECIDE_NOTHING = "Test metrics, which decide nothing"
 
@@ -126,20 +126,13 @@ def _deciding(comparison: Comparison, best: str = "**{}**") -> list[list[str]]:
     return [
         [
             METRICS[name],
-            *_both(name, each.candidate, each.champion, best),
+            *best_marked(name, [each.candidate, each.champion], best),
             f"{100 * each.difference:+.1f}",
             f"{100 * each.low:+.1f} to {100 * each.high:+.1f}",
             "holds" if each.holds(comparison.tolerance) else "objection",
         ]
         for name, each in comparison.differences.items()
     ]
-
-
-def _both(metric: str, candidate: float, champion: float, best: str) -> list[str]:
-    """Both values, the better one as in `best`."""
-    values = (candidate, champion)
-    found = zip(values, best_of(metric, values), strict=True)
-    return [(best if is_best else "{}").format(percent(value)) for value, is_best in found]
 
 
 def _shown(candidate: Contender, champion: Contender, best: str = "**{}**") -> list[list[str]]:
@@ -150,7 +143,11 @@ def _shown(candidate: Contender, champion: Contender, best: str = "**{}**") -> l
         # the others depend on the bias
         kept = [name for name in kept if name.endswith(("auroc", "closed_set_accuracy"))]
     return [
-        [_in_words(name), *_both(name, ours[name], theirs[name], best), f"{100 * (ours[name] - theirs[name]):+.1f}"]
+        [
+            _in_words(name),
+            *best_marked(name, [ours[name], theirs[name]], best),
+            f"{100 * (ours[name] - theirs[name]):+.1f}",
+        ]
         for name in kept
     ]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pipelines.reports.page import markdown_table
 from proser_core.data.splits.class_split import ClassSplit, in_words, where
-from proser_core.titles import METRICS, best_of, percent
+from proser_core.titles import METRICS, best_marked
 
 SCORES_PAGE = "scores.md"
 PAIR = ("auroc", "macro_f1")
@@ -53,9 +53,5 @@ def _best(choice: Mapping[str, Any]) -> str:
 
 def _pairs(metrics: Sequence[Mapping[str, float]], prefix: str) -> list[str]:
     """AUROC / macro-F1 of each score, the best of either bold."""
-    cells = []
-    for name in PAIR:
-        values = [each[prefix + name] for each in metrics]
-        found = zip(values, best_of(name, values), strict=True)
-        cells.append([f"**{percent(value)}**" if best else percent(value) for value, best in found])
+    cells = [best_marked(name, [each[prefix + name] for each in metrics]) for name in PAIR]
     return [" / ".join(pair) for pair in zip(*cells, strict=True)]

@@ -8,7 +8,7 @@ from proser_core.recognition.comparison import intervals
 from proser_core.recognition.scores import FURTHER_SCORES
 from proser_core.recognition.trained_classifier import TrainedClassifier
 from proser_core.recognition.validation_scores import COMPARED
-from proser_core.titles import METRICS, best_of, percent
+from proser_core.titles import METRICS, best_marked, percent
 
 Results = Mapping[str, float]
 
@@ -134,9 +134,7 @@ def _scores(rows: Mapping[str, Results]) -> list[str]:
 
 def _column(rows: Mapping[str, Results], metric: str) -> list[str]:
     """A metric of each method in percent, the best bold."""
-    values = [results[metric] for results in rows.values()]
-    found = zip(values, best_of(metric, values), strict=True)
-    return [f"**{percent(value)}**" if is_best else percent(value) for value, is_best in found]
+    return best_marked(metric, [results[metric] for results in rows.values()])
 
 
 def _proxy(classifier: TrainedClassifier) -> list[str]:
