@@ -1,6 +1,6 @@
 """How commands read their arguments: a recipe and a pretraining schedule by name, then the fields of a request."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from shutil import get_terminal_size
 from textwrap import fill
@@ -8,12 +8,19 @@ from typing import Annotated, Any, NoReturn, TypeVar, get_type_hints
 
 import docstring_parser
 import tyro
-from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
+from tyro.constructors import (
+    ConstructorRegistry,
+    PrimitiveConstructorSpec,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
 
 from pipelines.commands.parse_errors import one_line_errors
 from pipelines.recipes import RECIPES, headline, with_schedule
 from pipelines.workflow.requests import UNNAMED
 from proser_core.config import Recipe
+from proser_core.config.data import Flip
 from proser_core.naming import look_up
 
 Request = TypeVar("Request")
@@ -26,8 +33,8 @@ FIRST = {
 """By command, the ten options that people set first: `--help` explains these, `--help-all` all of them."""
 ALL = "--help-all"
 HELP = ("-h", "--help", ALL)
-FLIP, NO_FLIP = "--data.flip", "--data.no-flip"
-FLIPS = {"auto": "auto", "on": "True", "off": "False", "True": "True", "False": "False"}
+FLIPS: dict[str, Flip] = {"auto": "auto", "on": True, "off": False}
+"""What `--data.flip` takes."""
 BLOCKS = {kind: name for name, kind in get_type_hints(Recipe).items() if is_dataclass(kind)}
 
 
@@ -48,14 +55,14 @@ def _cli(form: Any, command: str, arguments: list[str], about: str | None, **opt
     """tyro.cli, whose help has whole paragraphs, and without --help-all the first options alone."""
     asked = [word for word in arguments if word in HELP]
     if not asked:
-        words = list(_with_flips(arguments))
-        with one_line_errors(words, lambda: _option_names(*options.get("default", (form,))), _explaining(command)):
-            return tyro.cli(form, prog=f"proser {command}", args=words, **options)
+        names, registry = (lambda: _option_names(*options.get("default", (form,)))), _registry()
+        with registry, one_line_errors(arguments, names, _explaining(command)):
+            return tyro.cli(form, prog=f"proser {command}", args=arguments, **options)
     first: Collection[str] = () if ALL in asked else FIRST.get(command.split()[0], ())
     text = _paragraphs(about or "") + (f" These are the most common options; {ALL} shows all." if first else "")
     width = get_terminal_size().columns  # tyro would join lines that are not indented
     lines = (fill(each, width, initial_indent="  ", subsequent_indent="  ") for each in text.split("\n\n"))
-    registry = ConstructorRegistry()
+    registry = _registry()
     registry.struct_rule(lambda info: _explained(info, first))
     with registry:
         return tyro.cli(form, prog=f"proser {command}", args=["--help"], description="\n\n".join(lines), **options)
@@ -80,18 +87,19 @@ def _option_names(*requests: Any) -> Iterator[str]:
                 yield f"--{'.'.join(filter(None, (BLOCKS.get(kind, ''), each.name)))}".replace("_", "-")
 
 
-def _with_flips(arguments: Sequence[str]) -> Iterator[str]:
-    """`--data.flip on`, `off` or `auto` as tyro takes it; without a word, and as --data.no-flip, it is a switch."""
-    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith(f"{FLIP}=") else [word])]
-    for before, word, after in zip(["", *words], words, [*words[1:], ""], strict=False):
-        if word == NO_FLIP:
-            yield from (FLIP, "False")
-        elif before == FLIP and word in FLIPS:
-            yield FLIPS[word]
-        else:
-            yield word
-            if word == FLIP and after not in FLIPS:
-                yield "True"
+def _registry() -> ConstructorRegistry:
+    """What tyro does not read by itself."""
+    flips: PrimitiveConstructorSpec[Flip] = PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=f"{{{','.join(FLIPS)}}}",
+        instance_from_str=lambda words: FLIPS[words[0]],
+        is_instance=lambda value: value in FLIPS.values(),
+        str_from_instance=lambda value: [name for name, meant in FLIPS.items() if meant == value],
+        choices=tuple(FLIPS),
+    )
+    registry = ConstructorRegistry()
+    registry.primitive_rule(lambda info: flips if info.type == Flip else None)
+    return registry
 
 
 def _explained(info: StructTypeInfo, first: Collection[str]) -> StructConstructorSpec | None:

@@ -47,14 +47,25 @@ def test_a_schedule_takes_the_place_of_the_recipes_own_and_of_nothing_else(name,
         ([], "auto"),
         (["--data.flip", "off"], False),
         (["--data.flip=on"], True),
-        (["--data.flip"], True),
-        (["--data.no-flip", "--seed", "0"], False),
-        (["--data.flip", "--seed", "0"], True),
+        (["--data.flip", "auto", "--seed", "0"], "auto"),
     ],
 )
-def test_flips_are_a_word_and_still_a_switch(words, flip, parsed, proser):
+def test_flips_are_on_or_off_or_decided_from_the_images(words, flip, parsed, proser):
     assert proser("run", "folder", *words)[0] == 0
     assert parsed[0].data.flip is flip or parsed[0].data.flip == flip == "auto"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--data.flip", "True"], "--data.flip got 'True'; need one of auto, on, off."),
+        (["--data.flip"], "--data.flip got no value; need {auto,on,off}."),
+        (["--data.no-flip"], "no option is called '--data.no-flip'; did you mean --data.flip?"),
+    ],
+)
+def test_another_word_for_flips_is_refused_with_those_that_there_are(words, message, proser):
+    code, _, error = proser("run", "folder", *words)
+    assert (code, message in error) == (2, True), error
 
 
 @pytest.mark.parametrize("name", PRETRAINING)
