@@ -120,8 +120,8 @@ def decide_features(recipe: Recipe, data_dir: Path | None) -> Recipe:
 def _training_images(recipe: Recipe, data_dir: Path | None) -> int:
     """As if classes had equally many."""
     data, known = recipe.data, open_data_set(recipe.data.name, data_dir)
-    share = (data.num_known or known.num_classes) / known.num_classes * (1 - data.val_fraction)
-    return round(share * known.num_images("train"))
+    share = (data.num_known or known.num_classes) / known.num_classes
+    return round(share * (1 - (0 if known.has_own_validation else data.val_fraction)) * known.num_images("train"))
 
 
 def for_workers(recipe: Recipe) -> Recipe:

@@ -15,6 +15,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.recipes import folder_pretrained
 from pipelines.tracking.models import load
 from pipelines.workflow.run import run
+from pipelines.workflow.session import decide_features
 from proser_core.config import NetworkConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.spec import EMBEDDINGS
@@ -101,3 +102,14 @@ def test_frozen_features_of_fresh_weights_are_refused_before_any_work(
     with pytest.raises(ConfigError, match="classifier32 has fresh weights, whose embeddings mean nothing"):
         printed(run, fresh, my_images, storage, None)
     assert not storage.exists()
+
+
+def test_every_training_image_counts_where_others_are_for_validation(recipe: Recipe, tmp_path: Path) -> None:
+    """By their number, on a GPU, the whole network is fine-tuned or not."""
+    for part, count in (("train", 1000), ("val", 1), ("test", 1)):
+        for name in ("one", "two"):
+            (tmp_path / part / name).mkdir(parents=True)
+            for number in range(count):
+                (tmp_path / part / name / f"{number}.png").write_bytes(b"x")
+    on_a_gpu = replace(recipe, cluster=replace(recipe.cluster, gpus_per_worker=1.0))
+    assert decide_features(on_a_gpu, tmp_path).network.features == "head-first"
