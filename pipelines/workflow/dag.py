@@ -116,9 +116,14 @@ def evaluated(
 
 @stage("report")
 def reported(
-    splits: list[TrainedSplit], trials: list[dict[str, Any]], evaluated: Artefact, store: Store, folder: Path
+    splits: list[TrainedSplit],
+    trials: list[dict[str, Any]],
+    evaluated: Artefact,
+    space_infos: dict[str, SpaceInfo],
+    store: Store,
+    folder: Path,
 ) -> None:
-    """Tables and figures."""
+    """Tables and figures, made anew where `space_infos` have changed."""
     (split,) = splits
     report(split, trials, evaluated, store.root / TRIALS, folder)
 
