@@ -37,10 +37,11 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
     """Read all images, run the proxy's stages, then those of the refit; the exit code as of a run. Raises DataError for
     fewer than two classes."""
     refit, proxied = refit_of(recipe, num_classes), None
-    points_of(recipe, recipe.space)  # a space that is none is refused before the images are read
+    spaces = {recipe.space: points_of(recipe, recipe.space)} if recipe.space else {}
     with pointing_to_inspection(recipe.data, data_dir):
-        inputs = check_run(refit, data_dir, session)
-    run = open_run_of(recipe, inputs, ["refit"])
+        for each in _recipes(recipe, num_classes, data_dir).values():
+            inputs = check_run(each, data_dir, session)  # what is refused is refused before the images are read
+    run = open_run_of(recipe, replace(inputs, spaces=spaces), ["refit"])
     session.tracking.track(run.start)
     with mark_run_failed(run):
         with pointing_to_inspection(recipe.data, data_dir):
@@ -73,15 +74,18 @@ def planned_inputs(
 ) -> dict[str, TrainingInputs]:
     """The inputs of both trainings for a plan, by name, as if classes had equally many images; what the proxy will
     choose is not known yet. Raises ProserError."""
-    known = open_data_set(recipe.data.name, data_dir)
     with pointing_to_inspection(recipe.data, data_dir):
-        counts = known.class_counts() if recipe.data.is_own else np.ones(num_classes)
-        proxy = proxy_of(recipe, counts)
-        recipes = {"proxy": proxy} if proxy is not None else {}
-        recipes["all classes"] = refit_of(recipe, num_classes)
+        recipes = _recipes(recipe, num_classes, data_dir)
         first = check_run(next(iter(recipes.values())), data_dir, session)
     size = plan_splits(first, session.store)[0].images["train"]
     return {name: check_run(with_batches(each, size), data_dir, session) for name, each in recipes.items()}
+
+
+def _recipes(recipe: Recipe, num_classes: int, data_dir: Path | None) -> dict[str, Recipe]:
+    """Of both trainings by name, before the images are read: the proxy's, where there is one, and the refit's."""
+    counts = open_data_set(recipe.data.name, data_dir).class_counts() if recipe.data.is_own else np.ones(num_classes)
+    proxy = proxy_of(recipe, counts)
+    return ({} if proxy is None else {"proxy": proxy}) | {"all classes": refit_of(recipe, num_classes)}
 
 
 def proxy_of(recipe: Recipe, counts: np.ndarray) -> Recipe | None:

@@ -5,13 +5,14 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from pipeline_runs import RunFolder, printed, tiny_recipe
+from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
 
 from pipelines.commands.calibrate import CalibrateRequest, calibrate
 from pipelines.recipes import digits as digits_recipe
@@ -314,6 +315,22 @@ class TestRefusals:
         assert "FAILED" in statuses
         assert "RUNNING" not in statuses
 
+    def test_a_space_whose_file_was_edited_is_another_run(self, my_images: Path, run_folder: RunFolder) -> None:
+        diverges = replace(own_recipe(), pretrain=replace(own_recipe().pretrain, lr=1e30), seed=8)
+        before = {parent.info.run_id for parent in run_folder.parents()}
+        for beta in (1.0, 2.0):
+            write_space(run_folder.root, "edited", f'{{"beta": tune.grid_search([{beta}])}}')
+            with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
+                printed(
+                    run,
+                    replace(diverges, space=str(run_folder.root / "edited.py")),
+                    my_images,
+                    run_folder.storage,
+                    None,
+                )
+        new = [parent.info.run_name for parent in run_folder.parents() if parent.info.run_id not in before]
+        assert sorted(new) == ["folder", "folder", "folder-proxy", "folder-proxy"]
+
     def test_a_proxy_that_fails_ends_both_runs_as_failed(self, my_images: Path, run_folder: RunFolder) -> None:
         diverges = replace(own_recipe(), pretrain=replace(own_recipe().pretrain, lr=1e30), seed=7)
         before = {parent.info.run_id for parent in run_folder.parents()}
@@ -331,6 +348,21 @@ class TestRefusals:
         with pytest.raises(ConfigError, match="did you mean 'own_images'"):
             printed(run, replace(own_recipe(), space="own_image"), my_images, tmp_path, None)
         assert not (tmp_path / "prepare").exists()
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"calibration": CalibrationConfig(score="auto", development=("noize",))}, "noize"),
+            ({"stop_early": True, "cluster": ClusterConfig(num_workers=2, pretrain_workers=1)}, "num_workers is 2"),
+        ],
+    )
+    def test_what_the_proxy_could_not_use_is_refused_before_the_images_are_read(
+        self, options: dict[str, Any], message: str, my_images: Path, tmp_path: Path
+    ) -> None:
+        recipe = replace(own_recipe(), **options)
+        with pytest.raises(ConfigError, match=message):
+            printed(run, recipe, my_images, tmp_path / "storage", None)
+        assert not (tmp_path / "storage" / "prepare").exists()
 
     def test_a_storage_among_the_images_is_refused(self, my_images: Path, run_folder: RunFolder) -> None:
         with pytest.raises(ConfigError, match=r"--storage writes to .*figures would be taken for images"):
