@@ -36,7 +36,7 @@ from proser_core.recognition.scores import MaxLogit, own_score
 from proser_core.recognition.trained_classifier import Member
 from proser_core.store.files import read_json
 from proser_core.store.lock import exclusive_storage
-from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
+from proser_core.store.store import MANIFEST, Artefact, Store, artefact_folder, load_if_complete
 from proser_core.titles import BEST_TRIAL, CE_ENSEMBLE, PROSER, scored
 
 MOST_MEMBERS = 10
@@ -163,7 +163,7 @@ def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Me
 def _plain_tables(networks: Networks, trial: Artefact, controls: Sequence[Row]) -> tuple[Tables | None, Tables | None]:
     """What the two networks that were trained by cross-entropy, the pretrained one and the control, are evaluated by;
     None where the storage lacks one."""
-    pretrained = _input_of(trial, "weights", spec.PRETRAIN)
+    pretrained = _pretraining_of(trial, networks.recipe, networks.task)
     has_control = controls and load_if_complete(networks.trial_folders / controls[0]["key"]) is not None
     return (
         None if pretrained is None else networks.tables(pretrained.path),
@@ -172,9 +172,7 @@ def _plain_tables(networks: Networks, trial: Artefact, controls: Sequence[Row]) 
 
 
 def _controls(networks: Networks, pretrained: Tables | None, control: Tables | None) -> dict[str, Metrics]:
-    """The baselines of a trial; none without the pretrained network."""
-    if pretrained is None:
-        return {}
+    """The baselines of a trial, of the networks that there are."""
     recipe, images = networks.recipe, networks.images
     targets = fitting_targets(recipe, images)
     reports = controls(pretrained, control, images, recipe.calibration.target_rate, targets)
@@ -198,6 +196,16 @@ def _task_of(trial: Artefact) -> Artefact:
             f"{trial.path.parents[1]} does not hold the images of trial {trial.path.name}; give the same sweep again"
         )
     return found
+
+
+def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact) -> Artefact | None:
+    """The pretrained network of a trial's class split, from which one that begins from scratch does not begin; None
+    where the storage lacks it."""
+    inputs = read_json(trial.path / MANIFEST)["inputs"]
+    if inputs["weights"]:
+        return _input_of(trial, "weights", spec.PRETRAIN)
+    pretraining = spec.job_inputs("pretrain", recipe, task, "", inputs["bf16"], inputs["code"])
+    return load_if_complete(artefact_folder(trial.path.parents[1], spec.PRETRAIN, pretraining))
 
 
 def _input_of(trial: Artefact, name: str, stage: str) -> Artefact | None:

@@ -41,25 +41,26 @@ def own_rule_metrics(
 
 
 def controls(
-    pretrained: Tables,
+    pretrained: Tables | None,
     cross_entropy: Tables | None,
     task: OpenSetTask,
     target_rate: float,
     targets: np.ndarray | None = None,
 ) -> dict[str, EvaluationReport]:
     """What placeholders have to beat on a class split, by its name in every table: each score of the pretrained network
-    and, where it was trained, of the cross-entropy control, calibrated and evaluated alike.
+    and of the cross-entropy control, where there is one, calibrated and evaluated alike.
 
     `targets` are of the training images in the tables; by default they hold all of the task's. Raises CalibrationError
     for a network that has diverged.
     """
 
-    def reports(logits: Tables) -> dict[str, EvaluationReport]:
+    def reports(logits: Tables | None) -> dict[str, EvaluationReport]:
+        if logits is None:
+            return {}
         scores = closed_set_scores(logits, task.train.targets if targets is None else targets)
         return {score.name: evaluate(logits, score, task, target_rate) for score in scores}
 
-    of_control = {} if cross_entropy is None else reports(cross_entropy)
-    return reports(pretrained) | {scored(CONTROL, name): each for name, each in of_control.items()}
+    return reports(pretrained) | {scored(CONTROL, name): each for name, each in reports(cross_entropy).items()}
 
 
 def closed_set_scores(logits: Tables, targets: np.ndarray) -> list[ScoreFunction]:

@@ -401,7 +401,7 @@ def test_spaces_whose_figures_would_overwrite_each_other_are_refused(
 
 def test_trials_that_know_the_same_classes_have_seeds_of_their_own(folder: RunFolder) -> None:
     data = STUDIES["cifar-plus"].data_of("neal", split_index=0)
-    asked = request(folder, recipe=replace(tiny_recipe(), data=data), split_indices=(0, 2))
+    asked = request(folder, recipe=replace(tiny_recipe(), space="", data=data), split_indices=(0, 2))
     assert [(recipe.data.split_index, recipe.seed) for recipe in asked.recipes] == [(0, 0), (2, 2)]
     chosen = replace(asked.recipe, data=replace(data, split_index=2))
     assert request(folder, recipe=chosen, split_indices=()).recipes == [chosen]  # as `proser run` would train it
@@ -438,3 +438,16 @@ def test_class_splits_are_numbers_and_ranges(text: str, indices: tuple[int, ...]
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="need numbers and ranges"):
         parse_indices(text)
+
+
+@pytest.mark.usefixtures("again")
+@pytest.mark.parametrize("mirror", [False, True])
+def test_trials_from_scratch_stand_beside_the_pretrained_network_too(folder: RunFolder, mirror: bool) -> None:
+    """They do not begin from it, so that nothing of theirs names it."""
+    tiny = tiny_recipe()
+    scratch = replace(tiny.finetune, start="scratch")
+    recipe = replace(tiny, finetune=scratch, calibration=CalibrationConfig(mirror=mirror))
+    assert printed(sweep, request(folder, recipe=recipe, spaces=("betas",), split_indices=(1,)))[0] == 0
+    register_best("digits, betas", folder.storage, 1, f"scratch_{mirror}", members=2)
+    controls = load(f"models:/scratch_{mirror}/1").classifier.controls
+    assert {"MaxLogit", "CE control, MaxLogit", "CE ensemble of 2, MaxLogit"} <= set(controls)
