@@ -1,7 +1,8 @@
 """Which source code a stage runs: a hash of its module and of every module of ours whose names it uses.
 
-Every changed statement changes the hash, without a number to bump. Comments, docstrings, import lines and the names
-and places of modules do not: code that has only moved finds its finished work again.
+Every changed statement changes the hash, without a number to bump, and so does a name that is imported from another
+library. Comments, docstrings, and the names and places of our modules do not: code that has only moved finds its
+finished work again.
 """
 
 import ast
@@ -54,7 +55,8 @@ def _version(module: str, importers: tuple[str, ...]) -> str:
         raise ImportError(f"import circle: {' -> '.join((*importers, module))}; break it, or no version is defined")
     if module not in _versions:
         chain = (*importers, module)
-        tokens = {name: f"{_version(source, chain)}.{inside}" for name, (source, inside) in _bindings(module).items()}
+        own = {name: f"{_version(source, chain)}.{inside}" for name, (source, inside) in _bindings(module).items()}
+        tokens = dict(_foreign(_nodes(_tree(module)))) | own
         _versions[module] = hashlib.sha256(ast.dump(_Code(tokens).visit(_tree(module))).encode()).hexdigest()
     return _versions[module]
 
@@ -114,6 +116,16 @@ def _imported(nodes: Iterator[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, 
             yield from ((alias.asname or alias.name, (alias.name, "")) for alias in node.names if _is_own(alias.name))
         elif isinstance(node, ast.ImportFrom) and node.module and _is_own(node.module):
             yield from ((alias.asname or alias.name, (node.module, alias.name)) for alias in node.names)
+
+
+def _foreign(nodes: Iterator[ast.AST]) -> Iterator[tuple[str, str]]:
+    """What is imported from other libraries, by its name in the module and as it is called there."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names = ((each.asname, each.name) if each.asname else (each.name.split(".")[0],) * 2 for each in node.names)
+            yield from ((name, f"{library}.") for name, library in names if not _is_own(library))
+        elif isinstance(node, ast.ImportFrom) and node.module and not _is_own(node.module):
+            yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
 
 
 def _definition(module: str, name: str) -> Binding:

@@ -61,6 +61,25 @@ def test_a_changed_statement_in_a_module_it_needs_changes_the_version(
     assert version_in(copy) != code_version("proser_core.jobs.worker")
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        (
+            "proser_core/recognition/calibration.py",
+            "from scipy.stats import beta",
+            "from scipy.stats import norm as beta",
+        ),
+        ("proser_core/recognition/metrics.py", "import numpy as np", "import torch as np"),
+    ],
+)
+def test_another_function_of_a_library_by_the_same_name_changes_the_version(
+    copy: Path, file: str, old: str, new: str
+) -> None:
+    module = file.removesuffix(".py").replace("/", ".")
+    edit(copy / file, old, new)
+    assert version_in(copy, module) != code_version(module)
+
+
 def move(copy: Path, old: str, new: str) -> None:
     """Rename a module, and its name in every import line."""
     source, target = (copy / f"{name.replace('.', '/')}.py" for name in (old, new))
