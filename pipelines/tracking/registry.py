@@ -45,8 +45,8 @@ LONGEST_DESCRIPTION = 5000  # characters of a version, where the database is Pos
 DESCRIPTION = f"""\
 Open-set classifiers: each names the class of an image or calls it unknown. `{CHAMPION}` is the version to use,
 `{CANDIDATE}` the one that was made last, or found again by the same command. A version's source run is the trial that
-development data selected, or the ensemble of such trials; its source model has the metrics, with the images that they
-were measured on.
+development data selected, or a run of its own, as for an ensemble; its source model has the metrics, with the images
+that they were measured on.
 
 Change the champion with `proser promote`: it compares two versions on the same images, refuses a candidate that is
 worse, and records the decision and its grounds as a run, by which `proser rollback` finds the way back. The button
@@ -180,8 +180,7 @@ def _log_model(
         client.log_outputs(each, [LoggedModelOutput(model.model_id, 0)])
     if inputs:
         client.log_inputs(run_id, list(inputs))
-    metrics = measured(_metrics(classifier), inputs, run_id, model.model_id, run.info.start_time)
-    client.log_batch(run_id, metrics=metrics)
+    client.log_batch(run_id, metrics=measured(_metrics(classifier), inputs, run, model.model_id))
     return str(info.model_uri)
 
 

@@ -1,0 +1,30 @@
+"""What a registration leaves in the runs that it belongs to, and to the registry's aliases."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from pipelines.tracking.registry import register
+from pipelines.tracking.runs import ParentRun
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+pytestmark = pytest.mark.usefixtures("empty_programs")
+
+
+def test_a_trial_keeps_its_own_metrics_and_its_model_has_those_of_another_score(
+    parent: ParentRun, classifier: OpenSetClassifier, tmp_path: Path
+) -> None:
+    measured = classifier.results
+    own = {name: value + (-0.1, 0.1, 0.0)[count % 3] for count, (name, value) in enumerate(measured.items())}
+    trial = {"key": "best", "name": "best", "params": {"beta": 1}, "status": "finished", "metrics": own}
+    parent.track_trial(trial, [])
+    client, run_id = parent.client, parent.child_id("best")
+    shown = client.get_run(run_id).data.metrics
+    classifier.save(tmp_path / "classifier")
+    register(client, nullcontext(run_id), "one", tmp_path / "classifier", "digest", {})
+    assert client.get_run(run_id).data.metrics == shown
+    (model,) = client.search_logged_models([parent.experiment_id])
+    assert {metric.key: metric.value for metric in model.metrics} == measured
+    for name, value in own.items():
+        assert len(client.get_metric_history(run_id, name)) == (1 if value == measured[name] else 2)
