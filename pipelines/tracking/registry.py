@@ -74,7 +74,7 @@ def register(
     tags: dict[str, str],
     inputs: Sequence[DatasetInput] = (),
 ) -> Registered:
-    """Register a classifier's folder under `name` as candidate; the very first version is champion too.
+    """Register a classifier's folder under `name` as candidate; the first version is champion too, if none is.
 
     `run` gives the id of the run that a new version belongs to, and is entered for one alone; `inputs` are the images
     that it was made of and measured on. A version that was made of the same artefact is found again and becomes the
@@ -88,8 +88,7 @@ def register(
     model = client.get_registered_model(name)
     if not model.description:
         client.update_registered_model(name, DESCRIPTION)
-    has_champion = CHAMPION in model.aliases
-    if not has_champion and len(versions_of(client, name)) == 1:
+    if CHAMPION not in model.aliases and versions_of(client, name)[-1].number == existing:  # of two at once, the first
         client.set_registered_model_alias(name, CHAMPION, existing)
     return Registered(name, existing, tuple(sorted(client.get_model_version(name, existing).aliases)))
 

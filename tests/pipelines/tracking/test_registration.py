@@ -2,11 +2,13 @@
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mlflow import MlflowClient
 
 from pipelines.tracking.registry import register
-from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.runs import ParentRun, run_of_its_own
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.usefixtures("empty_programs")
@@ -28,3 +30,31 @@ def test_a_trial_keeps_its_own_metrics_and_its_model_has_those_of_another_score(
     assert {metric.key: metric.value for metric in model.metrics} == measured
     for name, value in own.items():
         assert len(client.get_metric_history(run_id, name)) == (1 if value == measured[name] else 2)
+
+
+class Meanwhile:
+    """A client whose first request to move an alias is overtaken by another command."""
+
+    def __init__(self, client: MlflowClient, other: Any) -> None:
+        self._client, self._others = client, [other]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "set_registered_model_alias" and self._others:
+            self._others.pop()()
+        return getattr(self._client, name)
+
+
+def test_of_two_first_versions_at_once_the_first_is_champion(
+    parent: ParentRun, classifier: OpenSetClassifier, tmp_path: Path
+) -> None:
+    classifier.save(tmp_path / "classifier")
+
+    def made(client: MlflowClient, digest: str) -> str:
+        return register(client, run_of_its_own(client, digest), "two", tmp_path / "classifier", digest, {}).version
+
+    assert made(Meanwhile(parent.client, lambda: made(parent.client, "second")), "first") == "1"
+    aliases = parent.client.get_registered_model("two").aliases
+    assert {alias: int(number) for alias, number in aliases.items()} == {"candidate": 1, "champion": 1}
+    parent.client.delete_registered_model_alias("two", "champion")
+    assert made(parent.client, "third") == "3"
+    assert "champion" not in parent.client.get_registered_model("two").aliases
