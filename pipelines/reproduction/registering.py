@@ -2,13 +2,13 @@
 
 import functools
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 from pipelines.reproduction.classifiers import classifier_of
 from pipelines.reproduction.trained_networks import network_of
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
+from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, run_of_its_own
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.training import TrainedSplit
@@ -46,10 +46,13 @@ def register_methods(
 
 
 def _register(name: str, classifier: Artefact, split: TrainedSplit, session: TrainingSession) -> Registered:
+    """Each has a run of its own below that of the study, which would show the metrics of one as those of all."""
     recipe, digest = split.recipe, sha256_of(classifier.path / CARD)
     tags = {"proser.recipe": recipe.name, "proser.method": name}
-    run, inputs = session.run, data_sets(recipe, split.task)
-    return register(run.client, nullcontext(run.run_id), recipe.model_name, classifier.path, digest, tags, inputs)
+    client, inputs = session.run.client, data_sets(recipe, split.task)
+    below = {PARENT_TAG: session.run.run_id, TRIAL_KEY: f"method-{digest[:16]}"}
+    run = run_of_its_own(client, f"register {name}", below)
+    return register(client, run, recipe.model_name, classifier.path, digest, tags, inputs)
 
 
 def _saved(

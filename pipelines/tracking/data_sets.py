@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from mlflow.data.schema import TensorDatasetSchema
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Run
 from mlflow.types import Schema, TensorSpec
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
@@ -54,14 +54,18 @@ def _data_set(
     )
 
 
-def measured(
-    metrics: dict[str, float], inputs: Sequence[DatasetInput], run_id: str, model_id: str, time_ms: int
-) -> list[Metric]:
-    """Metrics of a model at step 0, each with the data set that it was measured on, where there is one."""
+def measured(metrics: dict[str, float], inputs: Sequence[DatasetInput], run: Run, model_id: str) -> list[Metric]:
+    """Metrics of a model at step 0, each with the data set that it was measured on, where there is one.
+
+    MLflow logs them to a run too, and of two values there shows the later one. The run keeps its own: what is measured
+    otherwise, as by another score, is older than the run. At the start of the run stands what the two have in common.
+    """
     found = {each.tags[0].value: each.dataset for each in inputs}
+    own, started = run.data.metrics, run.info.start_time
     made = []
     for name, value in metrics.items():
         data = found.get(MEASURED_ON.get(name.partition("/")[0], ""))
         about = {} if data is None else {"dataset_name": data.name, "dataset_digest": data.digest}
-        made.append(Metric(name, value, time_ms, 0, model_id=model_id, run_id=run_id, **about))
+        time_ms = started if own.get(name, value) == value else started - 1
+        made.append(Metric(name, value, time_ms, 0, model_id=model_id, run_id=run.info.run_id, **about))
     return made

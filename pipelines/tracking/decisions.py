@@ -66,10 +66,11 @@ def holder(client: MlflowClient, model: str, alias: str) -> str:
 
 
 def settle(client: MlflowClient, model: str, alias: str) -> str:
-    """The version that has the alias. Decisions whose process was killed end: one whose version has the alias as
-    finished, and all others, which moved nothing, as killed."""
+    """The version that has the alias. Decisions whose process was killed, or never learnt whether the alias moved, end:
+    one whose version has the alias as finished, and all others, which moved nothing, as killed."""
     now = holder(client, model, alias)
-    query = f"{_of(model, alias)} and attributes.status = 'RUNNING'"
+    query = f"{_of(model, alias)} and tags.`{KIND}` != '{OVERTAKEN}'"
+    query += "".join(f" and attributes.status != '{status}'" for status in ("FINISHED", "KILLED"))
     for run in all_pages(client.search_runs, [experiment_id(client)], query, order_by=["start_time DESC"]):
         client.set_terminated(run.info.run_id, "FINISHED" if run.data.tags[VERSION] == now else "KILLED")
     return now
@@ -79,7 +80,9 @@ def carry_out(
     client: MlflowClient, decision: Decision, metrics: Mapping[str, float], note: str, figure: "Figure | None" = None
 ) -> str:
     """Write down what was decided and on what grounds, and move the alias unless it is refused; the run's id. Raises
-    TrackingError where the alias is not where the decision found it; the run then says that it had no effect."""
+    TrackingError where the alias is not where the decision found it; the run then says that it had no effect. A move
+    whose answer is lost has an effect where the alias says so; an interrupt is raised after that is written down."""
+    moves, interrupt = decision.kind != REFUSED, None
     tags = {
         KIND: decision.kind,
         MODEL: decision.model,
@@ -95,23 +98,37 @@ def carry_out(
             client.log_text(run_id, note, NOTE_FILE)
             if figure is not None:
                 client.log_figure(run_id, figure, "comparison.png", save_kwargs={"dpi": 150})
-            if decision.kind != REFUSED:
-                _move(client, decision)
+            if moves:
+                _check_unmoved(client, decision)
         except BaseException:
             with suppress(Exception):  # the error itself matters more than the tag
                 client.set_tag(run_id, KIND, OVERTAKEN)
             raise
+        try:
+            if moves:
+                client.set_registered_model_alias(decision.model, decision.alias, decision.version)
+        except BaseException as error:
+            if not _took_effect(client, decision):  # or cannot be told yet: `settle` looks again
+                raise
+            interrupt = None if isinstance(error, Exception) else error
+    if interrupt is not None:
+        raise interrupt
     return run_id
 
 
-def _move(client: MlflowClient, decision: Decision) -> None:
+def _check_unmoved(client: MlflowClient, decision: Decision) -> None:
     now = holder(client, decision.model, decision.alias)
     if now != decision.before:
         raise TrackingError(
             f"{decision.alias} of {decision.model!r} went from version {decision.before or 'none'} to "
             f"{now or 'none'} while this was decided; run the command again to compare with that one"
         )
-    client.set_registered_model_alias(decision.model, decision.alias, decision.version)
+
+
+def _took_effect(client: MlflowClient, decision: Decision) -> bool:
+    with suppress(Exception):
+        return holder(client, decision.model, decision.alias) == decision.version
+    return False
 
 
 def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> list[str]:

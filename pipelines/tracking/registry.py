@@ -45,8 +45,8 @@ LONGEST_DESCRIPTION = 5000  # characters of a version, where the database is Pos
 DESCRIPTION = f"""\
 Open-set classifiers: each names the class of an image or calls it unknown. `{CHAMPION}` is the version to use,
 `{CANDIDATE}` the one that was made last, or found again by the same command. A version's source run is the trial that
-development data selected, or the ensemble of such trials; its source model has the metrics, with the images that they
-were measured on.
+development data selected, or a run of its own, as for an ensemble; its source model has the metrics, with the images
+that they were measured on.
 
 Change the champion with `proser promote`: it compares two versions on the same images, refuses a candidate that is
 worse, and records the decision and its grounds as a run, by which `proser rollback` finds the way back. The button
@@ -74,7 +74,7 @@ def register(
     tags: dict[str, str],
     inputs: Sequence[DatasetInput] = (),
 ) -> Registered:
-    """Register a classifier's folder under `name` as candidate; the very first version is champion too.
+    """Register a classifier's folder under `name` as candidate; the first version is champion too, if none is.
 
     `run` gives the id of the run that a new version belongs to, and is entered for one alone; `inputs` are the images
     that it was made of and measured on. A version that was made of the same artefact is found again and becomes the
@@ -88,8 +88,7 @@ def register(
     model = client.get_registered_model(name)
     if not model.description:
         client.update_registered_model(name, DESCRIPTION)
-    has_champion = CHAMPION in model.aliases
-    if not has_champion and len(versions_of(client, name)) == 1:
+    if CHAMPION not in model.aliases and versions_of(client, name)[-1].number == existing:  # of two at once, the first
         client.set_registered_model_alias(name, CHAMPION, existing)
     return Registered(name, existing, tuple(sorted(client.get_model_version(name, existing).aliases)))
 
@@ -180,8 +179,7 @@ def _log_model(
         client.log_outputs(each, [LoggedModelOutput(model.model_id, 0)])
     if inputs:
         client.log_inputs(run_id, list(inputs))
-    metrics = measured(_metrics(classifier), inputs, run_id, model.model_id, run.info.start_time)
-    client.log_batch(run_id, metrics=metrics)
+    client.log_batch(run_id, metrics=measured(_metrics(classifier), inputs, run, model.model_id))
     return str(info.model_uri)
 
 

@@ -52,14 +52,19 @@ class ChildRun:
         """Log what is not logged yet; a run that was cut off goes on.
 
         Numeric fields and final metrics stand at step 0: the UI draws bars of what has no later step. Their time is the
-        start of the run, by which MLflow knows them again where they are linked to a model. All of it goes in one
-        request where it fits: a sweep may have thousands of trials, and each request is a few transactions.
+        start of the run, by which MLflow knows them again where they are linked to a model; that of a metric in the
+        place of another value, as where a stopped trial went on, is now: of equal times MLflow shows the larger value.
+        All of it goes in one request where it fits: a sweep may have thousands of trials, and each request is a few
+        transactions.
         """
         fresh = epochs[self._logged_epochs :]
         if fresh and self._status == "KILLED":
             self._client.update_run(self.run_id, status="RUNNING")
             self._status = "RUNNING"
-        groups = [*map(metric_list, fresh), metric_list(missing(metrics or {}, self._logged), time_ms=self._started)]
+        final = missing(metrics or {}, self._logged)
+        first = {name: value for name, value in final.items() if name not in self._logged}
+        later = {name: value for name, value in final.items() if name in self._logged}
+        groups = [*map(metric_list, fresh), metric_list(first, time_ms=self._started), metric_list(later)]
         words = []
         if not self._is_described:
             groups.insert(0, metric_list(views.point_metrics(params), time_ms=self._started))
@@ -69,6 +74,7 @@ class ChildRun:
             self._client.log_batch(self.run_id, metrics=batch, params=words, tags=tags)
             words, tags = [], []
         self._is_described = True
+        self._logged |= final
         if fresh:
             self._logged_epochs = int(fresh[-1]["epoch"]) + 1
 

@@ -225,6 +225,10 @@ def test_a_network_of_a_method_is_registered_beside_proser_promoted_and_predicts
     assert code == 0
     assert "registered: PROSER: own version 1 (candidate, champion)" in text
     assert "registered: Nearest mean: own version 2 (candidate)" in text
+    for version in ("1", "2"):
+        measured = load(f"models:/own/{version}").classifier.results
+        shown = folder.client.get_run(folder.client.get_model_version("own", version).run_id).data.metrics
+        assert {name: shown[name] for name in measured} == measured
     found = load("models:/own@candidate").classifier
     assert found.own is not None
     assert found.own.name == NEAREST.name

@@ -149,6 +149,17 @@ def test_a_finished_run_with_something_new_goes_on(parent: ParentRun, report: Ar
     assert child(again, "two").info.status == parent.client.get_run(parent.run_id).info.status == "FINISHED"
 
 
+@pytest.mark.parametrize("is_reopened", [True, False])
+def test_a_trial_that_was_stopped_and_went_on_shows_its_final_metrics(parent: ParentRun, is_reopened: bool) -> None:
+    scores = {"stopped": (0.7, 0.5), "finished": (0.65, 0.6)}
+    for status, (one, other) in scores.items():
+        metrics = {"dev/macro_f1": one, "dev/auroc": other}
+        parent.track_trial({**finished_row("one"), "status": status, "reason": "", "metrics": metrics}, EPOCHS)
+        parent = reopened() if is_reopened else parent
+    shown = child(parent, "one").data.metrics
+    assert (shown["dev/macro_f1"], shown["dev/auroc"]) == scores["finished"]
+
+
 def test_each_part_of_the_images_is_a_data_set_with_a_digest_of_its_content(parent: ParentRun, task: Artefact) -> None:
     for _ in range(2):
         parent.log_data_sets(data_sets(tiny_recipe(), task))

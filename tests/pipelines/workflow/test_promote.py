@@ -6,13 +6,14 @@ import os
 import shutil
 import signal
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import mlflow
 import numpy as np
 import pytest
+from mlflow.exceptions import MlflowException
 from pipeline_runs import printed
 from registered_models import Registry, classifier_of
 
@@ -411,6 +412,52 @@ def test_a_promotion_that_was_killed_is_finished_by_the_same_command(three: Regi
     assert [run.info.status for run in three.decided()].count("FINISHED") == 1
     assert "RUNNING" not in [run.info.status for run in three.decided()]
     assert rolled_back(three) == "1"
+
+
+@pytest.mark.parametrize("error", [MlflowException("Read timed out"), KeyboardInterrupt()], ids=["timeout", "Ctrl-C"])
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_promotion_whose_answer_is_lost_has_an_effect(three: Registry, error: BaseException, is_away: bool) -> None:
+    """At once, or where the server is away after it, as soon as anybody decides."""
+    move = mlflow.MlflowClient.set_registered_model_alias
+
+    def away(*_) -> None:
+        raise MlflowException("Connection refused")
+
+    with pytest.MonkeyPatch.context() as patch, suppress(MlflowException, KeyboardInterrupt):
+
+        def lost(*arguments) -> None:
+            move(*arguments)
+            if is_away:
+                patch.setattr(mlflow.MlflowClient, "get_registered_model", away)
+            raise error
+
+        patch.setattr(mlflow.MlflowClient, "set_registered_model_alias", lost)
+        assert promoted(three, version="2")[0] == 0
+        assert not is_away
+    assert three.champion == "2"
+    if is_away:
+        assert "is the champion already" in promoted(three, version="2")[1]
+    (run,) = three.decided()
+    assert (run.info.status, run.data.tags[decisions.KIND]) == ("FINISHED", decisions.PROMOTED)
+    assert rolled_back(three) == "1"
+
+
+def test_an_interrupt_is_raised_whether_the_alias_moved_before_it_or_not(
+    three: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move = mlflow.MlflowClient.set_registered_model_alias
+    for arrives, champion in ((False, "1"), (True, "2")):
+
+        def interrupted(*arguments, arrives: bool = arrives) -> None:
+            if arrives:
+                move(*arguments)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(mlflow.MlflowClient, "set_registered_model_alias", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            promoted(three, version="2")
+        assert three.champion == champion
+    assert [run.info.status for run in three.decided()] == ["KILLED", "FINISHED"]
 
 
 @pytest.mark.parametrize("alias", ["latest", "v3", "prod.eu", ""])

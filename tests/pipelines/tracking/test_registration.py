@@ -1,0 +1,60 @@
+"""What a registration leaves in the runs that it belongs to, and to the registry's aliases."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from pipelines.tracking.registry import register
+from pipelines.tracking.runs import ParentRun, run_of_its_own
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+pytestmark = pytest.mark.usefixtures("empty_programs")
+
+
+def test_a_trial_keeps_its_own_metrics_and_its_model_has_those_of_another_score(
+    parent: ParentRun, classifier: OpenSetClassifier, tmp_path: Path
+) -> None:
+    measured = classifier.results
+    own = {name: value + (-0.1, 0.1, 0.0)[count % 3] for count, (name, value) in enumerate(measured.items())}
+    trial = {"key": "best", "name": "best", "params": {"beta": 1}, "status": "finished", "metrics": own}
+    parent.track_trial(trial, [])
+    client, run_id = parent.client, parent.child_id("best")
+    shown = client.get_run(run_id).data.metrics
+    classifier.save(tmp_path / "classifier")
+    register(client, nullcontext(run_id), "one", tmp_path / "classifier", "digest", {})
+    assert client.get_run(run_id).data.metrics == shown
+    (model,) = client.search_logged_models([parent.experiment_id])
+    assert {metric.key: metric.value for metric in model.metrics} == measured
+    for name, value in own.items():
+        assert len(client.get_metric_history(run_id, name)) == (1 if value == measured[name] else 2)
+
+
+class Meanwhile:
+    """A client whose first request to move an alias is overtaken by another command."""
+
+    def __init__(self, client: MlflowClient, other: Any) -> None:
+        self._client, self._others = client, [other]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "set_registered_model_alias" and self._others:
+            self._others.pop()()
+        return getattr(self._client, name)
+
+
+def test_of_two_first_versions_at_once_the_first_is_champion(
+    parent: ParentRun, classifier: OpenSetClassifier, tmp_path: Path
+) -> None:
+    classifier.save(tmp_path / "classifier")
+
+    def made(client: MlflowClient, digest: str) -> str:
+        return register(client, run_of_its_own(client, digest), "two", tmp_path / "classifier", digest, {}).version
+
+    assert made(Meanwhile(parent.client, lambda: made(parent.client, "second")), "first") == "1"
+    aliases = parent.client.get_registered_model("two").aliases
+    assert {alias: int(number) for alias, number in aliases.items()} == {"candidate": 1, "champion": 1}
+    parent.client.delete_registered_model_alias("two", "champion")
+    assert made(parent.client, "third") == "3"
+    assert "champion" not in parent.client.get_registered_model("two").aliases
