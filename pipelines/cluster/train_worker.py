@@ -35,7 +35,7 @@ from pipelines.cluster.early_stopping import EpochScorer, report_score
 from pipelines.cluster.ray_internals import machine_is_leaving
 from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
-from proser_core.errors import ProserError, StorageError
+from proser_core.errors import DataError, ProserError, StorageError
 from proser_core.jobs.any_job import run_any
 from proser_core.jobs.own_spec import job_of, weight_files
 from proser_core.jobs.probe import StepCost, measure_step
@@ -219,6 +219,9 @@ def _train_loop(config: dict[str, Any]) -> str:
         return ""
     except StorageError as error:
         full_disk = str(error)
+    except DataError as error:  # of one rank's images; Ray ends the others, which wait for its gradients
+        folder.write_failure(str(error))
+        raise
     except ProserError as error:
         if writes:
             folder.write_failure(str(error))

@@ -13,6 +13,7 @@ from pipelines.storage.transfer import download, fetch, pull, push, read_if_exis
 from proser_core.errors import ProserError
 from proser_core.jobs.own_spec import job_of
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, STATE, Job
+from proser_core.jobs.starting_point import delete_changed_checkpoint
 from proser_core.learning.mixup import current_world
 from proser_core.store.files import write_atomically
 from proser_core.store.lock import LOCK
@@ -104,6 +105,7 @@ class MirroredTrainingFolder(TrainingFolder):
             (self.path / MANIFEST).unlink(missing_ok=True)
             for file in (EPOCHS, SCORES, STATE):
                 download(self._objects, f"{self._name}/{file}", self.path / file)
+            delete_changed_checkpoint(self.path)  # on each machine, so that all ranks begin at the same epoch
 
     def _local(self, path: str) -> str:
         """A finished folder, a file in it, or a user's own file: the driver's where this machine has it complete, else

@@ -51,7 +51,10 @@ def fit(
     torch.backends.cudnn.deterministic = True  # others add gradients in any order
     module: nn.Module = objective.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     rank, world_size = current_world()
-    wrapped = DistributedDataParallel(module) if world_size > 1 else module
+    # DDP would order its buckets anew after its first step, and three or more gradients would be added in another order
+    # by a run that goes on; not where it looks for parameters that are not used. NCCL has its own orders.
+    keeps_order = world_size > 2 and device.type == "cpu"
+    wrapped = DistributedDataParallel(module, find_unused_parameters=keeps_order) if world_size > 1 else module
     optimizer = make_optimizer(module.parameters(), config, arithmetic)
     average = WeightAverage(module, config.averaging)
     first_epoch = 0

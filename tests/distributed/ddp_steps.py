@@ -1,5 +1,9 @@
 """What each process of the distributed tests runs; importable, so that a spawned process finds it."""
 
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -114,11 +118,37 @@ def outcomes(rank: int, world_size: int) -> dict[str, object]:
 
 def run_rank(rank: int, world_size: int, folder: Path) -> None:
     """One spawned process: join the group, compute, and leave the outcome in a file."""
+    with joined(rank, world_size, folder):
+        torch.save(outcomes(rank, world_size), folder / f"rank{rank}.pt")
+
+
+@contextmanager
+def joined(rank: int, world_size: int, folder: Path) -> Iterator[None]:
+    """In a group of processes that share a folder."""
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", init_method=(folder / "store").as_uri(), rank=rank, world_size=world_size, timeout=timedelta(seconds=60)
     )
     try:
-        torch.save(outcomes(rank, world_size), folder / f"rank{rank}.pt")
+        yield
     finally:
         dist.destroy_process_group()
+
+
+def run_resumed(rank: int, world_size: int, folder: Path) -> None:
+    """Train three epochs, and once more the last two of them, from the state after the first; save both weights."""
+    task, config = digits_task(), replace(OBJECTIVES["cross-entropy"], epochs=3, lr=0.1)
+    states: dict[int, Any] = {}
+
+    def trained(resume: Any = None) -> Any:
+        def keep(epoch: int, metrics: Any, state: Any) -> None:
+            states.setdefault(epoch, copy.deepcopy(state))
+
+        objective = objective_of("cross-entropy", frozen_norms=False)
+        batches = batches_of(task, rank, world_size)
+        fit(objective, batches, config, Arithmetic(CPU, bf16=False), seed=SEED, report=keep, resume=resume)
+        return objective.state_dict()
+
+    with joined(rank, world_size, folder):
+        weights = trained(), trained(resume=states[0])
+    torch.save(weights, folder / f"rank{rank}.pt")

@@ -197,6 +197,19 @@ def own_images(tmp_path: Path) -> StoredImages:
     return stored_of(write_manifest(folder, {}))
 
 
+@pytest.mark.slow
+def test_a_damaged_image_ends_every_rank_and_is_named(
+    own_images: StoredImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rank whose image it is would else leave the others waiting for its gradients, for half an hour."""
+    monkeypatch.setattr("pipelines.cluster.train_worker.RETRIES", 0)
+    path = Path(os.fsdecode(own_images.files[own_images.places[0]["file"]]))
+    path.write_bytes(b"no image")
+    task = Artefact(tmp_path / "task", "")
+    run_trials([training_job(task, tmp_path / "trial", recipe_of("folder", True, 2))], 2, tmp_path / "storage")
+    assert path.name in (tmp_path / "trial" / spec.FAILURE).read_text()
+
+
 @pytest.mark.parametrize(("damage", "words"), [("gone", "cannot be read"), ("damaged", "cannot be decoded")])
 def test_an_image_that_fails_while_training_is_named(own_images: StoredImages, damage: str, words: str) -> None:
     path = Path(os.fsdecode(own_images.files[own_images.places[0]["file"]]))
