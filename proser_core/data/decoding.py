@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,10 @@ from proser_core.errors import DataError, ImageTooLargeError
 MAX_PIXELS = 64 << 20
 """Pixels of the largest image that is decoded; a few bytes can claim more than memory holds. A larger JPEG, as of a
 camera of 100 megapixels, is decoded at a half, a quarter or an eighth of its width."""
+MAX_SCANS = 100
+"""Of a JPEG, as libtiff has it; honest ones have about ten. A scan of 23 bytes costs a pass over the whole image."""
+SCAN = re.compile(rb"\xff\xda\0(?:\x08\x01|\x0a\x02|\x0c\x03|\x0e\x04)")
+"""How a scan of one to four channels begins. Its first two bytes alone are also in any video behind a picture."""
 FULL_SIZE = "full size"
 EMPTY = "it is empty"
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -75,8 +80,8 @@ def read_content(content: bytes | Path | None) -> bytes | None:
 def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
     """uint8[size, size, 3] of an image file's content.
 
-    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels; ImageTooLargeError for one of more
-    than MAX_PIXELS.
+    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels or more than MAX_SCANS;
+    ImageTooLargeError for one of more than MAX_PIXELS.
     """
     with open_image(encoded, name) as image:
         return to_rgb_square(image, size)
@@ -99,6 +104,12 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
     """An image file's content, opened. Raises as `decode_square`, whatever is done with the image in the block."""
     try:
         with Image.open(io.BytesIO(encoded or b""), formats=FORMATS) as image:
+            scans = sum(1 for _ in SCAN.finditer(encoded or b"")) if image.format in ("JPEG", "MPO") else 0
+            if scans > MAX_SCANS:
+                raise DataError(
+                    f"{name}: the JPEG has {scans:,} scans, and each costs the time of a whole image; need {MAX_SCANS} "
+                    "or fewer. Save it again in an image editor, or remove it"
+                )
             _shrink(image)
             if image.width * image.height > MAX_PIXELS:
                 raise ImageTooLargeError(

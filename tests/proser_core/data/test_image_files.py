@@ -130,6 +130,16 @@ class TestOneImage:
         with pytest.raises(DataError, match=rf"bomb.png: the image has {side} x {side} pixels, more than 67,108,864"):
             decode_square(bomb, SIZE, "bomb.png")
 
+    def test_whose_scans_repeat_is_refused_and_a_video_behind_one_is_not(self) -> None:
+        content = encode(Image.fromarray(PIXELS), "JPEG", progressive=True)
+        last = content[content.rindex(b"\xff\xda") : -2]
+        with pytest.raises(DataError, match=r"slow\.jpg: the JPEG has 110 scans.* need 100 or fewer\. Save it again"):
+            count_pixels(content[:-2] + last * 100 + content[-2:], "slow.jpg")
+        for frames in (content * 9, content + b"\xff\xda" * 200):  # of progressive pictures, of a film
+            np.testing.assert_array_equal(
+                decode_square(content + frames, SIZE, "moving.jpg"), decode_square(content, SIZE, "still.jpg")
+            )
+
     def test_of_a_large_camera_is_decoded_at_a_half_of_its_width(self) -> None:
         small = np.asarray(Image.fromarray(random_images(1, 8)[0]).resize((100, 80), Image.Resampling.BICUBIC))
         large = Image.fromarray(small).resize((12_000, 9_000), Image.Resampling.BICUBIC)  # 108 megapixels
