@@ -3,6 +3,7 @@
 import io
 import math
 import re
+import struct
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
-from PIL.TiffImagePlugin import BITSPERSAMPLE
+from PIL.TiffImagePlugin import BITSPERSAMPLE, TILELENGTH, TILEWIDTH, TiffImageFile
+from PIL.TiffTags import LONG, SHORT
 
 from proser_core.errors import DataError, ImageTooLargeError
 
@@ -88,9 +90,16 @@ def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
 
 
 def count_pixels(encoded: bytes | None, name: str) -> int:
-    """Of an image file's content, by its header alone. Raises as `decode_square`."""
+    """Of an image file's content, by its header alone; of a tile where that is larger. Raises as `decode_square`."""
     with open_image(encoded, name) as image:
-        return math.prod(full_size(image))
+        return max(math.prod(full_size(image)), math.prod(decoded_size(image)))
+
+
+def decoded_size(image: Image.Image) -> tuple[int, int]:
+    """Width and height of what is in memory when an image from `open_image` is decoded: the image, or a tile of a TIFF
+    that is larger, however little of it the image shows."""
+    tags = getattr(image, "tag_v2", {})
+    return max(image.size, (tags.get(TILEWIDTH, 0), tags.get(TILELENGTH, 0)), key=math.prod)
 
 
 def full_size(image: Image.Image) -> tuple[int, int]:
@@ -110,11 +119,15 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
                     f"{name}: the JPEG has {scans:,} scans, and each costs the time of a whole image; need {MAX_SCANS} "
                     "or fewer. Save it again in an image editor, or remove it"
                 )
+            if isinstance(image, TiffImageFile):
+                _check_tiles(image, encoded or b"")
             _shrink(image)
-            if image.width * image.height > MAX_PIXELS:
+            width, height = decoded_size(image)
+            if width * height > MAX_PIXELS:
+                what = "image" if image.size == (width, height) else "image's tile"
                 raise ImageTooLargeError(
-                    f"{name}: the image has {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}; "
-                    "make it smaller or remove it"
+                    f"{name}: the {what} has {width} x {height} pixels, more than {MAX_PIXELS:,}; make it smaller or "
+                    "remove it"
                 )
             if image.mode in RANGELESS and (image.format, image.mode) != ("PPM", "I"):  # Pillow scales PGM to 16 bits
                 raise DataError(
@@ -136,6 +149,19 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
 def undecodable(name: str, reason: object) -> DataError:
     """The error for an image that cannot be decoded."""
     return DataError(f"{name}: the image cannot be decoded ({reason}); repair or remove it")
+
+
+def _check_tiles(image: TiffImageFile, content: bytes) -> None:
+    """Raises ValueError for sizes of tiles that libtiff, which decodes them, may read otherwise than Pillow: those that
+    are given twice, or as numbers of another type than the standard's, which Pillow skips."""
+    tags, order = image.tag_v2, "<" if content.startswith(b"II") else ">"
+    head, entry = (f"{order}Q", f"{order}HH16x") if content[2] == 43 else (f"{order}H", f"{order}HH8x")  # 43: BigTIFF
+    (count,) = struct.unpack_from(head, content, tags.offset)
+    start = tags.offset + struct.calcsize(head)
+    entries = struct.iter_unpack(entry, content[start : start + count * struct.calcsize(entry)])
+    kinds = [kind for tag, kind in entries if tag in (TILEWIDTH, TILELENGTH)]
+    if len(kinds) > 2 or not {SHORT, LONG}.issuperset(kinds):
+        raise ValueError("its tiles have no size of the standard")
 
 
 def _shrink(image: Image.Image) -> None:
