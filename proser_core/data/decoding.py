@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
-from PIL.TiffImagePlugin import BITSPERSAMPLE, TILELENGTH, TILEWIDTH, TiffImageFile
+from PIL.TiffImagePlugin import BITSPERSAMPLE, PHOTOMETRIC_INTERPRETATION, TILELENGTH, TILEWIDTH, TiffImageFile
 from PIL.TiffTags import LONG, SHORT
 
 from proser_core.errors import DataError, ImageTooLargeError
@@ -40,10 +40,13 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
     Grey becomes RGB, 16 bits become 8, what is transparent lies on white; of an animation the first frame is taken.
     Pixels of 32 bits must hold 16, as those of a PGM file do: `open_image` refuses the others.
     """
-    is_twelve_bits = getattr(image, "tag_v2", {}).get(BITSPERSAMPLE) == (12,)  # Pillow leaves them as they are
+    tags = getattr(image, "tag_v2", {})
+    is_twelve_bits = tags.get(BITSPERSAMPLE) == (12,)  # Pillow leaves them as they are
+    is_negative = tags.get(PHOTOMETRIC_INTERPRETATION) == 0  # which Pillow inverts where there are 8 bits
     image = ImageOps.exif_transpose(image)
     if image.mode == "I" or image.mode.startswith("I;16"):  # Pillow would clip every shade above 255
-        image = Image.fromarray((np.asarray(image) // (16 if is_twelve_bits else 257)).astype(np.uint8))
+        shades = (np.asarray(image) // (16 if is_twelve_bits else 257)).astype(np.uint8)
+        image = Image.fromarray(255 - shades if is_negative else shades)
     if image.has_transparency_data:
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
     if image.mode != "RGB":

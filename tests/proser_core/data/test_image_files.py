@@ -76,6 +76,14 @@ class TestOneImage:
         got = decode_square(encode(Image.fromarray(shades), ending), SIZE, "deep")
         np.testing.assert_array_equal(got, np.repeat((shades // 257).astype(np.uint8)[..., None], 3, axis=2))
 
+    @pytest.mark.parametrize("bits", [8, 16])
+    def test_of_a_tiff_whose_zero_is_white_is_no_negative(self, bits: int) -> None:
+        shades = np.arange(SIZE * SIZE, dtype=np.uint8).reshape(SIZE, SIZE)
+        values = shades if bits == 8 else shades * np.uint16(257)
+        tags = ((256, SIZE), (257, SIZE), (258, bits), (262, 0), (273, 256), (277, 1), (279, values.nbytes))
+        got = decode_square(tiff(tags, values.tobytes()), SIZE, "scan.tif")
+        np.testing.assert_array_equal(got, np.repeat(255 - shades[..., None], 3, axis=2))
+
     @pytest.mark.parametrize("largest", [65535, 4095, 256])
     @pytest.mark.parametrize("plain", [False, True])
     def test_of_a_deep_pgm_keeps_its_shades(self, largest: int, plain: bool) -> None:
