@@ -172,6 +172,5 @@ def _shrink(image: Image.Image) -> None:
     (width, height), scale = image.size, 1
     while scale < 8 and (width // scale) * (height // scale) > MAX_PIXELS:
         scale *= 2
-    if image.format == "JPEG" and scale > 1:
-        image.draft(None, (width // scale, height // scale))
+    if scale > 1 and image.draft(None, (width // scale, height // scale)):  # None but for a JPEG
         image.info[FULL_SIZE] = width, height

@@ -187,6 +187,13 @@ class TestOneImage:
         with pytest.raises(DataError, match="12000 x 9000 pixels, more than"):
             decode_square(encode(large.convert("1")), SIZE, "large.png")
 
+    def test_of_a_large_camera_may_have_a_second_picture(self) -> None:
+        large = Image.new("L", (9_000, 8_000), 90)
+        content = encode(large, "MPO", save_all=True, append_images=[large.reduce(100)])
+        with open_image(content, "large.jpg") as image:
+            assert (image.size, full_size(image)) == ((4_500, 4_000), (9_000, 8_000))
+            assert image.getextrema() == (90, 90)
+
     @settings(max_examples=60, deadline=None)
     @given(st.data())
     def test_of_any_damage_is_an_image_or_a_data_error(self, data: st.DataObject) -> None:
