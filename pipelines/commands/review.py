@@ -136,7 +136,7 @@ def _at_rate(classifier: "OpenSetClassifier", rate: float | None) -> "OpenSetCla
 
 
 def apply(request: ApplyRequest, console: Console) -> int:
-    """Copy; exit code 1 where images are gone. Raises DataError for a folder without a review or without names, and for
+    """Copy; exit code 1 where some cannot be. Raises DataError for a folder without a review or without names, and for
     names that no class may have."""
     if not request.to.is_dir():
         raise ConfigError(f"--to got {request.to}, which is no folder; give the folder of your images")

@@ -22,7 +22,7 @@ from proser_core.store.files import atomic_path
 
 Write = Callable[[PredictedPart], None]
 FORMULA = re.compile(r"[=+@\t\r]|-(?![\d.]+$)")  # but a class may be called -1
-ROW_GROUP = 16_384  # rows of Parquet that are written together
+ROW_GROUP = 32 << 20  # bytes of Parquet that are written together, whatever the number of classes
 
 
 @contextmanager
@@ -73,16 +73,19 @@ def _jsonl(path: Path, class_names: list[str]) -> Iterator[Write]:
 def _parquet(path: Path, class_names: list[str]) -> Iterator[Write]:
     kinds = {"image": pa.string(), "label": pa.string(), "unknown": pa.bool_(), "error": pa.string()}
     schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in _columns(class_names)])
-    waiting: list[dict[str, Any]] = []
+    waiting: list[pa.Table] = []
     with parquet.ParquetWriter(path, schema) as writer:
 
         def write(part: PredictedPart) -> None:
-            waiting.extend(_rows(part, class_names))
-            if len(waiting) >= ROW_GROUP:
+            names, columns = list(map(utf8_text, part.names)), part.predictions.columns(class_names)
+            failed = [{"image": utf8_text(each.name), "error": utf8_text(each.reason)} for each in part.failures]
+            waiting.append(pa.table({"image": names, **columns, "error": [""] * len(names)}, schema))
+            waiting.append(pa.Table.from_pylist(failed, schema))
+            if sum(table.nbytes for table in waiting) >= ROW_GROUP:
                 flush()
 
         def flush() -> None:
-            writer.write_table(pa.Table.from_pylist(waiting, schema))
+            writer.write_table(pa.concat_tables(waiting))
             waiting.clear()
 
         yield write

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from proser_core.data.readers.image_files import Failure
-from proser_core.data.readers.image_folders import files_below
+from proser_core.data.readers.image_folders import ENDINGS, image_paths
 from proser_core.digests import sha256_of
 from proser_core.errors import DataError
 from proser_core.naming import check_class_names
@@ -74,7 +74,8 @@ def _read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 @dataclass
 class Added:
-    """By class, how many images were copied and how many were there already; and the files that are gone."""
+    """By class, how many images were copied and how many were there already; and the files that are gone or have a name
+    that no run would see."""
 
     copied: dict[str, int] = field(default_factory=dict)
     there: dict[str, int] = field(default_factory=dict)
@@ -93,11 +94,15 @@ def add_images(files: dict[str, list[Path]], images: Path, *, dry_run: bool = Fa
     for name, paths in files.items():
         folder = root / name
         places = [place / name for place in parts or [images] if (place / name).is_dir()]
-        there = {sha256_of(file.path) for place in places for file in files_below(str(place))}
+        there = {sha256_of(path) for place in places for path in image_paths(place)}
         added.copied[name] = added.there[name] = 0
         for path in paths:
             if not path.is_file():
                 added.failures.append(Failure(str(path), f"{path} is gone, or a row of a Parquet file"))
+                continue
+            if path.name.startswith(".") or not path.name.lower().endswith(ENDINGS):
+                reason = f"{path} is hidden or ends with none of {', '.join(ENDINGS)}, so that no run would see it"
+                added.failures.append(Failure(str(path), f"{reason}; copy it to {folder} under another name"))
                 continue
             digest = sha256_of(path)
             if digest in there:

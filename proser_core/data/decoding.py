@@ -2,6 +2,8 @@
 
 import io
 import math
+import re
+import struct
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +12,18 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
-from PIL.TiffImagePlugin import BITSPERSAMPLE
+from PIL.TiffImagePlugin import BITSPERSAMPLE, PHOTOMETRIC_INTERPRETATION, TILELENGTH, TILEWIDTH, TiffImageFile
+from PIL.TiffTags import LONG, SHORT
 
 from proser_core.errors import DataError, ImageTooLargeError
 
 MAX_PIXELS = 64 << 20
 """Pixels of the largest image that is decoded; a few bytes can claim more than memory holds. A larger JPEG, as of a
 camera of 100 megapixels, is decoded at a half, a quarter or an eighth of its width."""
+MAX_SCANS = 100
+"""Of a JPEG, as libtiff has it; honest ones have about ten. A scan of 23 bytes costs a pass over the whole image."""
+SCAN = re.compile(rb"\xff\xda\0(?:\x08\x01|\x0a\x02|\x0c\x03|\x0e\x04)")
+"""How a scan of one to four channels begins. Its first two bytes alone are also in any video behind a picture."""
 FULL_SIZE = "full size"
 EMPTY = "it is empty"
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -33,10 +40,13 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
     Grey becomes RGB, 16 bits become 8, what is transparent lies on white; of an animation the first frame is taken.
     Pixels of 32 bits must hold 16, as those of a PGM file do: `open_image` refuses the others.
     """
-    is_twelve_bits = getattr(image, "tag_v2", {}).get(BITSPERSAMPLE) == (12,)  # Pillow leaves them as they are
+    tags = getattr(image, "tag_v2", {})
+    is_twelve_bits = tags.get(BITSPERSAMPLE) == (12,)  # Pillow leaves them as they are
+    is_negative = tags.get(PHOTOMETRIC_INTERPRETATION) == 0  # which Pillow inverts where there are 8 bits
     image = ImageOps.exif_transpose(image)
     if image.mode == "I" or image.mode.startswith("I;16"):  # Pillow would clip every shade above 255
-        image = Image.fromarray((np.asarray(image) // (16 if is_twelve_bits else 257)).astype(np.uint8))
+        shades = (np.asarray(image) // (16 if is_twelve_bits else 257)).astype(np.uint8)
+        image = Image.fromarray(255 - shades if is_negative else shades)
     if image.has_transparency_data:
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
     if image.mode != "RGB":
@@ -75,17 +85,24 @@ def read_content(content: bytes | Path | None) -> bytes | None:
 def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
     """uint8[size, size, 3] of an image file's content.
 
-    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels; ImageTooLargeError for one of more
-    than MAX_PIXELS.
+    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels or more than MAX_SCANS;
+    ImageTooLargeError for one of more than MAX_PIXELS.
     """
     with open_image(encoded, name) as image:
         return to_rgb_square(image, size)
 
 
 def count_pixels(encoded: bytes | None, name: str) -> int:
-    """Of an image file's content, by its header alone. Raises as `decode_square`."""
+    """Of an image file's content, by its header alone; of a tile where that is larger. Raises as `decode_square`."""
     with open_image(encoded, name) as image:
-        return math.prod(full_size(image))
+        return max(math.prod(full_size(image)), math.prod(decoded_size(image)))
+
+
+def decoded_size(image: Image.Image) -> tuple[int, int]:
+    """Width and height of what is in memory when an image from `open_image` is decoded: the image, or a tile of a TIFF
+    that is larger, however little of it the image shows."""
+    tags = getattr(image, "tag_v2", {})
+    return max(image.size, (tags.get(TILEWIDTH, 0), tags.get(TILELENGTH, 0)), key=math.prod)
 
 
 def full_size(image: Image.Image) -> tuple[int, int]:
@@ -99,11 +116,21 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
     """An image file's content, opened. Raises as `decode_square`, whatever is done with the image in the block."""
     try:
         with Image.open(io.BytesIO(encoded or b""), formats=FORMATS) as image:
+            scans = sum(1 for _ in SCAN.finditer(encoded or b"")) if image.format in ("JPEG", "MPO") else 0
+            if scans > MAX_SCANS:
+                raise DataError(
+                    f"{name}: the JPEG has {scans:,} scans, and each costs the time of a whole image; need {MAX_SCANS} "
+                    "or fewer. Save it again in an image editor, or remove it"
+                )
+            if isinstance(image, TiffImageFile):
+                _check_tiles(image, encoded or b"")
             _shrink(image)
-            if image.width * image.height > MAX_PIXELS:
+            width, height = decoded_size(image)
+            if width * height > MAX_PIXELS:
+                what = "image" if image.size == (width, height) else "image's tile"
                 raise ImageTooLargeError(
-                    f"{name}: the image has {image.width} x {image.height} pixels, more than {MAX_PIXELS:,}; "
-                    "make it smaller or remove it"
+                    f"{name}: the {what} has {width} x {height} pixels, more than {MAX_PIXELS:,}; make it smaller or "
+                    "remove it"
                 )
             if image.mode in RANGELESS and (image.format, image.mode) != ("PPM", "I"):  # Pillow scales PGM to 16 bits
                 raise DataError(
@@ -127,11 +154,23 @@ def undecodable(name: str, reason: object) -> DataError:
     return DataError(f"{name}: the image cannot be decoded ({reason}); repair or remove it")
 
 
+def _check_tiles(image: TiffImageFile, content: bytes) -> None:
+    """Raises ValueError for sizes of tiles that libtiff, which decodes them, may read otherwise than Pillow: those that
+    are given twice, or as numbers of another type than the standard's, which Pillow skips."""
+    tags, order = image.tag_v2, "<" if content.startswith(b"II") else ">"
+    head, entry = (f"{order}Q", f"{order}HH16x") if content[2] == 43 else (f"{order}H", f"{order}HH8x")  # 43: BigTIFF
+    (count,) = struct.unpack_from(head, content, tags.offset)
+    start = tags.offset + struct.calcsize(head)
+    entries = struct.iter_unpack(entry, content[start : start + count * struct.calcsize(entry)])
+    kinds = [kind for tag, kind in entries if tag in (TILEWIDTH, TILELENGTH)]
+    if len(kinds) > 2 or not {SHORT, LONG}.issuperset(kinds):
+        raise ValueError("its tiles have no size of the standard")
+
+
 def _shrink(image: Image.Image) -> None:
     """Let a JPEG of too many pixels be decoded at the largest size that is allowed."""
     (width, height), scale = image.size, 1
     while scale < 8 and (width // scale) * (height // scale) > MAX_PIXELS:
         scale *= 2
-    if image.format == "JPEG" and scale > 1:
-        image.draft(None, (width // scale, height // scale))
+    if scale > 1 and image.draft(None, (width // scale, height // scale)):  # None but for a JPEG
         image.info[FULL_SIZE] = width, height

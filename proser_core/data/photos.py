@@ -1,6 +1,7 @@
 """What an image file is, before it is resized for a network: format, size and colour, what it looks like, and whether
 it can be read at all."""
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from proser_core.data.decoded_photos import LOOKS, PIXELS, digest_of, numbered
-from proser_core.data.decoding import MAX_PIXELS, full_size, open_image, read_content, to_rgb_square
+from proser_core.data.decoding import MAX_PIXELS, decoded_size, full_size, open_image, read_content, to_rgb_square
 from proser_core.data.near_duplicates import SIZE, Looks, looks_of
 from proser_core.data.readers.image_files import Failure
 from proser_core.errors import DataError
@@ -104,7 +105,7 @@ def opened(path: str) -> Iterator[tuple[Image.Image, bytes]]:
     or PIXELS_OF_CORE for each core. Raises DataError as `read_content` and `open_image`."""
     content = read_content(Path(path))
     assert content is not None
-    with open_image(content, path) as image, _room.taken(image.width * image.height):
+    with open_image(content, path) as image, _room.taken(math.prod(decoded_size(image))):
         yield image, content
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shutil
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,13 @@ from stored_sets import png_file
 
 from pipelines.cluster.session import join
 from pipelines.commands.predict import PredictRequest, predict
-from pipelines.inference import contact_sheet
-from pipelines.inference.prediction_files import FORMATS
-from pipelines.inference.predictions import predict_part, predict_paths
+from pipelines.inference import contact_sheet, prediction_files
+from pipelines.inference.prediction_files import FORMATS, open_output
+from pipelines.inference.predictions import PredictedPart, predict_part, predict_paths
 from proser_core.data.readers import digits, image_files
-from proser_core.data.readers.image_files import Decoded, Found
+from proser_core.data.readers.image_files import Decoded, Failure, Found
 from proser_core.errors import ConfigError, DataError
-from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
 COUNT = 60
 
@@ -250,6 +251,29 @@ def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, t
     assert "2 images in" in text
     assert f"skipped: {tmp_path}/damaged\\xe9.png" in text
     assert f"first {tmp_path}/notes\\xe9.txt" in text
+
+
+def test_parquet_of_many_classes_does_not_wait_as_python_objects(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(prediction_files, "ROW_GROUP", 500_000)
+    classes, names = [f"class {number}" for number in range(100)], [f"{row}.png" for row in range(50)]
+    zeros = np.zeros(50)
+    found = Predictions(["class 0"] * 50, zeros.astype(int), zeros - 0.5, np.random.default_rng(0).random((50, 101)))
+    part = PredictedPart(names, found, [Failure("x.png", "it is empty")], np.zeros(0, int), np.zeros(0))
+    with open_output(tmp_path / "out.parquet", classes) as write:
+        tracemalloc.start()
+        try:
+            for _ in range(20):
+                write(part)
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert held < 20 * found.probabilities.nbytes
+    assert parquet.read_metadata(tmp_path / "out.parquet").num_row_groups == 2
+    table = parquet.read_table(tmp_path / "out.parquet").to_pandas()
+    assert table["image"].tolist() == [*names, "x.png"] * 20
+    assert table["error"].tolist() == [*[""] * 50, "it is empty"] * 20
+    kept = table[table["error"] == ""].filter(like="p_").to_numpy()
+    np.testing.assert_array_equal(kept, np.tile(found.probabilities, (20, 1)))
 
 
 def test_an_output_that_was_there_stays_until_the_new_one_is_whole(

@@ -18,9 +18,10 @@ from pipeline_runs import printed
 from pyarrow import parquet
 
 from pipelines.commands.review import ApplyRequest, ReviewRequest, apply, review
-from pipelines.inference.review_names import IMAGES, NAMES, PAGE
+from pipelines.inference.review_names import IMAGES, NAMES, PAGE, add_images
 from pipelines.inference.unknown_groups import grouped
 from proser_core.data.readers import digits
+from proser_core.data.readers.image_folders import image_paths
 from proser_core.errors import ConfigError, DataError
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -336,6 +337,17 @@ class TestApplying:
         assert code == 1
         assert "gone.png is gone" in printed_text
         assert len(list((images / "new").iterdir())) == len(mine) - 1
+
+    @pytest.mark.parametrize("name", ["photo", ".photo.png"])
+    def test_an_image_that_no_run_would_see_is_named_and_not_copied(self, tmp_path: Path, name: str) -> None:
+        image = png(tmp_path)
+        shutil.copy(image, tmp_path / name)
+        (tmp_path / "mine" / "new").mkdir(parents=True)
+        shutil.copy(image, tmp_path / "mine" / "new" / name)
+        added = add_images({"new": [tmp_path / name, image]}, tmp_path / "mine")
+        assert [failure.name for failure in added.failures] == [str(tmp_path / name)]
+        assert "so that no run would see it; copy it to" in added.failures[0].reason
+        assert image_paths(tmp_path / "mine" / "new") == [str(tmp_path / "mine" / "new" / "black.png")]
 
 
 def test_the_page_writes_names_that_can_be_applied(reviewed: tuple[Path, str], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import io
 import os
 import struct
 import tracemalloc
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -17,10 +18,11 @@ from PIL import Image
 from pyarrow import parquet
 from small_tasks import random_images
 
+from proser_core.data import photos
 from proser_core.data.decoding import MAX_PIXELS, count_pixels, decode_square, full_size, open_image
 from proser_core.data.readers import image_files
 from proser_core.data.readers.image_files import PIECE, Decoded, Found, check_paths, count_images, decoded, pieces
-from proser_core.errors import DataError
+from proser_core.errors import DataError, ImageTooLargeError
 
 SIZE = 8
 PIXELS = random_images(1, SIZE)[0]
@@ -30,6 +32,17 @@ def encode(image: Image.Image, ending: str = "PNG", **more) -> bytes:
     file = io.BytesIO()
     image.save(file, ending, **more)
     return file.getvalue()
+
+
+def tiff(tags: Iterable[tuple[int, ...]], content: bytes = b"") -> bytes:
+    """One strip or tile at byte 256, and tags of a number and a value, of 32 bits unless a type is given."""
+    entries = [struct.pack("<HHII", tag, *(kind or (4,)), 1, value) for tag, value, *kind in tags]
+    return (b"II*\x00" + struct.pack("<IH", 8, len(entries)) + b"".join(entries)).ljust(256, b"\x00") + content
+
+
+def tiled(*tags: tuple[int, ...]) -> bytes:
+    """A compressed grey TIFF of one tile, whose size is in the tags."""
+    return tiff([(256, SIZE), (257, SIZE), (258, 8), (259, 8), (262, 1), (277, 1), *tags, (324, 256), (325, 64)])
 
 
 def write(path: Path, seed: int = 0) -> np.ndarray:
@@ -63,6 +76,14 @@ class TestOneImage:
         got = decode_square(encode(Image.fromarray(shades), ending), SIZE, "deep")
         np.testing.assert_array_equal(got, np.repeat((shades // 257).astype(np.uint8)[..., None], 3, axis=2))
 
+    @pytest.mark.parametrize("bits", [8, 16])
+    def test_of_a_tiff_whose_zero_is_white_is_no_negative(self, bits: int) -> None:
+        shades = np.arange(SIZE * SIZE, dtype=np.uint8).reshape(SIZE, SIZE)
+        values = shades if bits == 8 else shades * np.uint16(257)
+        tags = ((256, SIZE), (257, SIZE), (258, bits), (262, 0), (273, 256), (277, 1), (279, values.nbytes))
+        got = decode_square(tiff(tags, values.tobytes()), SIZE, "scan.tif")
+        np.testing.assert_array_equal(got, np.repeat(255 - shades[..., None], 3, axis=2))
+
     @pytest.mark.parametrize("largest", [65535, 4095, 256])
     @pytest.mark.parametrize("plain", [False, True])
     def test_of_a_deep_pgm_keeps_its_shades(self, largest: int, plain: bool) -> None:
@@ -76,9 +97,7 @@ class TestOneImage:
     @pytest.mark.parametrize(("content", "shade"), [(b"\xff", 255), (b"\x00", 0), (b"\x88", 0x88)])
     def test_of_a_twelve_bit_tiff_keeps_its_shades(self, content: bytes, shade: int) -> None:
         tags = {256: SIZE, 257: SIZE, 258: 12, 259: 1, 262: 1, 273: 256, 277: 1, 278: SIZE, 279: SIZE * SIZE * 3 // 2}
-        entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
-        head = b"II*\x00" + struct.pack("<IH", 8, len(tags)) + entries
-        got = decode_square(head.ljust(256, b"\x00") + content * (SIZE * SIZE * 3 // 2), SIZE, "camera.tif")
+        got = decode_square(tiff(tags.items(), content * (SIZE * SIZE * 3 // 2)), SIZE, "camera.tif")
         assert (got == shade).all()
 
     @pytest.mark.parametrize(("kind", "named"), [(np.int32, "signed or 32-bit integers"), (np.float32, "floating")])
@@ -130,6 +149,31 @@ class TestOneImage:
         with pytest.raises(DataError, match=rf"bomb.png: the image has {side} x {side} pixels, more than 67,108,864"):
             decode_square(bomb, SIZE, "bomb.png")
 
+    def test_of_a_large_tile_counts_as_one_of_many_pixels(self, tmp_path: Path) -> None:
+        assert count_pixels(tiled((322, 4000), (323, 3000)), "map.tif") == 12_000_000
+        with pytest.raises(ImageTooLargeError, match=r"bomb\.tif: the image's tile has 9000 x 8000 pixels, more than"):
+            count_pixels(tiled((322, 9000), (323, 8000)), "bomb.tif")
+        (tmp_path / "map.tif").write_bytes(tiled((322, 4000), (323, 3000)))
+        free = photos._room._free
+        with photos.opened(str(tmp_path / "map.tif")):
+            assert photos._room._free == free - 12_000_000
+
+    @pytest.mark.parametrize("kinds", [(4, 4), (17, 4), (4, 18), (8,)])
+    def test_whose_tile_has_another_size_for_libtiff_is_refused(self, kinds: tuple[int, ...]) -> None:
+        tags = [(tag, 16, kind) for kind in kinds for tag in (322, 323)]
+        with pytest.raises(DataError, match=r"bomb\.tif: .* \(its tiles have no size of the standard\); repair"):
+            count_pixels(tiled(*tags), "bomb.tif")
+
+    def test_whose_scans_repeat_is_refused_and_a_video_behind_one_is_not(self) -> None:
+        content = encode(Image.fromarray(PIXELS), "JPEG", progressive=True)
+        last = content[content.rindex(b"\xff\xda") : -2]
+        with pytest.raises(DataError, match=r"slow\.jpg: the JPEG has 110 scans.* need 100 or fewer\. Save it again"):
+            count_pixels(content[:-2] + last * 100 + content[-2:], "slow.jpg")
+        for frames in (content * 9, content + b"\xff\xda" * 200):  # of progressive pictures, of a film
+            np.testing.assert_array_equal(
+                decode_square(content + frames, SIZE, "moving.jpg"), decode_square(content, SIZE, "still.jpg")
+            )
+
     def test_of_a_large_camera_is_decoded_at_a_half_of_its_width(self) -> None:
         small = np.asarray(Image.fromarray(random_images(1, 8)[0]).resize((100, 80), Image.Resampling.BICUBIC))
         large = Image.fromarray(small).resize((12_000, 9_000), Image.Resampling.BICUBIC)  # 108 megapixels
@@ -142,6 +186,13 @@ class TestOneImage:
         assert np.abs(found - reference).mean() < 1
         with pytest.raises(DataError, match="12000 x 9000 pixels, more than"):
             decode_square(encode(large.convert("1")), SIZE, "large.png")
+
+    def test_of_a_large_camera_may_have_a_second_picture(self) -> None:
+        large = Image.new("L", (9_000, 8_000), 90)
+        content = encode(large, "MPO", save_all=True, append_images=[large.reduce(100)])
+        with open_image(content, "large.jpg") as image:
+            assert (image.size, full_size(image)) == ((4_500, 4_000), (9_000, 8_000))
+            assert image.getextrema() == (90, 90)
 
     @settings(max_examples=60, deadline=None)
     @given(st.data())
