@@ -66,7 +66,7 @@ def get(address: str, body: bytes | None = None, **headers: str) -> tuple[int, s
 def form(files: list[bytes]) -> tuple[bytes, str]:
     """A form as browsers and curl send it, with a field that is no file: body and content type."""
     line = uuid.uuid4().hex
-    parts = [b'Content-Disposition: form-data; name="note"\r\n\r\nhello']
+    parts = [b'Content-Disposition: form-data; name="filename"\r\n\r\nhello']
     parts += [
         b'Content-Disposition: form-data; name="image"; filename="1.png"\r\nContent-Type: image/png\r\n\r\n' + file
         for file in files
