@@ -143,10 +143,15 @@ def rows_of(predictions: Predictions, class_names: tuple[str, ...]) -> list[dict
             "label": label,
             "unknown": index == len(class_names),
             "unknown_score": score,
+            "nearest_class": class_names[nearest],
             "probabilities": dict(zip(names, row, strict=True)),
         }
-        for label, index, score, row in zip(
-            predictions.labels, predictions.indices.tolist(), *rounded(predictions), strict=True
+        for label, index, nearest, score, row in zip(
+            predictions.labels,
+            predictions.indices.tolist(),
+            predictions.known_predictions.tolist(),
+            *rounded(predictions),
+            strict=True,
         )
     ]
 
