@@ -64,7 +64,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
         raise TrackingError(
             f"{request.model} is a folder; a new version needs a registered model, models:/NAME/VERSION"
         )
-    others = sorted(set(class_folders(request.data)) - set(model.classifier.class_names))
+    others = sorted(set(class_folders(request.data, model.classifier.class_names)) - set(model.classifier.class_names))
     if others:
         raise DataError(
             f"{request.data} has a folder {others[0]!r}, and {model.title} knows "

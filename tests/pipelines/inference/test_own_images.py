@@ -4,6 +4,7 @@ import io
 import json
 import os
 import shutil
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,6 +157,21 @@ class TestCalibrating:
         classifier.save(tmp_path)
         with pytest.raises(TrackingError, match="is a folder; a new version needs a registered model"):
             printed(calibrate, CalibrateRequest(str(tmp_path), known))
+
+
+@pytest.mark.parametrize(("of_model", "on_disk"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_a_class_is_known_in_either_spelling_of_its_accents(
+    registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path, of_model: str, on_disk: str
+) -> None:
+    others = classifier.class_names[1:]
+    names = (unicodedata.normalize(of_model, "K\u00e4fer"), *others)
+    version = registry.add(replace(classifier, class_names=names)).version
+    for name, folder in zip(classifier.class_names, (unicodedata.normalize(on_disk, names[0]), *others), strict=True):
+        (tmp_path / folder).symlink_to(known / name)
+    code, text = printed(evaluate, EvaluateRequest(f"models:/own/{version}", tmp_path))
+    assert (code, "0 of others" in text, "no folder of an unknown class" in text) == (0, True, True)
+    assert printed(calibrate, CalibrateRequest(f"models:/own/{version}", tmp_path))[0] == 0
+    assert load("models:/own@candidate").classifier.class_names == names
 
 
 class TestEvaluating:
