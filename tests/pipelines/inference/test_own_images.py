@@ -149,6 +149,19 @@ class TestCalibrating:
         last = client.search_runs([experiment_id(client)], order_by=["start_time DESC"], max_results=1)[0]
         assert (last.info.run_name, last.info.status) == (f"calibrate: own version 1 on {known.name}", "FAILED")
 
+    def test_images_next_to_the_folders_of_classes_are_skipped(
+        self, registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path
+    ) -> None:
+        """Without such folders, all images count."""
+        images = known / classifier.class_names[0]
+        code, text = printed(calibrate, CalibrateRequest("models:/own/1", images, 0.8))
+        assert (code, "skipped" in text) == (0, False)
+        (tmp_path / images.name).symlink_to(images)
+        Image.new("RGB", (8, 8)).save(tmp_path / "stray.png")
+        code, text = printed(calibrate, CalibrateRequest("models:/own/1", tmp_path, 0.8))
+        assert (code, "skipped: 1 images that lie in no folder of a class" in text) == (1, True)
+        assert load("models:/own@candidate").classifier.calibration.num_images == len(list(images.iterdir()))
+
     def test_images_of_other_classes_are_refused(self, registry: Registry, labelled: Path) -> None:
         with pytest.raises(DataError, match="give images of known classes only"):
             printed(calibrate, CalibrateRequest("models:/own/1", labelled))
