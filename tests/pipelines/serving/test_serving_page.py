@@ -90,12 +90,12 @@ class TestAsItIsSent:
     @pytest.mark.parametrize("accept", [None, "*/*", "application/json", "application/json, text/html", "image/png"])
     def test_who_does_not_ask_for_html_gets_json_as_before(self, address: str, accept: str | None) -> None:
         status, headers, text = get(f"{address}/", **({} if accept is None else {"Accept": accept}))
-        assert (status, headers["Content-Type"], headers["Vary"]) == (200, "application/json", "Accept")
+        assert (status, headers["Content-Type"], headers["Vary"]) == (200, "application/json", "Accept, Origin")
         messages.About.model_validate_json(text)
 
     def test_it_may_run_and_load_nothing_but_what_is_in_it(self, address: str) -> None:
         status, headers, text = get(f"{address}/", Accept=BROWSERS)
-        assert (status, headers["Content-Type"], headers["Vary"]) == (200, "text/html; charset=utf-8", "Accept")
+        assert (status, headers["Content-Type"], headers["Vary"]) == (200, "text/html; charset=utf-8", "Accept, Origin")
         policy = dict(part.split(" ", 1) for part in headers["Content-Security-Policy"].split("; "))
         assert policy["default-src"] == "'none'"
         for kind in ("style", "script"):

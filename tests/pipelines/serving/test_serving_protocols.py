@@ -312,3 +312,28 @@ class TestAccess:
     def test_a_foreign_page_is_refused_before_its_body_is_read(self, address: str) -> None:
         assert get(f"{address}/predict", b"x", Origin="http://evil.com", Content_Type="text/plain")[0] == 403
         assert get(f"{address}/", Host="evil.com")[0] == 403
+
+    @pytest.mark.parametrize(
+        ("origin", "statuses"),
+        [("https://app.org", [200, 200, 401]), ("https://evil.com", [400, 403, 403]), ("null", [400, 403, 403])],
+    )
+    def test_a_browser_gives_answers_to_pages_of_allowed_hosts_alone(
+        self, start: Start, encoded: list[bytes], origin: str, statuses: list[int]
+    ) -> None:
+        address = start(access=Access(("127.0.0.1", "app.org"), digest_of("secret")))
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+        asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+        for status, method, headers in zip(
+            statuses, ("OPTIONS", "POST", "POST"), (asks, {"Authorization": "Bearer secret"}, {}), strict=True
+        ):
+            body = encoded[0] if method == "POST" else None
+            connection.request(method, "/predict", body, {"Origin": origin, "Content-Type": "image/png", **headers})
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == status
+            assert answer.headers["Access-Control-Allow-Origin"] == (origin if origin == "https://app.org" else None)
+            assert "Access-Control-Allow-Credentials" not in answer.headers
+            if status == 200 and method == "OPTIONS":
+                assert {"Authorization", "Content-Type"} <= {
+                    *answer.headers["Access-Control-Allow-Headers"].split(", ")
+                }
