@@ -2,6 +2,7 @@
 
 import difflib
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -29,13 +30,26 @@ def unknown_name(kind: str, name: str, options: Iterable[str]) -> str:
     return f"no {kind} is called {name!r}{hint} There is: {'; '.join(names)}"
 
 
+def composed(name: str) -> str:
+    """With each accent in one character with its letter (Unicode NFC). Names of files from macOS often have it as a
+    character of its own (NFD), and look the same."""
+    return unicodedata.normalize("NFC", name)
+
+
+def as_spelt(name: str, names: Iterable[str]) -> str:
+    """The one among `names` that differs from `name` at most in how accents are stored; else `name`."""
+    return {composed(each): each for each in names}.get(composed(name), name)
+
+
 def check_class_names(names: Sequence[str]) -> None:
     """Raises DataError where two classes have one name, or one is called `unknown`: a prediction names its class. Also
     for a name that no file or terminal could show: one that is not UTF-8, is blank, or has control characters."""
-    doubled = next((name for name in names if names.count(name) > 1 or name.strip().lower() == UNKNOWN), None)
+    counts = Counter(map(composed, names))
+    doubled = next((name for name in names if counts[composed(name)] > 1 or name.strip().lower() == UNKNOWN), None)
     if doubled is not None:
         raise DataError(
-            f"the class name {doubled!r} would mean two things; need names that differ, none {UNKNOWN!r} in any case"
+            f"the class name {doubled!r} would mean two things; need names that differ, in more than how their accents "
+            f"are stored (Unicode NFC or NFD), none {UNKNOWN!r} in any case"
         )
     bad = next((name for name in names if not name.strip() or {*map(unicodedata.category, name)} & UNSHOWN), None)
     if bad is not None:

@@ -24,7 +24,7 @@ class CalibrateRequest:
 
     model: Model
     data: Path
-    """Folder of images of known classes: DATA/CLASS/*, or DATA/* without classes."""
+    """Folder of images of known classes: DATA/CLASS/*, or DATA/* where it has no folder of a class."""
     target_rate: float | None = None
     """Share of these images to accept as known; by default 0.95."""
     unknown_share: float | None = None
@@ -64,7 +64,8 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
         raise TrackingError(
             f"{request.model} is a folder; a new version needs a registered model, models:/NAME/VERSION"
         )
-    others = sorted(set(class_folders(request.data)) - set(model.classifier.class_names))
+    folders = class_folders(request.data, model.classifier.class_names)
+    others = [name for name in folders if name not in model.classifier.class_names]
     if others:
         raise DataError(
             f"{request.data} has a folder {others[0]!r}, and {model.title} knows "
@@ -72,6 +73,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
         )
     rate = _rate(request, model)
     scored = folder_logits(model.classifier, request.data, request.device)
+    scored = scored.in_folders() if folders else scored
     if request.unknown_share is not None:  # of n images one at least may be called unknown, as of any others
         rate = min(rate, 1 - 1 / max(len(scored.logits), 2))
     _check_count(len(scored.logits), rate)

@@ -58,7 +58,7 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
     check_device(request.device)
     check_output(request.output, "--output", (".json",))
     model = load(request.model)
-    _known_and_unknown(class_folders(request.data), request, model)
+    _known_and_unknown(class_folders(request.data, model.classifier.class_names), request, model)
     embeddings = request.scores and model.classifier.own is None
     scored = folder_logits(model.classifier, request.data, request.device, embeddings=embeddings).in_folders()
     known, unknown = _known_and_unknown(sorted({*scored.folders}), request, model)  # of images that can be decoded

@@ -1,5 +1,6 @@
 """A user's images, labelled by their folders (FOLDER/CLASS/*) or not (FOLDER/*), and a model's logits on them."""
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 
 from proser_core.data.readers.image_files import Failure, check_paths, decoded, pieces
 from proser_core.errors import DataError
+from proser_core.naming import as_spelt
 from proser_core.recognition.embedding_table import joined, select
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -35,20 +37,22 @@ class FolderLogits:
         return np.array([numbers.get(folder, len(class_names)) for folder in self.folders], np.int64)
 
 
-def class_folders(folder: Path) -> list[str]:
-    """Names of the folders of classes that hold images. Raises DataError for a folder that does not exist."""
+def class_folders(folder: Path, class_names: Iterable[str]) -> list[str]:
+    """Names of the folders of classes that hold images, spelt as in `class_names`. Raises DataError for a folder that
+    does not exist."""
     if not folder.is_dir():
         raise DataError(f"--data got {folder}, which is no folder; give one with a folder of images for each class")
     inside = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
-    return sorted(path.name for path in inside if next(pieces([str(path)]), None) is not None)
+    holding = {path.name for path in inside if next(pieces([str(path)]), None) is not None}
+    return sorted({as_spelt(name, class_names) for name in holding})
 
 
 def folder_logits(
     classifier: OpenSetClassifier, folder: Path, device: str, *, embeddings: bool = False
 ) -> FolderLogits:
     """Logits of all images below a folder, and embeddings where they are asked for. Its first level names their
-    classes; "" for images directly in it. Memory holds the logits, not the images. Raises DataError where no image can
-    be decoded."""
+    classes, spelt as the model has them; "" for images directly in it. Memory holds the logits, not the images. Raises
+    DataError where no image can be decoded."""
     check_paths([str(folder)])
     compute = classifier.embeddings if embeddings else classifier.logits
     tables, folders, failures = list[LogitTable](), list[str](), list[Failure]()
@@ -63,4 +67,5 @@ def folder_logits(
     if not tables:
         reason = failures[0].reason if failures else "its Parquet files have no row"
         raise DataError(f"none of the {len(failures)} images below {folder} can be decoded; {reason}")
-    return FolderLogits(joined(tables), folders, failures)
+    spelt = {name: as_spelt(name, classifier.class_names) for name in set(folders)}
+    return FolderLogits(joined(tables), [spelt[name] for name in folders], failures)

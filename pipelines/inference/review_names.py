@@ -10,7 +10,7 @@ from proser_core.data.readers.image_files import Failure
 from proser_core.data.readers.image_folders import ENDINGS, image_paths
 from proser_core.digests import sha256_of
 from proser_core.errors import DataError
-from proser_core.naming import check_class_names
+from proser_core.naming import as_spelt, check_class_names, composed
 from proser_core.store.files import atomic_path, disk_full_errors
 
 PAGE, IMAGES, NAMES = "index.html", "images.csv", "names.csv"
@@ -29,7 +29,7 @@ def read_named(folder: Path) -> dict[str, list[Path]]:
     files: dict[str, list[Path]] = {}
     name_of: dict[str, str] = {}
     for line in names:
-        name = line["name"].strip()
+        name = composed(line["name"].strip())
         if not name:
             continue
         if line["group"] not in groups:
@@ -88,7 +88,9 @@ def add_images(files: dict[str, list[Path]], images: Path, *, dry_run: bool = Fa
     copied, for names that are no folders of classes, and for new classes where val/ or test/ have their own images."""
     parts = [images / part for part in PARTS if (images / part).is_dir()]
     root = images / PARTS[0] if parts else images
-    check_names(files, root)
+    folders = [path.name for path in root.iterdir() if path.is_dir()] if root.is_dir() else []
+    files = {as_spelt(name, folders): paths for name, paths in files.items()}
+    check_names(files, folders)
     _check_parts(files, parts)
     added = Added()
     for name, paths in files.items():
@@ -115,9 +117,9 @@ def add_images(files: dict[str, list[Path]], images: Path, *, dry_run: bool = Fa
     return added
 
 
-def check_names(names: Iterable[str], root: Path) -> None:
+def check_names(names: Iterable[str], there: Sequence[str]) -> None:
     """Raises DataError for a name that no class may have, that is no single folder, or that differs from another one,
-    or from a folder that is there, in case alone."""
+    or from a folder that is there, in case alone or in how accents are stored."""
     given = list(names)
     check_class_names(given)
     bad = next((name for name in given if name.startswith(".") or {"/", "\\"} & set(name) or name in PARTS), None)
@@ -126,11 +128,11 @@ def check_names(names: Iterable[str], root: Path) -> None:
             f"the name {bad!r} is no folder of a class; need one without / or \\ that begins without a dot and is none "
             f"of {', '.join(PARTS)}"
         )
-    there = [path.name for path in root.iterdir() if path.is_dir()] if root.is_dir() else []
     twin = _twin([*dict.fromkeys([*given, *there])])
     if twin is not None:
         raise DataError(
-            f"{twin[0]!r} and {twin[1]!r} differ in upper and lower case alone; need one name for one class"
+            f"{twin[0]!r} and {twin[1]!r} differ in upper and lower case alone, or in how their accents are stored "
+            "(Unicode NFC or NFD); need one name for one class"
         )
 
 
@@ -147,7 +149,7 @@ def _check_parts(names: Iterable[str], parts: Sequence[Path]) -> None:
 def _twin(names: Sequence[str]) -> tuple[str, str] | None:
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(name.casefold(), name)
+        other = seen.setdefault(composed(name).casefold(), name)
         if other != name:
             return other, name
     return None

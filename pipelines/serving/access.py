@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -33,7 +34,7 @@ class Access:
         host, origin = headers.get("host", ""), headers.get("origin")
         if host and not self._is_allowed(host):
             return problem(scope, 403, f"got the host {host!r}; start the server with --allowed-hosts to allow it")
-        if origin is not None and origin.partition("://")[2] != host and not self._is_named(origin.partition("://")[2]):
+        if origin is not None and origin.partition("://")[2] != host and not self.allows_page(origin):
             return problem(scope, 403, f"got a request of a page of {origin!r}; --allowed-hosts allows pages too")
         if self.token is None or scope["path"] in FREE or wants_page(scope):
             return None
@@ -42,6 +43,10 @@ class Access:
             return None
         detail = "got no valid token; need the header `Authorization: Bearer TOKEN`"
         return problem(scope, 401, detail, {"WWW-Authenticate": "Bearer"})
+
+    def allows_page(self, origin: str) -> bool:
+        """Of another server than this one."""
+        return self._is_named(origin.partition("://")[2])
 
     def _is_allowed(self, host: str) -> bool:
         """A name that an attacker's DNS could point here is not; an address or localhost needs no DNS."""
@@ -93,6 +98,19 @@ class Guard:
         """Refuse it or pass it on."""
         refusal = self._access.refusal(scope) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
+
+
+class Pages(CORSMiddleware):
+    """ASGI middleware by which browsers give answers, refusals too, to the pages that may call; without credentials, so
+    that a page has to know the token."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        super().__init__(app, allow_methods=("GET", "POST"), allow_headers=("Authorization", "Content-Type"))
+        self._access = access
+
+    def is_allowed_origin(self, origin: str) -> bool:
+        """The rule of the guard."""
+        return self._access.allows_page(origin)
 
 
 def _hostname(host: str) -> str:

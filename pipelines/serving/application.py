@@ -15,7 +15,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from pipelines.serving import inference_protocol, messages
-from pipelines.serving.access import FREE, Guard, problem
+from pipelines.serving.access import FREE, Guard, Pages, problem
 from pipelines.serving.http import encoded_images, rows_of
 from pipelines.serving.metrics import Counted, exposition
 from pipelines.serving.page import try_it_page, wants_page
@@ -203,6 +203,7 @@ def application(recogniser: Recogniser, everyone: Callable[[], Awaitable[ByRepli
         add(f"{path}/infer", routes.infer, messages.InferenceResponse, 400, 404, 408, 413, 422, 503, body=json)
     app.add_exception_handler(StarletteHTTPException, _refused)
     app.add_middleware(Guard, access=access)
+    app.add_middleware(Pages, access=access)  # before the guard: what asks for a page has no token
     app.add_middleware(Counted, metrics=recogniser.metrics)
     _complete(app.openapi(), needs_token=access.token is not None)
     return app

@@ -9,7 +9,7 @@ import asyncio
 import base64
 import binascii
 import json
-from email.message import Message
+import re
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,12 @@ FORMS = (
     '["<base64>", ...]} with Content-Type application/json'
 )
 DIGITS = 6
+# Python's own parser of such parameters raises TypeError for `filename*=a; filename*0=b`.
+BOUNDARY = re.compile(r';\s*boundary\s*=\s*(?:"([^"]*)"|([^\s;]*))', re.IGNORECASE)
+QUOTED = re.compile(rb'"(?:[^"\\\r\n]|\\.)*"?')
+FILE = re.compile(rb"^content-disposition:.*;[ \t]*filename\*?[ \t]*=", re.IGNORECASE | re.MULTILINE)
+"""In the head of a part of a form, without what is quoted there."""
+HEAD = 8192  # bytes that are looked at: more could only cost time
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
@@ -82,15 +88,15 @@ def _of_json(body: bytes, limits: Limits) -> list[bytes]:
 
 def _of_form(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
     """The files of a form (RFC 7578); its other fields are ignored. Its parts are counted before they are copied."""
-    header = Message()
-    header["Content-Type"] = content_type
-    boundary = (header.get_boundary() or "").encode("utf-8", "surrogateescape")
+    named = BOUNDARY.search(content_type)
+    boundary = (named[1] or named[2] or "" if named else "").encode("utf-8", "surrogateescape")
     line, whole = b"\r\n--" + boundary, b"\r\n" + body
     check_count(whole.count(line) - 1, limits)
     _, *parts = whole.split(line)
     if not (boundary and parts and parts.pop().startswith(b"--")):
         raise HTTPException(400, f"got a form that does not end with its boundary; need {FORMS}")
-    files = [content for head, _, content in (p.partition(b"\r\n\r\n") for p in parts) if b"filename" in head.lower()]
+    divided = (part.partition(b"\r\n\r\n") for part in parts)
+    files = [content for head, _, content in divided if FILE.search(QUOTED.sub(b"", head[:HEAD]))]
     if not files:
         raise HTTPException(400, f"got a form without a file; need {FORMS}")
     return files
@@ -137,10 +143,15 @@ def rows_of(predictions: Predictions, class_names: tuple[str, ...]) -> list[dict
             "label": label,
             "unknown": index == len(class_names),
             "unknown_score": score,
+            "nearest_class": class_names[nearest],
             "probabilities": dict(zip(names, row, strict=True)),
         }
-        for label, index, score, row in zip(
-            predictions.labels, predictions.indices.tolist(), *rounded(predictions), strict=True
+        for label, index, nearest, score, row in zip(
+            predictions.labels,
+            predictions.indices.tolist(),
+            predictions.known_predictions.tolist(),
+            *rounded(predictions),
+            strict=True,
         )
     ]
 

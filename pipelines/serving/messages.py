@@ -19,11 +19,13 @@ class Form(BaseModel):
 
 class Prediction(BaseModel):
     """Of one image. `label` is a class or `unknown`; `unknown_score` is above 0 for unknown, to 6 significant digits;
-    `probabilities` by class and for `unknown`, to 6 decimals."""
+    `nearest_class` is the likeliest known class, also of an unknown image; `probabilities` by class and for `unknown`,
+    to 6 decimals."""
 
     label: str
     unknown: bool
     unknown_score: float
+    nearest_class: str
     probabilities: dict[str, float]
 
 

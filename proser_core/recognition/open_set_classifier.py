@@ -32,18 +32,20 @@ class Predictions:
 
     labels: class names, or "unknown"; indices int64[N] in 0..K (K unknown); unknown_scores
     float[N] in units of the score, above 0 for unknown; probabilities float64[N, K+1], the last column for
-    unknown.
+    unknown; known_predictions int64[N] in 0..K-1, the likeliest known class. Of an unknown image it cannot be read from
+    the probabilities, which may all be 0.
     """
 
     labels: list[str]
     indices: np.ndarray
     unknown_scores: np.ndarray
     probabilities: np.ndarray
+    known_predictions: np.ndarray
 
     def part(self, begin: int, end: int) -> "Predictions":
         """Those of the images `begin` to `end`, without the last."""
         rows = slice(begin, end)
-        return Predictions(self.labels[rows], self.indices[rows], self.unknown_scores[rows], self.probabilities[rows])
+        return Predictions(*(values[rows] for values in vars(self).values()))
 
     def columns(self, class_names: Sequence[str]) -> dict[str, Any]:
         """As columns of a table, one row an image: label, unknown, unknown_score, p_CLASS ..., p_unknown."""
@@ -114,6 +116,7 @@ class OpenSetClassifier(TrainedClassifier):
             indices=scores.predictions,
             unknown_scores=scores.unknown_scores,
             probabilities=unknown_probabilities(logits, scores.scores, self.calibration.bias),
+            known_predictions=scores.known_predictions,
         )
 
     def logits(self, images: np.ndarray, device: str = "cpu") -> LogitTable:
@@ -129,7 +132,8 @@ class OpenSetClassifier(TrainedClassifier):
 
     def no_predictions(self) -> Predictions:
         """What `predict` would give for no image."""
-        return Predictions([], np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros((0, len(self.class_names) + 1)))
+        none = np.zeros(0, np.int64)
+        return Predictions([], none, np.zeros(0, np.float32), np.zeros((0, len(self.class_names) + 1)), none)
 
     def _fit_size(self, images: np.ndarray) -> np.ndarray:
         shape = (self.image_size, self.image_size, 3)

@@ -43,8 +43,8 @@ def test_a_pipe_is_as_wide_as_columns_says(columns: str | None, width: int, monk
 def test_no_cell_of_a_csv_file_is_a_formula_and_numbers_stay(tmp_path: Path) -> None:
     names = ["=cmd|'/c calc'!A0", "+a.jpg", "-b.jpg", "@c.jpg", "-1.jpg", "d=1&key=2?token=3.jpg"]
     classes = ["=SUM(A1)", "-1"]
-    indices = np.array([0, 1, 0, 1, 0, 1])
-    found = Predictions([classes[index] for index in indices], indices, np.full(6, -0.5), np.full((6, 3), 1 / 3))
+    indices, labels = np.array([0, 1, 0, 1, 0, 1]), ["=SUM(A1)", "-1"] * 3
+    found = Predictions(labels, indices, np.full(6, -0.5), np.full((6, 3), 1 / 3), indices)
     with open_output(tmp_path / "out.csv", classes) as write:
         write(PredictedPart(names, found, [Failure("=x.png", "it is none of BMP")], np.zeros(0, int), np.zeros(0)))
     with (tmp_path / "out.csv").open(newline="") as file:

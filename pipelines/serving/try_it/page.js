@@ -164,11 +164,11 @@ function show(card, state, title, words) {
 }
 
 function showPrediction(card) {
-  const { label, unknown, unknown_score: score, probabilities } = card.prediction;
+  const { label, unknown, unknown_score: score, nearest_class: nearest, probabilities } = card.prediction;
   const known = Object.entries(probabilities)
     .filter(([name]) => name !== UNKNOWN)
-    .sort((one, other) => other[1] - one[1]);
-  const words = unknown ? `Of the known classes it is most like ${known[0][0]}.` : "One of the known classes.";
+    .sort((one, other) => other[1] - one[1] || (other[0] === nearest) - (one[0] === nearest)); // rounded, all may be 0
+  const words = unknown ? `Of the known classes it is most like ${nearest}.` : "One of the known classes.";
   show(card, unknown ? "unknown" : "known", label, words);
   const side = unknown ? "above" : "below";
   card.find(".score p").replaceChildren("Score ", element("b", scored(score)));

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import shutil
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,6 +149,19 @@ class TestCalibrating:
         last = client.search_runs([experiment_id(client)], order_by=["start_time DESC"], max_results=1)[0]
         assert (last.info.run_name, last.info.status) == (f"calibrate: own version 1 on {known.name}", "FAILED")
 
+    def test_images_next_to_the_folders_of_classes_are_skipped(
+        self, registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path
+    ) -> None:
+        """Without such folders, all images count."""
+        images = known / classifier.class_names[0]
+        code, text = printed(calibrate, CalibrateRequest("models:/own/1", images, 0.8))
+        assert (code, "skipped" in text) == (0, False)
+        (tmp_path / images.name).symlink_to(images)
+        Image.new("RGB", (8, 8)).save(tmp_path / "stray.png")
+        code, text = printed(calibrate, CalibrateRequest("models:/own/1", tmp_path, 0.8))
+        assert (code, "skipped: 1 images that lie in no folder of a class" in text) == (1, True)
+        assert load("models:/own@candidate").classifier.calibration.num_images == len(list(images.iterdir()))
+
     def test_images_of_other_classes_are_refused(self, registry: Registry, labelled: Path) -> None:
         with pytest.raises(DataError, match="give images of known classes only"):
             printed(calibrate, CalibrateRequest("models:/own/1", labelled))
@@ -156,6 +170,21 @@ class TestCalibrating:
         classifier.save(tmp_path)
         with pytest.raises(TrackingError, match="is a folder; a new version needs a registered model"):
             printed(calibrate, CalibrateRequest(str(tmp_path), known))
+
+
+@pytest.mark.parametrize(("of_model", "on_disk"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_a_class_is_known_in_either_spelling_of_its_accents(
+    registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path, of_model: str, on_disk: str
+) -> None:
+    others = classifier.class_names[1:]
+    names = (unicodedata.normalize(of_model, "K\u00e4fer"), *others)
+    version = registry.add(replace(classifier, class_names=names)).version
+    for name, folder in zip(classifier.class_names, (unicodedata.normalize(on_disk, names[0]), *others), strict=True):
+        (tmp_path / folder).symlink_to(known / name)
+    code, text = printed(evaluate, EvaluateRequest(f"models:/own/{version}", tmp_path))
+    assert (code, "0 of others" in text, "no folder of an unknown class" in text) == (0, True, True)
+    assert printed(calibrate, CalibrateRequest(f"models:/own/{version}", tmp_path))[0] == 0
+    assert load("models:/own@candidate").classifier.class_names == names
 
 
 class TestEvaluating:

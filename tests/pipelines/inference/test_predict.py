@@ -257,7 +257,9 @@ def test_parquet_of_many_classes_does_not_wait_as_python_objects(tmp_path: Path,
     monkeypatch.setattr(prediction_files, "ROW_GROUP", 500_000)
     classes, names = [f"class {number}" for number in range(100)], [f"{row}.png" for row in range(50)]
     zeros = np.zeros(50)
-    found = Predictions(["class 0"] * 50, zeros.astype(int), zeros - 0.5, np.random.default_rng(0).random((50, 101)))
+    found = Predictions(
+        ["class 0"] * 50, zeros.astype(int), zeros - 0.5, np.random.default_rng(0).random((50, 101)), zeros.astype(int)
+    )
     part = PredictedPart(names, found, [Failure("x.png", "it is empty")], np.zeros(0, int), np.zeros(0))
     with open_output(tmp_path / "out.parquet", classes) as write:
         tracemalloc.start()

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -258,6 +259,20 @@ class TestApplying:
         with pytest.raises(DataError, match=reason):
             printed(apply, ApplyRequest(folder, images))
         assert [path.name for path in images.iterdir()] == ["zero"]
+
+    def test_a_name_joins_the_folder_that_spells_its_accents_another_way(
+        self, reviewed: tuple[Path, str], tmp_path: Path
+    ) -> None:
+        folder, images = copied(reviewed, tmp_path), tmp_path / "my_images"
+        mac = unicodedata.normalize("NFD", "K\u00e4fer")
+        (images / mac).mkdir(parents=True)
+        name_groups(folder, {"1": {"name": "K\u00e4fer"}, "2": {"name": mac}})
+        assert printed(apply, ApplyRequest(folder, images))[0] == 0
+        assert [path.name for path in images.iterdir()] == [mac]
+        assert list((images / mac).iterdir())
+        (images / "K\u00e4fer").mkdir()
+        with pytest.raises(DataError, match="in how their accents are stored"):
+            printed(apply, ApplyRequest(folder, images))
 
     def test_a_table_written_by_hand_needs_no_more_than_groups_and_names(
         self, reviewed: tuple[Path, str], tmp_path: Path

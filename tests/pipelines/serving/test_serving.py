@@ -60,7 +60,7 @@ def server(
 
 def as_table(answer: dict[str, Any]) -> pd.DataFrame:
     """As the library has it."""
-    rows = [dict(row) for row in answer["predictions"]]
+    rows = [{name: row[name] for name in row if name != "nearest_class"} for row in answer["predictions"]]
     probabilities = [{f"p_{name}": value for name, value in row.pop("probabilities").items()} for row in rows]
     return pd.concat([pd.DataFrame(rows), pd.DataFrame(probabilities)], axis=1)
 

@@ -34,10 +34,31 @@ class TestMessages:
     def test_what_was_encoded_comes_back(self, files: list[bytes]) -> None:
         assert encoded_images("application/json; charset=utf-8", json.dumps(as_json(files)).encode(), LIMITS) == files
 
-    @given(st.binary(max_size=60), st.sampled_from(["x", "", '"x y"', "\u00e4"]))
+    @given(st.binary(max_size=60), st.sampled_from(["=x", "=", '="x y"', "=\u00e4", "*=x; boundary*0=x"]))
     def test_whatever_comes_as_a_form_is_read_or_refused(self, body: bytes, boundary: str) -> None:
         with suppress(HTTPException):
-            assert encoded_images(f"multipart/form-data; boundary={boundary}", b"--x\r\n" + body, LIMITS)
+            assert encoded_images(f"multipart/form-data; boundary{boundary}", b"--x\r\n" + body, LIMITS)
+
+    @pytest.mark.parametrize(
+        ("about", "is_file"),
+        [
+            (b'form-data; name="filename"', False),
+            (b"form-data; name=filename", False),
+            (b'form-data; name="a; filename=b"', False),
+            (b'form-data; name="a\\"; filename=\\"b"', False),
+            (b'form-data; name="a"\r\nX-Note: b; filename=c', False),
+            (b'form-data; name="a"; filename=""', True),
+            (b'form-data; name="a"; filename="b\\".png"', True),
+            (b'form-data; filename="K\xc3\xa4fer.png"; name="a"', True),
+            (b"form-data;name=a;FileName=b.png", True),
+            (b"form-data; name=a; filename*=UTF-8''b.png", True),
+        ],
+    )
+    def test_a_part_of_a_form_is_a_file_where_it_has_a_file_name(self, about: bytes, is_file: bool) -> None:
+        part = b"--x\r\nContent-Disposition: %s\r\n\r\n%s\r\n"
+        body = part % (about, b"one") + part % (b'form-data; name="image"; filename="1.png"', b"two") + b"--x--"
+        found = encoded_images("multipart/form-data; boundary=x", body, LIMITS)
+        assert found == ([b"one", b"two"] if is_file else [b"two"])
 
     @pytest.mark.parametrize(
         "body", [b"[1]", b'{"images": []}', b'{"images": [1]}', b'{"images": ["?"]}', b"[" * 100_000]

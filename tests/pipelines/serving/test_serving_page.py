@@ -18,7 +18,7 @@ import pytest
 import screenshots
 from browser import Page, open_browser
 from ray_nodes import free_ports
-from served_models import large_image
+from served_models import as_json, ask, large_image
 
 from pipelines.serving import messages
 from pipelines.serving.access import Access, digest_of
@@ -30,6 +30,8 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 BROWSERS = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8"
 HOSTILE = "<img src=x onerror=alert(1)>"
 TOKEN = "a-token"
+FAR = 1e6
+"""A bias with which no image is known, and every probability of a known class is 0."""
 Start = Callable[..., str]
 
 
@@ -62,6 +64,14 @@ def address(start: Start) -> str:
 
 
 @pytest.fixture(scope="module")
+def strict(start: Start, hostile: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A server to whose model every image is far from known."""
+    folder = tmp_path_factory.mktemp("strict")
+    replace(hostile, calibration=replace(hostile.calibration, bias=FAR)).save(folder)
+    return start(model=str(folder))
+
+
+@pytest.fixture(scope="module")
 def guarded(start: Start) -> str:
     """A server that needs the token."""
     return start(access=Access(("127.0.0.1",), digest_of(TOKEN)))
@@ -80,12 +90,12 @@ class TestAsItIsSent:
     @pytest.mark.parametrize("accept", [None, "*/*", "application/json", "application/json, text/html", "image/png"])
     def test_who_does_not_ask_for_html_gets_json_as_before(self, address: str, accept: str | None) -> None:
         status, headers, text = get(f"{address}/", **({} if accept is None else {"Accept": accept}))
-        assert (status, headers["Content-Type"], headers["Vary"]) == (200, "application/json", "Accept")
+        assert (status, headers["Content-Type"], headers["Vary"]) == (200, "application/json", "Accept, Origin")
         messages.About.model_validate_json(text)
 
     def test_it_may_run_and_load_nothing_but_what_is_in_it(self, address: str) -> None:
         status, headers, text = get(f"{address}/", Accept=BROWSERS)
-        assert (status, headers["Content-Type"], headers["Vary"]) == (200, "text/html; charset=utf-8", "Accept")
+        assert (status, headers["Content-Type"], headers["Vary"]) == (200, "text/html; charset=utf-8", "Accept, Origin")
         policy = dict(part.split(" ", 1) for part in headers["Content-Security-Policy"].split("; "))
         assert policy["default-src"] == "'none'"
         for kind in ("style", "script"):
@@ -114,6 +124,16 @@ class TestAsItIsSent:
         assert validation is not None
         scores = validation.scores[validation.is_known] + hostile.calibration.bias
         assert np.mean((scores >= low) & (scores <= high)) == pytest.approx(0.9, abs=2 / len(scores))
+
+
+def test_of_an_image_that_is_far_from_known_the_likeliest_class_is_told(
+    strict: str, hostile: OpenSetClassifier, pixels: np.ndarray, encoded: list[bytes]
+) -> None:
+    want = [hostile.class_names[number] for number in hostile.logits(pixels[:8]).known.argmax(axis=1)]
+    status, answer = ask(f"{strict}/predict", as_json(encoded[:8]))
+    assert (status, {row["probabilities"]["unknown"] for row in answer["predictions"]}) == (200, {1.0})
+    assert [row["nearest_class"] for row in answer["predictions"]] == want
+    assert len(set(want)) > 2
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +203,18 @@ class TestInABrowser:
             assert cards[name]["words"]
         assert page.value("document.getElementById('summary').textContent").startswith("11 images: ")
         assert all("status of 4" in problem for problem in page.problems), page.problems  # no violation of the policy
+
+    def test_an_image_that_is_far_from_known_is_said_to_be_like_its_likeliest_class(
+        self, page: Page, strict: str, files: list[Path], hostile: OpenSetClassifier, pixels: np.ndarray
+    ) -> None:
+        page.open(f"{strict}/")
+        page.until("about")
+        page.choose("#files", *files[1:8])
+        page.until(DONE)
+        for card, number in zip(page.value(CARDS), hostile.logits(pixels[1:8]).known.argmax(axis=1), strict=True):
+            name = hostile.class_names[number]
+            assert card["words"] == f"Of the known classes it is most like {name}."
+            assert [row[0] for row in card["rows"]][:2] == ["unknown", name]
 
     def test_dropped_images_are_classified_and_clear_forgets_them(
         self, page: Page, address: str, files: list[Path]

@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from served_models import JSON, as_json, ask, assert_as_predicted, large_image
 
 from pipelines.serving import messages
 from pipelines.serving.access import Access, digest_of
+from pipelines.serving.head_limits import MAX_HEAD
 from pipelines.serving.http import rounded
 from pipelines.serving.limits import Limits
 from pipelines.serving.local_server import local_server
@@ -66,7 +67,7 @@ def get(address: str, body: bytes | None = None, **headers: str) -> tuple[int, s
 def form(files: list[bytes]) -> tuple[bytes, str]:
     """A form as browsers and curl send it, with a field that is no file: body and content type."""
     line = uuid.uuid4().hex
-    parts = [b'Content-Disposition: form-data; name="note"\r\n\r\nhello']
+    parts = [b'Content-Disposition: form-data; name="filename"\r\n\r\nhello']
     parts += [
         b'Content-Disposition: form-data; name="image"; filename="1.png"\r\nContent-Type: image/png\r\n\r\n' + file
         for file in files
@@ -250,9 +251,51 @@ class TestNumbers:
             assert float(f"{row['unknown_score']:.6g}") == row["unknown_score"]
 
     def test_a_score_next_to_the_threshold_keeps_its_sign(self) -> None:
-        scores = np.array([-1e-12, 0.0, 1e-12, 1 / 3])
-        predictions = Predictions(["a"] * 4, np.zeros(4, np.int64), scores, np.full((4, 3), 1 / 3))
+        scores, known = np.array([-1e-12, 0.0, 1e-12, 1 / 3]), np.zeros(4, np.int64)
+        predictions = Predictions(["a"] * 4, known, scores, np.full((4, 3), 1 / 3), known)
         assert rounded(predictions) == ([-1e-12, 0.0, 1e-12, 0.333333], [[0.333333] * 3] * 4)
+
+
+HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+
+
+class TestHeads:
+    @pytest.mark.parametrize("begin", [HEAD, HEAD + b"\r\n1\r\nx\r\n0\r\n"], ids=["head", "trailers"])
+    def test_headers_that_are_too_long_are_refused_before_their_end(self, address: str, begin: bytes) -> None:
+        with connected(address) as client, suppress(ConnectionError):  # by what is sent after it was closed
+            client.sendall(begin + b"X-Long: ")
+            for _ in range(8):
+                client.sendall(b"x" * MAX_HEAD)
+            assert b"send fewer or shorter headers" in rest(client)
+
+    @pytest.mark.parametrize(
+        "before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["new", "kept alive"]
+    )
+    def test_a_head_that_does_not_arrive_is_given_up(self, start: Start, before: bytes) -> None:
+        with connected(start(limits=replace(LIMITS, max_seconds=0.3))) as client:
+            client.sendall(before)
+            assert not before or b"200 OK" in client.recv(10_000)
+            client.sendall(HEAD)
+            rest(client)
+
+    def test_no_number_of_requests_with_bodies_of_any_length_is_too_long_a_head(self, address: str) -> None:
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+        for length in (10, 150_000) * 3:
+            for content in (bytes(length), iter([bytes(length // 2)] * 2)):  # the second one in chunks
+                connection.request("POST", "/predict", content, {"X-Long": "x" * 30_000})
+                answer = connection.getresponse()
+                assert (answer.status, b"image 0" in answer.read()) == (422, True)
+
+
+def connected(address: str) -> socket.socket:
+    """A client that waits no longer than this for an end that is due at once."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def rest(client: socket.socket) -> bytes:
+    """All that comes until the server closes the connection. Raises TimeoutError where it does not."""
+    return b"".join(iter(lambda: client.recv(10_000), b""))
 
 
 class TestMetrics:
@@ -312,3 +355,28 @@ class TestAccess:
     def test_a_foreign_page_is_refused_before_its_body_is_read(self, address: str) -> None:
         assert get(f"{address}/predict", b"x", Origin="http://evil.com", Content_Type="text/plain")[0] == 403
         assert get(f"{address}/", Host="evil.com")[0] == 403
+
+    @pytest.mark.parametrize(
+        ("origin", "statuses"),
+        [("https://app.org", [200, 200, 401]), ("https://evil.com", [400, 403, 403]), ("null", [400, 403, 403])],
+    )
+    def test_a_browser_gives_answers_to_pages_of_allowed_hosts_alone(
+        self, start: Start, encoded: list[bytes], origin: str, statuses: list[int]
+    ) -> None:
+        address = start(access=Access(("127.0.0.1", "app.org"), digest_of("secret")))
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+        asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+        for status, method, headers in zip(
+            statuses, ("OPTIONS", "POST", "POST"), (asks, {"Authorization": "Bearer secret"}, {}), strict=True
+        ):
+            body = encoded[0] if method == "POST" else None
+            connection.request(method, "/predict", body, {"Origin": origin, "Content-Type": "image/png", **headers})
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == status
+            assert answer.headers["Access-Control-Allow-Origin"] == (origin if origin == "https://app.org" else None)
+            assert "Access-Control-Allow-Credentials" not in answer.headers
+            if status == 200 and method == "OPTIONS":
+                assert {"Authorization", "Content-Type"} <= {
+                    *answer.headers["Access-Control-Allow-Headers"].split(", ")
+                }

@@ -101,7 +101,7 @@ class TestBatcher:
             if (pixels == 255).any():
                 raise ValueError("a pixel that it cannot stand")
             values = pixels[:, 0, 0, 0].astype(np.float32)
-            return Predictions([str(value) for value in values], values.astype(int), values, values[:, None])
+            return Predictions([str(value) for value in values], values.astype(int), values, values[:, None], values)
 
     @pytest.fixture
     def network(self) -> Network:

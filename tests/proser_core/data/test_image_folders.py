@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -212,6 +213,16 @@ def test_a_class_whose_name_cannot_be_shown_is_refused_before_any_work(root, nam
     count = len(list((root / "train").iterdir()))
     recipe = DataConfig(name="folder", image_size=8, num_known=count, unknown_settings=(), development="none")
     with pytest.raises(DataError, match=r"class name .* cannot be shown.*rename"):
+        make_task(recipe, root)
+
+
+def test_folders_of_one_name_in_two_spellings_of_its_accents_are_refused_before_any_work(root):
+    for part in ("train", "test"):
+        for form in ("NFC", "NFD"):
+            shutil.copytree(root / part / "ant", root / part / unicodedata.normalize(form, "K\u00e4fer"))
+    count = len(list((root / "train").iterdir()))
+    recipe = DataConfig(name="folder", image_size=8, num_known=count, unknown_settings=(), development="none")
+    with pytest.raises(DataError, match="need names that differ, in more than how their accents are stored"):
         make_task(recipe, root)
 
 

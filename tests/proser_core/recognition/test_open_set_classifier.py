@@ -240,7 +240,10 @@ def test_weights_of_another_network_with_their_own_checksum_are_refused(classifi
         OpenSetClassifier.load(tmp_path)
 
 
-@pytest.mark.parametrize("names", [("ant", "bee", "ant"), ("ant", "unknown", "cow"), ("ant", "Unknown", "cow")])
+@pytest.mark.parametrize(
+    "names",
+    [("ant", "bee", "ant"), ("ant", "unknown", "cow"), ("ant", "Unknown", "cow"), ("ant", "K\u00e4fer", "Ka\u0308fer")],
+)
 def test_class_names_that_mean_two_things_are_refused(classifier, names):
     with pytest.raises(DataError, match="would mean two things"):
         dataclasses.replace(classifier, class_names=names)

@@ -1,0 +1,44 @@
+"""Limits on the head of a request, of bytes and of time: uvicorn's protocol has none."""
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD = 65_536  # bytes
+
+
+def limited_heads(max_seconds: float) -> type[HttpToolsProtocol]:
+    """The protocol of a server that waits this long for a head: a connection with a longer one gets a 400, one with a
+    later one is closed."""
+
+    class LimitedHeads(HttpToolsProtocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._length = 0  # of what came since the last head or part of a body; headers may follow a body too
+            self._timer = self.loop.call_later(max_seconds, transport.close)
+
+        def data_received(self, data: bytes) -> None:
+            self._length += len(data)
+            super().data_received(data)
+            if self._length > MAX_HEAD and not self.transport.is_closing():
+                self.send_400_response(f"got a head of more than {MAX_HEAD} bytes; send fewer or shorter headers")
+
+        def on_message_begin(self) -> None:
+            self._timer.cancel()
+            self._timer = self.loop.call_later(max_seconds, self.transport.close)
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            self._timer.cancel()
+            self._length = 0
+            super().on_headers_complete()
+
+        def on_body(self, body: bytes) -> None:
+            self._length = 0
+            super().on_body(body)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._timer.cancel()
+            super().connection_lost(exc)
+
+    return LimitedHeads
