@@ -256,10 +256,8 @@ def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, t
 def test_parquet_of_many_classes_does_not_wait_as_python_objects(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(prediction_files, "ROW_GROUP", 500_000)
     classes, names = [f"class {number}" for number in range(100)], [f"{row}.png" for row in range(50)]
-    zeros = np.zeros(50)
-    found = Predictions(
-        ["class 0"] * 50, zeros.astype(int), zeros - 0.5, np.random.default_rng(0).random((50, 101)), zeros.astype(int)
-    )
+    zeros, probabilities = np.zeros(50, int), np.random.default_rng(0).random((50, 101))
+    found = Predictions(["class 0"] * 50, zeros, zeros - 0.5, probabilities, zeros)
     part = PredictedPart(names, found, [Failure("x.png", "it is empty")], np.zeros(0, int), np.zeros(0))
     with open_output(tmp_path / "out.parquet", classes) as write:
         tracemalloc.start()

@@ -15,6 +15,7 @@ from storages import TASK, Machines
 from pipelines.cluster.early_stopping import SHARE
 from pipelines.cluster.train_worker import run_searched_trial, run_single_trial
 from pipelines.storage.mirror import Mirror
+from pipelines.storage.training_folder import training_folder
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
 from proser_core.jobs import spec
@@ -107,6 +108,24 @@ class TestATraining:
             machines.on(machine)
             run_single_trial(config)
             assert len(seen) == 3
+
+    @ON_FILE
+    def test_that_goes_on_leaves_no_rank_a_changed_checkpoint(
+        self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        report, _ = stop_after(1, lambda: None)
+        monkeypatch.setattr(tune, "report", report)
+        config, state = self.config(driver), f"trials/k/{spec.STATE}"
+        machines.on("first")
+        with pytest.raises(ConnectionError):
+            run_single_trial(config)
+        for changed in (False, True):
+            content = bytearray(machines.objects.read(state) or b"")
+            content[len(content) // 2] ^= changed
+            machines.objects.write(state, bytes(content))
+            machines.on(f"of another rank, {changed}")
+            with training_folder(config).localised_job() as job:
+                assert (Path(job.folder) / spec.STATE).is_file() == (not changed)
 
     @ON_FILE
     def test_of_a_search_tells_the_scheduler_of_another_machine_what_it_knew(
