@@ -41,7 +41,7 @@ def test_what_needs_the_host_in_a_step_is_not_captured(monkeypatch, in_memory, w
 
     monkeypatch.setattr(fitting, "best_step", choice)
     monkeypatch.setattr(fitting, "current_world", lambda: (0, world_size))
-    monkeypatch.setattr(fitting, "DistributedDataParallel", lambda module: module)
+    monkeypatch.setattr(fitting, "DistributedDataParallel", lambda module, **_: module)
     monkeypatch.setattr(fitting.dist, "all_reduce", lambda table: None)
     monkeypatch.setattr(TrainingBatches, "in_memory", in_memory)
     config = finetune_config(epochs=1, rand_augment=rand_augment)
