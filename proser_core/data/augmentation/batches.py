@@ -80,12 +80,14 @@ class TrainingBatches:
                 f"use at most {len(labelled) // 2 * 2}"
             )
         if not _are_pixels(labelled.images):  # embeddings are not augmented
-            config, rand_augment = replace(config, augmentation="none", flip=False), 0
+            config = replace(config, augmentation="none", flip=False)
         self.batch_size, self.steps_per_epoch = batch_size, len(labelled) // batch_size
         self._config, self._seed, self._purpose = config, seed, purpose
         self._positions = half_slices(batch_size, rank, world_size)
         self._mine = torch.from_numpy(self._positions).to(device)
         self._magnitude = rand_augment or MAGNITUDE * (config.augmentation == "strong")
+        if config.augmentation == "none":
+            self._magnitude = 0
         self._mirrored_first: np.ndarray | None = None  # int64[N]: images that are mirrored in the even epochs
         if flips == "alternating":
             first = keyed_generator(seed, f"{purpose} mirrored first")
