@@ -114,7 +114,7 @@ class TrainingBatches:
 
     def draws(self, epoch: int) -> BatchDraw:
         """All batches of an epoch as indices, with a leading dimension [steps, ...], on the device."""
-        order = self._order(keyed_generator(self._seed, f"{self._purpose} order", epoch))
+        order = self.order(epoch)
         draws = []
         for step in range(self.steps_per_epoch):
             rows = order[step * self.batch_size : (step + 1) * self.batch_size]
@@ -125,8 +125,9 @@ class TrainingBatches:
         device = self._targets.device
         return BatchDraw(drawn.rows.to(device), drawn.starts.to(device), drawn.operations, drawn.boxes.to(device))
 
-    def _order(self, generator: np.random.Generator) -> np.ndarray:
-        """int64[N]: the rows of an epoch."""
+    def order(self, epoch: int) -> np.ndarray:
+        """int64[N]: the rows of an epoch; those that fill no batch are the last."""
+        generator = keyed_generator(self._seed, f"{self._purpose} order", epoch)
         if self._config.sampling == "balanced":
             return balanced_order(self._targets.numpy(force=True), generator)
         return generator.permutation(len(self._targets))
