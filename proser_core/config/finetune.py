@@ -66,3 +66,8 @@ class FinetuneConfig(OptimizerConfig):
         self.require("gamma", is_number(self.gamma, 0), "finite and at least 0")
         self.require("num_dummies", 1 <= self.num_dummies <= 10_000, "at least 1 and at most 10,000")
         self.require("alpha", is_number(self.alpha, 0, above=True), "finite and above 0")
+
+    @property
+    def normalises_halves(self) -> bool:
+        """Whether each half of a batch is normalised alone."""
+        return self.mixture_batch_norm == "separate" and self.batch_use == "half" and self.objective == "proser"

@@ -62,6 +62,9 @@ class Recipe(Block):
         for workers in range(self.cluster.fewest_workers, self.cluster.num_workers + 1):
             self._check_division("finetune", self.finetune.batch_size, workers, halves=2)
         self._check_division("pretrain", self.pretrain.batch_size, self.cluster.pretrain_workers, halves=1)
+        self._check_normalised("pretrain", "cluster.pretrain_workers lower", self.cluster.pretrain_workers)
+        if self.finetune.normalises_halves:
+            self._check_normalised("finetune", "finetune.mixture_batch_norm to shared", 2 * self.cluster.num_workers)
 
     def training(self, kind: str) -> tuple[OptimizerConfig, int]:
         """The block of a training and its number of workers; `kind` is pretrain or finetune."""
@@ -83,6 +86,15 @@ class Recipe(Block):
             f"{block}.batch_size {batch_size} cannot be cut into {shape}{workers} workers; "
             f"use a multiple of {parts} ({sizes}){remedy}"
         )
+
+    def _check_normalised(self, block: str, remedy: str, parts: int) -> None:
+        """Batch norm has no variance of one image whose last map is one pixel."""
+        batch_size = self.training(block)[0].batch_size
+        if batch_size < 2 * parts:
+            raise ConfigError(
+                f"{block}.batch_size {batch_size} is normalised in {parts} parts of one image, and batch norm needs "
+                f"two in each; use {2 * parts} or more, or set {remedy}"
+            )
 
 
 def decisive_network(network: NetworkConfig) -> dict[str, Any]:

@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from proser_core.data.augmentation.batches import evaluation_batches
 from proser_core.data.tasks import OpenSetTask
-from proser_core.generative.own_network import OwnTraining, Schedule
+from proser_core.generative.own_network import UNIT_RANGE, OwnTraining, Schedule
 
 LARGEST_SIDE = 32
 """Larger images are made smaller by area means, as Neal et al. 2018 did with Tiny-ImageNet."""
@@ -55,7 +56,7 @@ class PixelBatches:
     """Batches of a task's training images in [0, 1], not augmented; `purpose` keys their order."""
 
     def __init__(self, training: OwnTraining[P], purpose: str) -> None:
-        self._batches = training.plain_batches(purpose)
+        self._training, self._batches = training, training.plain_batches(purpose)
         self._steps = training.schedule.steps(self._batches.steps_per_epoch)
         self._side = generated_side(training.task.image_size)
 
@@ -68,14 +69,12 @@ class PixelBatches:
 
     def first(self, count: int) -> PixelBatch:
         """The first `count` images of the first pass, or all where there are fewer."""
-        size, passed = 0, []
-        for batch in self._batches.epoch(0):
-            passed.append(PixelBatch(scaled(batch.images, self._side), batch.targets))
-            size += len(batch.targets)
-            if size >= count:
-                break
-        pixels, targets = (torch.cat(values)[:count] for values in zip(*passed, strict=True))
-        return PixelBatch(pixels, targets)
+        train, rows = self._training.task.train, self._batches.order(0)[:count]
+        assert isinstance(train.images, np.ndarray), "networks of a method's own read images from memory"
+        device = self._training.device
+        loaded = evaluation_batches(train.images[rows], UNIT_RANGE, device)
+        targets = torch.from_numpy(np.asarray(train.targets)[rows]).to(device)
+        return PixelBatch(torch.cat([scaled(pixels, self._side) for pixels in loaded]), targets)
 
 
 class Pixels(nn.Module):

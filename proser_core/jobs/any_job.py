@@ -26,9 +26,9 @@ def run_any(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
     parts = {OWN_NETWORKS[name]: Path(path) for name, path in job.parts.items()}
 
     def load_parts(shape: TaskShape, device: torch.device) -> dict[str, nn.Module]:
-        return {
-            part.name: part.restored(shape, part.schedules[job.schedule], path).to(device).requires_grad_(False)
-            for part, path in parts.items()
-        }
+        restored = {part.name: part.restored(shape, part.schedules[job.schedule], path) for part, path in parts.items()}
+        for part in restored.values():  # in the memory in which `train_own` leaves it: kernels round by it
+            part.to(device, memory_format=torch.channels_last).requires_grad_(False)  # type: ignore[call-overload]
+        return restored
 
     train_files(job, network, network.schedules[job.schedule], load_parts, notify, open_stream)

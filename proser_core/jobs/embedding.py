@@ -23,7 +23,8 @@ from proser_core.recognition.logits import ieee_convolutions
 from proser_core.store.store import MANIFEST, Artefact, Manifest, Store, load_if_complete
 
 AT_ONCE = 32
-"""Images between two reports of progress."""
+"""Images of a forward pass, always: kernels round by their number, and an embedding may not depend on how many images
+other tasks leave to be done."""
 Progress = Callable[[int, int], None]
 """Called with the number of images that have their embedding, and of all."""
 Arrays = dict[str, np.ndarray]
@@ -50,22 +51,35 @@ def _embeddings(recipe: Recipe, task: OpenSetTask, known: Known, progress: Progr
     net = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed).backbone
     net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     parts = {name: getattr(task, name) for name in PARTS}
-    found: dict[str, Arrays] = {}
+    keys: dict[str, list[bytes]] = {name: [] for name in PARTS}
+    waiting: dict[bytes, np.ndarray] = {}
     done, total = 0, sum(map(len, parts.values()))
+
+    def forward_waiting() -> None:
+        first = list(waiting)[:AT_ONCE]
+        batch = [waiting.pop(key) for key in first]
+        images = np.stack(batch + batch[-1:] * (AT_ONCE - len(batch)))
+        known.update(zip(first, _forward(net, images, task, device), strict=False))  # without what fills the batch
+
     for name, part in parts.items():
-        rows, digests = [np.zeros((0, net.embedding_size), np.float32)], [np.zeros((0, 32), np.uint8)]
         for images in chunks(part.images, AT_ONCE):
-            keys = [hashlib.sha256(image.tobytes()).digest() for image in images]
-            missing = [row for row, key in enumerate(keys) if key not in known]
-            if missing:
-                made = _forward(net, images[missing], task, device)
-                known |= {keys[row]: embedding for row, embedding in zip(missing, made, strict=True)}
-            rows.append(np.stack([known[key] for key in keys]))
-            digests.append(np.frombuffer(b"".join(keys), np.uint8).reshape(-1, 32))
-            done += len(keys)
-            progress(done, total)
-        found[name] = {"embeddings": np.concatenate(rows), "digests": np.concatenate(digests)}
-    return found
+            hashed = [hashlib.sha256(image.tobytes()).digest() for image in images]
+            waiting |= {key: image for key, image in zip(hashed, images, strict=True) if key not in known}
+            keys[name] += hashed
+            if len(waiting) >= AT_ONCE:
+                forward_waiting()
+            done += len(hashed)
+            progress(done - len(waiting), total)
+    if waiting:
+        forward_waiting()
+        progress(total, total)
+    return {
+        name: {
+            "embeddings": np.array([known[key] for key in each], np.float32).reshape(-1, net.embedding_size),
+            "digests": np.frombuffer(b"".join(each), np.uint8).reshape(-1, 32),
+        }
+        for name, each in keys.items()
+    }
 
 
 @torch.inference_mode()

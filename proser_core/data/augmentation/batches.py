@@ -80,12 +80,14 @@ class TrainingBatches:
                 f"use at most {len(labelled) // 2 * 2}"
             )
         if not _are_pixels(labelled.images):  # embeddings are not augmented
-            config, rand_augment = replace(config, augmentation="none", flip=False), 0
+            config = replace(config, augmentation="none", flip=False)
         self.batch_size, self.steps_per_epoch = batch_size, len(labelled) // batch_size
         self._config, self._seed, self._purpose = config, seed, purpose
         self._positions = half_slices(batch_size, rank, world_size)
         self._mine = torch.from_numpy(self._positions).to(device)
         self._magnitude = rand_augment or MAGNITUDE * (config.augmentation == "strong")
+        if config.augmentation == "none":
+            self._magnitude = 0
         self._mirrored_first: np.ndarray | None = None  # int64[N]: images that are mirrored in the even epochs
         if flips == "alternating":
             first = keyed_generator(seed, f"{purpose} mirrored first")
@@ -112,7 +114,7 @@ class TrainingBatches:
 
     def draws(self, epoch: int) -> BatchDraw:
         """All batches of an epoch as indices, with a leading dimension [steps, ...], on the device."""
-        order = self._order(keyed_generator(self._seed, f"{self._purpose} order", epoch))
+        order = self.order(epoch)
         draws = []
         for step in range(self.steps_per_epoch):
             rows = order[step * self.batch_size : (step + 1) * self.batch_size]
@@ -123,8 +125,9 @@ class TrainingBatches:
         device = self._targets.device
         return BatchDraw(drawn.rows.to(device), drawn.starts.to(device), drawn.operations, drawn.boxes.to(device))
 
-    def _order(self, generator: np.random.Generator) -> np.ndarray:
-        """int64[N]: the rows of an epoch."""
+    def order(self, epoch: int) -> np.ndarray:
+        """int64[N]: the rows of an epoch; those that fill no batch are the last."""
+        generator = keyed_generator(self._seed, f"{self._purpose} order", epoch)
         if self._config.sampling == "balanced":
             return balanced_order(self._targets.numpy(force=True), generator)
         return generator.permutation(len(self._targets))

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -122,6 +123,20 @@ def test_a_recipe_is_accepted_exactly_when_each_worker_gets_two_equal_halves(wor
     else:
         with pytest.raises(ConfigError, match="cannot be cut"):
             Recipe(**make)
+
+
+def test_a_part_of_one_image_which_batch_norm_cannot_normalise_is_refused():
+    pair = FinetuneConfig(batch_size=2)
+    assert Recipe(finetune=pair).finetune.batch_size == 2, "its halves are normalised together"
+    assert Recipe(finetune=replace(pair, mixture_batch_norm="separate", batch_use="all")).finetune.batch_size == 2
+    with pytest.raises(ConfigError, match=r"finetune.batch_size 2 .* in 2 parts of one image.* use 4 or more"):
+        Recipe(finetune=replace(pair, mixture_batch_norm="separate"))
+    with pytest.raises(ConfigError, match=r"finetune.batch_size 8 .* in 8 parts .* use 16 or more"):
+        Recipe(
+            finetune=FinetuneConfig(batch_size=8, mixture_batch_norm="separate"), cluster=ClusterConfig(num_workers=4)
+        )
+    with pytest.raises(ConfigError, match=r"pretrain.batch_size 4 .* in 4 parts .* use 8 or more"):
+        Recipe(pretrain=PretrainConfig(batch_size=4), cluster=ClusterConfig(pretrain_workers=4))
 
 
 @pytest.mark.parametrize(

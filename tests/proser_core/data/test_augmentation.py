@@ -43,8 +43,8 @@ def pixels_of(made: TrainingBatches, epoch: int = 0) -> tuple[np.ndarray, np.nda
 
 def test_without_augmentation_images_are_shown_as_they_are() -> None:
     images = random_images(8)
-    for flips in ("random", "alternating"):
-        seen, rows = pixels_of(batches(images, "none", flips=flips), epoch=1)
+    for flips, magnitude in (("random", 0), ("alternating", 0), ("random", 6)):
+        seen, rows = pixels_of(batches(images, "none", flips=flips, rand_augment=magnitude), epoch=1)
         np.testing.assert_array_equal(seen, images[rows])
 
 

@@ -1,5 +1,6 @@
 """What holds for every network of a method's own: rows, finite numbers, the same bytes again, resumption."""
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from own_networks import BLUR, NEAREST
 from small_tasks import bit_equal, random_images
 
+from proser_core.baselines.method import Method
 from proser_core.config import ClusterConfig, DataConfig, Recipe
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import Labelled, OpenSetTask
@@ -18,12 +20,14 @@ from proser_core.generative import osrci
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import Schedule, TaskShape
 from proser_core.jobs.any_job import run_any
+from proser_core.jobs.in_memory import train
 from proser_core.jobs.own_plans import OwnPlan, in_order, plan_own
 from proser_core.jobs.own_spec import job_of
 from proser_core.jobs.own_worker import FACTS, PICTURES
 from proser_core.jobs.spec import EPOCHS, LOGITS, WEIGHTS, read_epochs
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logits import load_logits
+from proser_core.recognition.scores import MaxLogit
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Store, write_manifest
 
@@ -170,6 +174,13 @@ def test_the_same_seed_gives_the_same_bytes_and_so_does_a_training_that_was_stop
     assert weights_of(other.plan(name).folder) == weights_of(folder)
     if name in SCORED:
         assert (other.plan(name).folder / LOGITS).read_bytes() == (folder / LOGITS).read_bytes()
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_a_network_that_is_trained_in_memory_has_the_weights_of_a_job(name: str, machine: Machine) -> None:
+    net = train(task_of(), RECIPE, Method("any", "here", MaxLogit(), network=name)).net
+    load_weights(restored := copy.deepcopy(net), machine.train(name) / WEIGHTS)
+    assert bit_equal(net.state_dict(), restored.state_dict())
 
 
 @pytest.mark.parametrize("name", SCORED)

@@ -84,3 +84,17 @@ def test_an_epoch_of_more_steps_than_a_pass_takes_further_passes_and_none_twice(
     assert one_pass < QUICK.least_steps
     sums = {float(batch.pixels.sum()) for epoch in drawn for batch in epoch[:one_pass]}
     assert len(sums) == 2 * one_pass
+
+
+@pytest.mark.parametrize("count", [100, 10_000])
+def test_the_first_images_are_those_of_the_first_pass_with_those_that_fill_no_batch(count: int) -> None:
+    batches = PixelBatches(plain_training(replace(QUICK, least_steps=0)), "any")
+    in_batches, train = torch.cat([batch.pixels for batch in batches.epoch(0)]), digits().train
+    pixels, targets = batches.first(count)
+    whole = min(count, len(in_batches))
+    assert torch.equal(pixels[:whole], in_batches[:whole])
+    given = {(image.tobytes(), int(target)) for image, target in zip(train.images, train.targets, strict=True)}
+    images = (pixels * 255).round().byte().permute(0, 2, 3, 1).numpy()
+    found = [(image.tobytes(), int(target)) for image, target in zip(images, targets, strict=True)]
+    assert len(found) == len(set(found)) == min(count, len(train))
+    assert set(found) <= given

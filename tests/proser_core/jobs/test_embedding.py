@@ -10,7 +10,7 @@ import torch
 from frozen_features import SIZE, as_artefact, bright_task, frozen_recipe, job_of
 
 from proser_core.config import ClusterConfig, NetworkConfig, Recipe
-from proser_core.data.tasks import PARTS
+from proser_core.data.tasks import PARTS, Labelled
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.embedding import embed_task, embedded
@@ -62,6 +62,21 @@ def test_an_image_of_another_task_keeps_its_embedding_where_it_is_normalised_ali
     data = recipe.data if same else replace(recipe.data, normalisation=(0.5,) * 6)
     made = embed_task(replace(recipe, data=data), as_artefact(second, tmp_path / "b"), store, lambda *each: None)
     assert (embedded(second, made.path).train.images.min() > 900) == same
+
+
+def test_an_embedding_is_the_same_bits_whatever_other_tasks_the_storage_holds(recipe, tmp_path):
+    """The other task leaves few images to be computed."""
+    task, other = bright_task(), bright_task()
+    other = replace(other, train=Labelled(other.train.images[7:], other.train.targets[7:]))
+    found = []
+    for tasks in ([task], [other, task]):
+        store = Store(tmp_path / f"storage of {len(tasks)}")
+        for number, each in enumerate(tasks):
+            made = embed_task(recipe, as_artefact(each, tmp_path / f"{len(tasks)} {number}"), store, lambda *_: None)
+        found.append(embedded(task, made.path))
+    alone, beside = ([getattr(each, part).images for part in PARTS] for each in found)
+    for first, second in zip(alone, beside, strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def test_a_job_on_embeddings_writes_heads_whose_logits_are_those_of_the_whole_network(recipe, tmp_path):
