@@ -85,9 +85,8 @@ class TrainingBatches:
         self._config, self._seed, self._purpose = config, seed, purpose
         self._positions = half_slices(batch_size, rank, world_size)
         self._mine = torch.from_numpy(self._positions).to(device)
-        self._magnitude = rand_augment or MAGNITUDE * (config.augmentation == "strong")
-        if config.augmentation == "none":
-            self._magnitude = 0
+        usual = MAGNITUDE if config.augmentation == "strong" else 0
+        self._magnitude = 0 if config.augmentation == "none" else rand_augment or usual
         self._mirrored_first: np.ndarray | None = None  # int64[N]: images that are mirrored in the even epochs
         if flips == "alternating":
             first = keyed_generator(seed, f"{purpose} mirrored first")
