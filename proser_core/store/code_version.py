@@ -56,8 +56,9 @@ def _version(module: str, importers: tuple[str, ...]) -> str:
     if module not in _versions:
         chain = (*importers, module)
         own = {name: f"{_version(source, chain)}.{inside}" for name, (source, inside) in _bindings(module).items()}
-        tokens = dict(_foreign(_nodes(_tree(module)))) | own
-        _versions[module] = hashlib.sha256(ast.dump(_Code(tokens).visit(_tree(module))).encode()).hexdigest()
+        tree = _tree(module)
+        tokens = dict(_foreign(_nodes(tree))) | own
+        _versions[module] = hashlib.sha256(ast.dump(_Code(tokens).visit(tree)).encode()).hexdigest()
     return _versions[module]
 
 
