@@ -69,7 +69,7 @@ MOST_NAMED = 12
 
 def counted(count: int, thing: str) -> str:
     """A number of things in words: 1 worker, 2 workers."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def first_names(names: Sequence[str]) -> str:

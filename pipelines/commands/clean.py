@@ -17,6 +17,7 @@ from pipelines.storage.mirror import open_storage
 from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.requests import StorageFolder
 from proser_core.errors import ConfigError
+from proser_core.titles import counted
 
 if TYPE_CHECKING:
     from pipelines.workflow.stale_artefacts import StaleArtefact
@@ -78,7 +79,7 @@ def clean(request: CleanRequest, console: Console) -> int:
             return 0
         for each in found:
             shutil.rmtree(each.path)
-        say(console, f"{len(found)} folders deleted")
+        say(console, f"{counted(len(found), 'folder')} deleted")
     return 0
 
 

@@ -23,7 +23,7 @@ from proser_core.data.readers.image_files import Failure, Found, absolute, check
 from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
 from proser_core.naming import UNKNOWN
-from proser_core.titles import percent
+from proser_core.titles import counted, percent
 
 if TYPE_CHECKING:
     from pipelines.inference.predictions import PredictedPart
@@ -111,7 +111,7 @@ def predict(request: PredictRequest, console: Console) -> int:
     rate = summary.classified / max(seconds, 1e-9)
     drawn = request.contact_sheet if sheet.save() else None
     console.print(_table(model.title, classifier, summary))
-    say(console, f"{summary.classified:,} images in {duration(seconds)}, {rate:,.0f} per second")
+    say(console, f"{counted(summary.classified, 'image')} in {duration(seconds)}, {rate:,.0f} per second")
     for line in _notes(found, request, drawn, summary):
         say(console, line)
     return 1 if summary.skipped else 0
@@ -133,7 +133,7 @@ def _predictions(
 
 def _notes(found: Found, request: PredictRequest, drawn: Path | None, summary: Summary) -> Generator[str, None, None]:
     if found.others:
-        yield f"ignored: {found.others} files without images, first {found.first_other}"
+        yield f"ignored: {counted(found.others, 'file')} without images, first {found.first_other}"
     for path in filter(None, (request.output, drawn)):
         yield f"written: {path}"
     yield from skipped_lines(summary.failures, summary.skipped)

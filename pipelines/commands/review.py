@@ -21,6 +21,7 @@ from pipelines.progress import ProgressBar
 from proser_core.data.readers.image_files import Found, check_paths, count_images
 from proser_core.errors import ConfigError, DataError
 from proser_core.store.lock import absent_folders
+from proser_core.titles import counted
 
 if TYPE_CHECKING:
     from pipelines.inference.unknown_groups import Group, Reviewed
@@ -147,7 +148,7 @@ def apply(request: ApplyRequest, console: Console) -> int:
     verb = "would be copied" if request.dry_run else "copied"
     for name, count in added.copied.items():
         there = f", {added.there[name]} there already" if added.there[name] else ""
-        say(console, f"{name}: {count} images {verb}{there}")
+        say(console, f"{name}: {counted(count, 'image')} {verb}{there}")
     for line in skipped_lines(added.failures):
         say(console, line)
     if not request.dry_run:

@@ -13,6 +13,7 @@ from proser_core.naming import as_spelt
 from proser_core.recognition.embedding_table import joined, select
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.titles import counted
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class FolderLogits:
         """Without the images outside the folders of classes; one failure counts them."""
         rows = np.flatnonzero([bool(name) for name in self.folders])
         logits = select(self.logits, rows)
-        stray = [Failure("", f"{len(self.folders) - len(rows)} images that lie in no folder of a class")]
+        stray = [Failure("", f"{counted(len(self.folders) - len(rows), 'image')} in no folder of a class")]
         failures = self.failures + (stray if len(rows) < len(self.folders) else [])
         return FolderLogits(logits, [self.folders[row] for row in rows], failures)
 

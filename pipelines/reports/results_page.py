@@ -23,7 +23,7 @@ from pipelines.reports.terminal import caption, known_columns
 from proser_core import titles
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
-from proser_core.titles import percent
+from proser_core.titles import counted, percent
 
 LISTED = 30  # trials without a result that are listed
 COMPARED = (titles.MAX_LOGIT, titles.scored(titles.CONTROL, titles.MAX_LOGIT))
@@ -65,7 +65,7 @@ def overview(table: SweepTable, facts: Sequence[str] = ()) -> str:
     splits, spaces = ", ".join(map(str, table.splits)), spaces_of(table)
     named = ", ".join(space.title for space in spaces if space.name != OWN_SPACE)
     found = Counter(row["status"] for row in table.rows)
-    counts = [f"{len(table.rows)} trials", f"{found['finished']} finished"]
+    counts = [counted(len(table.rows), "trial"), f"{found['finished']} finished"]
     counts += [f"{found[status]} {status}" for status in ("failed", "stopped") if found[status]]
     deviation = " Means ± standard deviation of the sample over splits." if len(table.splits) > 1 else ""
     lines = [

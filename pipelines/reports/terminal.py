@@ -13,6 +13,7 @@ from pipelines.reports.sweep_table import Point, SweepTable, spreads
 from proser_core import titles
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
+from proser_core.titles import counted
 
 CAPTION = "accuracy: closed-set; known: share of known test images that stay known"
 BALANCED = "balanced: mean accuracy of the classes"
@@ -61,7 +62,7 @@ def sweep_tables(table: SweepTable) -> list[Table]:
     tables = []
     for space in spaces_of(table):
         best = space.ranked[:BEST]
-        title = f"{space.title}: {len(best)} of {len(space.points)} points, best on development, %"
+        title = f"{space.title}: {len(best)} of {counted(len(space.points), 'point')}, best on development, %"
         drawn = _table(table, title, best, columns)
         drawn.caption = " ".join(gaps(table, space.points)) or None
         tables.append(drawn)

@@ -26,6 +26,7 @@ from proser_core.job import OUT
 from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.store.store import Store
+from proser_core.titles import counted
 
 
 def check_options(request: ReproduceRequest) -> None:
@@ -75,7 +76,7 @@ def write_jobs(
             raise ConfigError(f"--jobs got {folder}, which cannot be written ({error}); give another folder") from error
         save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, "--jobs", own)
         networks = f"; {'; '.join(network.name for network in own.networks)}" if own.names else ""
-        say(console, f"{place / JOB_FILE}: pretraining and {len(finetunes)} fine-tunes{networks}")
+        say(console, f"{place / JOB_FILE}: pretraining and {counted(len(finetunes), 'fine-tune')}{networks}")
     there = folder.resolve().name
     instructions = f"""Copy {folder} and the folder proser_core to one place; then, there:
 python -m proser_core.job {there}

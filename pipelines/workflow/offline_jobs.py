@@ -38,6 +38,7 @@ from proser_core.store.store import (
     import_artefact,
     load_if_complete,
 )
+from proser_core.titles import counted
 
 STAGES = (PREPARE, PRETRAIN, TRIALS, OWN_FOLDER)
 """Folders of a runner's OUT."""
@@ -57,7 +58,7 @@ def write_job(
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
     beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output, console)
     copied = ", ".join(["it", *beside])
-    trainings = f"pretraining and {len(finetunes)} fine-tunes"
+    trainings = f"pretraining and {counted(len(finetunes), 'fine-tune')}"
     say(console, f"{output}: {trainings}. Copy {copied} and the folder proser_core; then, there:")
     say(console, f"python -m proser_core.job {output.name} OUT")
 

@@ -20,6 +20,7 @@ from proser_core.data.data_sets import open_data_set
 from proser_core.errors import ConfigError
 from proser_core.jobs.evaluation_probe import measure_evaluation
 from proser_core.recognition.embedding_table import INDEX_SIZE
+from proser_core.titles import counted
 
 
 def run(
@@ -73,7 +74,7 @@ def _print_plan(
     plans = [replace(each, embedded_before=embedded_before) for each in plan.plan_splits(inputs, session.store)]
     costs = plan.measure(plans, session.cluster, inputs.bf16, known)
     plan.check_disk(plan.disk_needed(plans, costs) + photos.disk, session.store)
-    spaces = ", ".join(f"{name} ({len(points)} points)" for name, points in inputs.spaces.items())
+    spaces = ", ".join(f"{name} ({counted(len(points), 'point')})" for name, points in inputs.spaces.items())
     first = ({"search space": spaces} if spaces else {}) | photos.lines()
     each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, equal ones once"
     evaluated = {"evaluate": _evaluation_seconds(plans[0], costs)} if costs else {}

@@ -20,6 +20,7 @@ from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of,
 from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
 from proser_core.jobs.trials import check_recipe
+from proser_core.titles import counted
 from tune_spaces import draws_values
 
 REPORTED = "sweep_logged"
@@ -96,7 +97,7 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.Sp
     lines = plan.cost_lines(plans, costs, stoppable=len(inputs.stoppable))
     if inputs.max_seconds:
         lines["budget"] = f"{duration(inputs.max_seconds)} of fine-tuning"
-    spaces = ", ".join(f"{name} ({len(found)} points)" for name, found in inputs.spaces.items())
+    spaces = ", ".join(f"{name} ({counted(len(found), 'point')})" for name, found in inputs.spaces.items())
     each = f"{sum(map(len, inputs.spaces.values()))} points, the recipe's own and the control, equal ones once"
     return plan.plan_table("Plan", plans, {"search spaces": spaces} | photos.lines(), each, lines)
 

@@ -159,7 +159,7 @@ class TestCalibrating:
         (tmp_path / images.name).symlink_to(images)
         Image.new("RGB", (8, 8)).save(tmp_path / "stray.png")
         code, text = printed(calibrate, CalibrateRequest("models:/own/1", tmp_path, 0.8))
-        assert (code, "skipped: 1 images that lie in no folder of a class" in text) == (1, True)
+        assert (code, "skipped: 1 image in no folder of a class" in text) == (1, True)
         assert load("models:/own@candidate").classifier.calibration.num_images == len(list(images.iterdir()))
 
     def test_images_of_other_classes_are_refused(self, registry: Registry, labelled: Path) -> None:
@@ -232,7 +232,7 @@ class TestEvaluating:
         Image.new("RGB", (8, 8)).save(tmp_path / "data" / "stray.png")
         code, text = printed(evaluate, EvaluateRequest("models:/own/1", tmp_path / "data"))
         assert code == 1
-        assert "skipped: 1 images that lie in no folder of a class" in text
+        assert "skipped: 1 image in no folder of a class" in text
         assert "0 of others" in text
 
     def test_without_unknown_images_it_says_what_can_be_said(self, registry: Registry, known: Path) -> None:
