@@ -1,19 +1,23 @@
-"""Classifiers of real digits, better and worse ones, and a registry that they are put into."""
+"""Classifiers of real digits, better and worse ones, a registry that they are put into, and decisions on it."""
 
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import mlflow
 import numpy as np
 import torch
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from pipeline_runs import tiny_recipe
+from pipeline_runs import printed, tiny_recipe
 
 from pipelines.tracking import decisions
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import run_of_its_own
 from pipelines.tracking.server import connect, experiment_id
+from pipelines.workflow.promotion import promote
+from pipelines.workflow.requests import PromoteRequest
+from pipelines.workflow.rollback import rollback
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
@@ -82,3 +86,22 @@ class Registry:
         """The decisions on this model, oldest first."""
         query = f"tags.`{decisions.MODEL}` = '{self.name}'"
         return list(self.client.search_runs([experiment_id(self.client)], query, order_by=["start_time ASC"]))
+
+
+def promoted(registry: Registry, **request) -> tuple[int, str]:
+    return printed(promote, PromoteRequest(registry.name, **request))
+
+
+def rolled_back(registry: Registry) -> str:
+    """Who is the champion after a rollback."""
+    assert printed(rollback, registry.name, "champion")[0] == 0
+    return registry.champion
+
+
+NO_DECISION = "no decision records which version of .* was champion before "
+
+
+def stored_card(registry: Registry) -> Path:
+    source = registry.client.get_model_version(registry.name, "1").source
+    place = Path(mlflow.artifacts.download_artifacts(source).removeprefix("file://"))
+    return place / "artifacts" / "classifier" / CARD

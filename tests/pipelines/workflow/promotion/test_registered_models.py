@@ -1,0 +1,72 @@
+"""The list of a registry, and models that are not there or were changed."""
+
+import json
+
+import pytest
+from pipeline_runs import printed
+from registered_models import Registry, stored_card
+
+from pipelines.commands.models import print_models
+from pipelines.tracking.models import load
+from pipelines.tracking.server import experiment_id
+from proser_core.errors import CheckpointError, TrackingError
+from proser_core.recognition.classifier_files import CARD
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
+
+
+def test_the_list_has_every_version_with_its_aliases_and_figures(
+    registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    assert experiment_id(registry.client)  # makes the database
+    with pytest.raises(TrackingError, match=f"no version of a model '{registry.name}'; it has models: "):
+        printed(print_models, registry.name)
+    registry.add(bad)
+    registry.add(classifier)
+    _, text = printed(print_models, registry.name)
+    newest, oldest = [line.split() for line in text.splitlines() if "digits" in line]
+    assert newest[:3] == ["2", "candidate", "digits"]
+    assert oldest[:3] == ["1", "champion", "digits"]
+    assert newest[3] == f"{100 * classifier.results['dev/macro_f1']:.1f}"
+
+
+def test_no_name_in_the_list_is_cut_at_80_columns(registry: Registry, classifier: OpenSetClassifier) -> None:
+    registry.add(classifier)
+    registry.client.set_model_version_tag(registry.name, "1", "proser.recipe", "cifar100-cpu-finetune")
+    _, text = printed(print_models, registry.name, width=80)
+    assert {"champion", "candidate", "cifar100-cpu-finetune"} <= set(text.split())
+    assert {"macro-F1", "AUROC", "accuracy", "known"} <= set(text.split())
+    assert max(map(len, text.splitlines()[1:])) <= 80
+
+
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("models:/other@champion", "no version of a model 'other'; it has models: .*NAME"),
+        ("models:/NAME@best", "no alias 'best'; it has versions 1 and aliases @candidate, @champion"),
+        ("models:/NAME/7", "no version '7'; it has versions 1"),
+        ("models:/NAME", "need models:/NAME@ALIAS"),
+    ],
+)
+def test_a_model_that_is_not_there_is_refused_with_what_there_is(
+    registry: Registry, classifier: OpenSetClassifier, uri: str, reason: str
+) -> None:
+    registry.add(classifier)
+    with pytest.raises(TrackingError, match=reason.replace(".*NAME", f".*{registry.name}")):
+        load(uri.replace("NAME", registry.name))
+
+
+def test_a_registered_model_that_was_changed_is_refused_by_name(
+    registry: Registry, classifier: OpenSetClassifier
+) -> None:
+    registry.add(classifier)
+    card = stored_card(registry)
+    values = json.loads(card.read_text())
+    values["calibration"]["bias"] += 1
+    card.write_text(json.dumps(values))
+    with pytest.raises(CheckpointError, match=f"{CARD} was changed after it was saved"):
+        load(f"models:/{registry.name}@champion")
+    card.unlink()
+    with pytest.raises(CheckpointError, match=f"{CARD} is missing"):
+        load(f"models:/{registry.name}@champion")

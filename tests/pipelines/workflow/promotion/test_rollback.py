@@ -1,0 +1,55 @@
+"""Rollback on a real registry: the champion before, however often it changed."""
+
+import pytest
+from registered_models import NO_DECISION, Registry, promoted, rolled_back
+
+from pipelines.tracking import decisions
+from proser_core.errors import TrackingError
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
+
+
+def test_a_version_that_was_promoted_twice_is_passed_twice_on_the_way_back(three: Registry) -> None:
+    for version in ("2", "1", "3", "1"):
+        promoted(three, version=version, force=True)
+    assert [rolled_back(three) for _ in range(4)] == ["3", "1", "2", "1"]
+    assert three.decided()[-1].data.tags[decisions.KIND] == decisions.ROLLED_BACK
+    with pytest.raises(TrackingError, match=f"{NO_DECISION}1"):
+        rolled_back(three)
+    promoted(three, version="2")
+    assert rolled_back(three) == "1"
+
+
+def test_a_rollback_passes_over_versions_that_were_deleted(three: Registry) -> None:
+    for version in ("2", "3", "2", "3"):
+        promoted(three, version=version, force=True)
+    three.client.delete_model_version(three.name, "2")
+    assert rolled_back(three) == "1"
+    with pytest.raises(TrackingError, match=f"{NO_DECISION}1"):
+        rolled_back(three)
+
+
+def test_what_was_before_an_alias_that_was_moved_by_another_hand_is_not_guessed(three: Registry) -> None:
+    promoted(three, version="2")
+    three.client.set_registered_model_alias(three.name, "champion", "3")
+    with pytest.raises(TrackingError, match=f"{NO_DECISION}3"):
+        rolled_back(three)
+    promoted(three, version="2", force=True)
+    assert rolled_back(three) == "3"
+
+
+def test_a_rollback_without_a_decision_or_to_a_version_that_is_gone_is_refused(
+    registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    with pytest.raises(TrackingError, match="has no version of a model"):
+        rolled_back(registry)
+    registry.add(bad)
+    with pytest.raises(TrackingError, match=f"{NO_DECISION}1"):
+        rolled_back(registry)
+    registry.add(classifier)
+    promoted(registry)
+    registry.client.delete_model_version(registry.name, "1")
+    with pytest.raises(TrackingError, match=r"version 1 of .*, the champion before, was deleted"):
+        rolled_back(registry)
+    assert registry.champion == "2"
