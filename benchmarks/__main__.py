@@ -18,21 +18,30 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the named benchmarks, or all of the usual ones; exit code 2 where one cannot run here, before any does."""
     options = _parser().parse_args(arguments)
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch is loaded, below
+    from proser_core.errors import ProserError
+
+    try:
+        _run(options)
+    except ProserError as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _run(options: argparse.Namespace) -> None:
+    """What was measured is written after each benchmark, so that a failure of the next one loses nothing."""
     from benchmarks.environment import environment
     from benchmarks.settings import Settings
     from benchmarks.tables import Target, targets_table
     from proser_core.errors import ConfigError
     from proser_core.processor import keep_freed_memory
 
+    if not options.json.absolute().parent.is_dir():
+        raise ConfigError(f"--json got {options.json}, whose folder does not exist; make it, or give another file")
     keep_freed_memory()  # as training does
     settings = Settings(options.quick, options.device, options.data_dir)
     benchmarks = {name: importlib.import_module(f"benchmarks.{name}") for name in options.names or USUAL}
-    try:
-        for benchmark in benchmarks.values():
-            getattr(benchmark, "check", lambda settings: None)(settings)
-    except ConfigError as error:
-        print(f"benchmarks: {error}", file=sys.stderr)
-        sys.exit(2)
+    for benchmark in benchmarks.values():
+        getattr(benchmark, "check", lambda settings: None)(settings)
     about: dict[str, Any] = environment() | {"quick": options.quick, "device": options.device}
     print("\n".join(f"- {name}: {value}" for name, value in about.items()), flush=True)
     results: dict[str, Any] = {}
@@ -44,11 +53,10 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"\n## {name} ({seconds:.0f} s)\n", *(t.markdown() for t in report.tables), sep="\n", flush=True)
         results[name] = report.to_json() | {"seconds": seconds}
         targets += report.targets
+        written = json.dumps({"environment": about, "benchmarks": results}, indent=1)
+        options.json.write_text(written + "\n", encoding="utf-8")
     if targets:
         print("\n## targets\n", targets_table(targets).markdown(), sep="\n")
-    options.json.write_text(
-        json.dumps({"environment": about, "benchmarks": results}, indent=1) + "\n", encoding="utf-8"
-    )
     print(f"written to {options.json}")
 
 

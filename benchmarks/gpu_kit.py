@@ -80,9 +80,10 @@ def _run(name: str, command: list[str], kit: Path, deadline: float) -> int | Non
         try:
             code = process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            process.terminate()  # a job writes what it has trained at the end of each epoch
-            process.wait()
             return None
+        finally:  # also where the kit itself is stopped; a job writes what it has trained at the end of each epoch
+            process.terminate()
+            process.wait()
     if partial is not None:
         print(partial.read_text(encoding="utf-8"), end="")
         if code == 0:

@@ -99,9 +99,13 @@ def _rate(request: CalibrateRequest, model: "LoadedModel") -> float:
     return rates.cheapest(request.unknown_share, request.cost)
 
 
+def images_needed(target_rate: float) -> int:
+    """The least number of images of which a bias at this rate calls one unknown."""
+    return math.ceil(round(1 / (1 - target_rate), 6))  # 1 / (1 - 0.9) is a little above 10
+
+
 def _check_count(count: int, target_rate: float) -> None:
-    needed = round(1 / (1 - target_rate))
-    if count < needed:
+    if count < (needed := images_needed(target_rate)):
         raise ConfigError(
             f"a target rate of {target_rate:g} got {count} images; need at least {needed}, so that one of them may be "
             "called unknown. Give more images or a lower rate"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import USUAL
+from benchmarks.__main__ import USUAL, main
 from benchmarks.document import filled
 from benchmarks.tables import Table, Target, comparison, targets_table
 
@@ -26,6 +26,22 @@ def quick(path: Path, *names: str) -> tuple[str, dict]:
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory) -> tuple[str, dict]:
     return quick(tmp_path_factory.mktemp("benchmarks") / "benchmark.json", "step", "evaluation")
+
+
+def test_where_nothing_can_be_written_nothing_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["evaluation", "--quick", "--json", str(tmp_path / "none" / "b.json")])
+    printed = capsys.readouterr()
+    assert (printed.out, "whose folder does not exist" in printed.err) == ("", True)
+
+
+def test_a_benchmark_that_cannot_run_loses_nothing_of_those_before_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["evaluation", "augmentation", "--quick", "--data-dir", str(tmp_path), "--json", str(tmp_path / "b.json")])
+    assert list(json.loads((tmp_path / "b.json").read_text())["benchmarks"]) == ["evaluation"]
+    assert capsys.readouterr().err.startswith("benchmarks: ")
 
 
 def test_the_environment_is_printed_and_stored(quick_run):

@@ -2,10 +2,13 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -65,6 +68,23 @@ def test_without_images_the_points_are_left_out_and_a_job_that_cannot_be_read_is
     printed = capfd.readouterr()
     assert printed.out.splitlines() == ["tests: done", "step: done", "jobs: failed with exit code 2"]
     assert "JOB.json holds a list" in printed.err
+
+
+def test_where_the_kit_is_stopped_no_part_goes_on_alone(tmp_path: Path) -> None:
+    sleeping = f"import time; open({str(tmp_path / 'begun')!r}, 'w').close(); time.sleep(300)"
+    kit = f"""import pathlib, sys, time
+from benchmarks.gpu_kit import _run
+from proser_core.errors import exit_code_of
+place = pathlib.Path({str(tmp_path)!r})
+sys.exit(exit_code_of(lambda: _run("step", [sys.executable, "-c", {sleeping!r}], place, time.monotonic() + 600)))
+"""
+    process = subprocess.Popen([sys.executable, "-c", kit], cwd=ROOT)
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.05)
+    (part,) = psutil.Process(process.pid).children()
+    process.terminate()
+    assert process.wait() == 128 + signal.SIGTERM
+    assert not part.is_running()
 
 
 @pytest.mark.parametrize(

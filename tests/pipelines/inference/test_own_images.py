@@ -18,7 +18,7 @@ from registered_models import Registry
 from rich.console import Console
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
-from pipelines.commands.calibrate import CalibrateRequest, calibrate
+from pipelines.commands.calibrate import CalibrateRequest, calibrate, images_needed
 from pipelines.commands.drift import DriftRequest, drift
 from pipelines.commands.evaluate import EvaluateRequest, evaluate
 from pipelines.inference.drift import measure_drift
@@ -30,6 +30,7 @@ from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError, TrackingError
+from proser_core.recognition.calibration import calibrate as fit_bias
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -105,6 +106,12 @@ class TestCalibrating:
         assert "AUROC" in text
         assert "+0.0 to +0.0" in text, "the order of the scores is the same"
         assert "test/known_rate" not in text, "it was measured with another bias"
+
+    @pytest.mark.parametrize(("rate", "needed"), [(0.95, 20), (0.9, 10), (0.93, 15), (0.97, 34), (0.7, 4)])
+    def test_there_are_as_many_images_as_make_one_unknown(self, rate: float, needed: int) -> None:
+        assert images_needed(rate) == needed
+        assert fit_bias(np.arange(float(needed)), rate).known_rate < 1
+        assert fit_bias(np.arange(needed - 1.0), rate).known_rate == 1
 
     @pytest.mark.parametrize(("rate", "reason"), [(1.0, "--target-rate got 1; need"), (0.9999, "need at least 10000")])
     def test_a_rate_that_cannot_be_told_is_refused(
