@@ -11,7 +11,7 @@ from pipelines.commands.model_options import Device, Model, check_device, skippe
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from proser_core.errors import ConfigError, DataError, TrackingError
-from proser_core.titles import percent
+from proser_core.titles import counted, percent
 
 if TYPE_CHECKING:
     from pipelines.tracking.models import Model as LoadedModel
@@ -107,8 +107,8 @@ def images_needed(target_rate: float) -> int:
 def _check_count(count: int, target_rate: float) -> None:
     if count < (needed := images_needed(target_rate)):
         raise ConfigError(
-            f"a target rate of {target_rate:g} got {count} images; need at least {needed}, so that one of them may be "
-            "called unknown. Give more images or a lower rate"
+            f"a target rate of {target_rate:g} got {counted(count, 'image')}; need at least {needed}, so that one of "
+            "them may be called unknown. Give more images or a lower rate"
         )
 
 

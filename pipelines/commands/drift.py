@@ -16,7 +16,7 @@ from pipelines.output_files import PICTURES, check_output, write_picture
 from pipelines.progress import ProgressBar
 from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images
 from proser_core.errors import DataError
-from proser_core.titles import percent
+from proser_core.titles import counted, percent
 
 if TYPE_CHECKING:
     from pipelines.inference.drift import Drift
@@ -82,15 +82,16 @@ def _scores(
             progress.update(done)
     new = np.concatenate(scores)
     if not len(new):
-        raise DataError(f"none of the {len(failures)} images can be decoded; {failures[0].reason}")
+        raise DataError(f"no image can be decoded, of {len(failures):,}; {failures[0].reason}")
     return new, failures
 
 
 def _lines(found: "Drift", title: str) -> Iterator[str]:
     low, high = found.interval
     yield (
-        f"{title}: {percent(found.unknown_share)} % of {found.count:,} images are called unknown (95 % interval "
-        f"{percent(low)} to {percent(high)} %); of its validation images, all known, {percent(found.expected_share)} %"
+        f"{title}: {percent(found.unknown_share)} % of {counted(found.count, 'image')} are called unknown (95 % "
+        f"interval {percent(low)} to {percent(high)} %); of its validation images, all known, "
+        f"{percent(found.expected_share)} %"
     )
     if found.drifted:
         yield (

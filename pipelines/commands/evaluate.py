@@ -17,7 +17,7 @@ from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import check_output, write_output
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
-from proser_core.titles import METRICS, best_marked, percent
+from proser_core.titles import METRICS, best_marked, counted, percent
 
 if TYPE_CHECKING:
     from pipelines.inference.folder_metrics import FolderMetrics
@@ -99,7 +99,7 @@ def _known_and_unknown(
 
 
 def _metrics_table(title: str, found: "FolderMetrics") -> Table:
-    head = f"{title}: {found.num_known} images of known classes, {found.num_unknown} of others, %"
+    head = f"{title}: {counted(found.num_known, 'image')} of known classes, {found.num_unknown} of others, %"
     table = TitledTable(title=escape(shown(head)), box=box.SIMPLE_HEAD, show_header=False)
     for name, value in found.metrics.items():
         table.add_row(METRICS[name], "-" if value is None else percent(value))

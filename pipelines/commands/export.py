@@ -4,7 +4,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.console import Console
@@ -15,22 +15,24 @@ from pipelines.console import console, say
 from pipelines.output_files import check_output, write_output
 from proser_core.data.readers.image_files import check_paths, decoded, pieces
 from proser_core.errors import DataError
+from proser_core.titles import counted
 
 if TYPE_CHECKING:
     import numpy as np
 
 
+ONNX = ".onnx"
+
+
 @dataclass(frozen=True)
 class ExportRequest:
     """Write a model as one file that needs none of this code: from uint8 images to class, unknown score and
-    probabilities. Normalisation, score and threshold are in it, the class names beside it. The file is compared with
-    the model before it takes its place."""
+    probabilities. Normalisation, score, threshold and class names are in it. The file is compared with the model before
+    it takes its place."""
 
     model: Model
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
-    """Output file, ending in .pt2 or .onnx like the format."""
-    format: Literal["pt2", "onnx"] = "pt2"
-    """pt2 is a program of torch.export, onnx is for ONNX Runtime and needs proser[onnx]."""
+    """Output file: FILE.pt2 is a program of torch.export, FILE.onnx is for ONNX Runtime and needs proser[onnx]."""
     images: tuple[str, ...] = ()
     """Images to compare on, as `proser predict` takes them: the first 256. Without them 64 random ones."""
 
@@ -48,15 +50,15 @@ def export(request: ExportRequest, console: Console) -> int:
     from proser_core.recognition.program import check_exportable, export_program, load_program
     from proser_core.recognition.program_check import TOLERANCE, check_program
 
-    check_output(request.output, "--output", (f".{request.format}",))
+    check_output(request.output, "--output", (".pt2", ONNX))
     if request.images:
         check_paths(request.images)
-    if request.format == "onnx":
+    if request.output.suffix == ONNX:
         check_packages()
     model = load(request.model)
     check_exportable(model.classifier)
     images = _images(request, model.classifier.image_size)
-    write, read = (export_onnx, load_onnx) if request.format == "onnx" else (export_program, load_program)
+    write, read = (export_onnx, load_onnx) if request.output.suffix == ONNX else (export_program, load_program)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / request.output.name
         write(model.classifier, path)
@@ -67,7 +69,7 @@ def export(request: ExportRequest, console: Console) -> int:
     say(console, f"written: {request.output}  (images uint8[N, {size}, {size}, 3] to decisions)")
     say(
         console,
-        f"compared on {found.images} {kind}images, {found.unknown} of them unknown: scores differ by up to "
+        f"compared on {counted(found.images, f'{kind}image')}, {found.unknown} of them unknown: scores differ by up to "
         f"{found.scores:.1g}, probabilities by {found.probabilities:.1g}; {TOLERANCE:g} is allowed",
     )
     return 0

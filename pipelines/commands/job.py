@@ -16,7 +16,7 @@ from proser_core.config import Recipe
 @dataclass(frozen=True)
 class JobRequest:
     """Write a recipe's trainings (its control, its own fine-tune, its search space) to a file, for a machine that has
-    only torch and the folder proser_core. Edit the file where the data set lies elsewhere on that machine."""
+    only torch and the folder proser_core. Edit the file if the data set lies elsewhere on that machine."""
 
     recipe: Annotated[Recipe, UNNAMED]
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("JOB.json")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from proser_core.recognition.scores import ScoreFunction
 
 OUR_OWN = """for any data set: its class ids permuted by the index of the class split
-- for --split-family alone; --data.split-family is left out for them"""
+- only a value of --split-family; for `proser run` and `sweep`, omit --data.split-family instead"""
 
 
 @dataclass(frozen=True)

@@ -173,5 +173,5 @@ def show_names(usage: str, more: str, title: str, names: Mapping[str, str], argu
     """Print what may come first, and exit: with 0 for --help, else with 2."""
     width = max(map(len, names))
     lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in names.items())
-    print(f"usage: proser {usage}{more}\n\n{title}:\n{lines}\n\n`proser {usage} --help` explains every option.")
-    raise SystemExit(0 if arguments in (["--help"], ["-h"]) else 2)
+    print(f"usage: proser {usage}{more}\n\n{title}:\n{lines}\n\n`{_explaining(usage)}` explains every option.")
+    raise SystemExit(0 if set(HELP) & set(arguments) else 2)

@@ -67,6 +67,6 @@ def folder_logits(
                     folders += [parts[0] if len(parts) > 1 else "" for parts in inside]
     if not tables:
         reason = failures[0].reason if failures else "its Parquet files have no row"
-        raise DataError(f"none of the {len(failures)} images below {folder} can be decoded; {reason}")
+        raise DataError(f"no image below {folder} can be decoded, of {len(failures):,}; {reason}")
     spelt = {name: as_spelt(name, classifier.class_names) for name in set(folders)}
     return FolderLogits(joined(tables), [spelt[name] for name in folders], failures)

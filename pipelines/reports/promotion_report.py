@@ -118,8 +118,9 @@ def _title(comparison: Comparison) -> str:
     unknown = f"{comparison.num_unknown} development unknowns" if not comparison.common else "no unknown ones"
     if comparison.by_proxies:
         unknown += " of their proxies, as are macro-F1 and AUROC"
-    tolerance = f"{100 * comparison.tolerance:g} points may be lost"
-    return f"{comparison.num_known} validation images and {unknown}, in percent; {tolerance}"
+    points = f"{100 * comparison.tolerance:g}"
+    lost = f"{points} point{'' if points == '1' else 's'} may be lost"
+    return f"{comparison.num_known} validation images and {unknown}, in percent; {lost}"
 
 
 def _deciding(comparison: Comparison, best: str = "**{}**") -> list[list[str]]:

@@ -24,7 +24,7 @@ def figures_of(name: str, columns: Sequence[TableColumn], images: str) -> dict[s
     if columns[0].spec.is_time:
         # rows of one network of a method's own have one time
         seconds = {_network_or_method(row.method): row.mean for row in columns[0].rows if row.values}
-        about = f"{images}, the pretraining among it"
+        about = f"{images}, including the pretraining"
         return {"running_time": running_time(seconds, about, not_measured=GENERATIVE)}
     drawn = {"methods": dots(columns)}
     if name == "cifar100-openness":

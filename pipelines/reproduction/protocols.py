@@ -211,7 +211,7 @@ PROTOCOLS = {
         "num_dummies mixup_alpha ablation.",
     ),
     "running-time": Protocol(
-        "Time of training on MNIST, the pretraining among it",
+        "Training time on MNIST, including the pretraining",
         "fig. Running time comparison for different methods on MNIST dataset",
         (Column("MNIST", "mnist-outliers", "seconds"),),
         note="The paper prints no numbers in this figure. OpenMax has the time of its network; the pass over the "

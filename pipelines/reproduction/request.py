@@ -37,10 +37,11 @@ class ReproduceRequest:
     split_indices: SplitIndices = ()
     """Class splits, such as 0-4 or 0,2; by default the protocol's."""
     methods: tuple[str, ...] = ()
-    """Methods by name (see `proser list`); by default all but those with networks of their own."""
+    """Methods by name (see `proser list`); by default all but those with networks of their own and those trained
+    from scratch."""
     own_networks: Literal["", "quick", "full"] = ""
-    """Train networks of methods' own, as of CROSR or OSRCI: quick, for 2 CPU cores, or full, as published. Empty leaves
-    such methods out, or is quick where --methods names one."""
+    """How to train the networks of methods such as CROSR or OSRCI: quick (for 2 CPU cores) or full (as published).
+    Empty leaves such methods out, or is quick where --methods names one."""
     register: tuple[str, ...] = ()
     """Methods whose networks, of the first class split, become versions in the model registry, to be promoted and
     served; --model-name names the model."""

@@ -49,7 +49,7 @@ def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> 
     if recipe.data.streaming and isinstance(storage, str):
         raise ConfigError(
             f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "
-            "machines share no folder; give a folder that all of them see, or set data.streaming to false"
+            "machines share no folder; give a folder that all of them see, or --data.no-streaming"
         )
     if not recipe.data.is_own or data_dir is None:
         return

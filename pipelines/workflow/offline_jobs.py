@@ -160,7 +160,7 @@ def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Co
     folder."""
     there = sum(load_if_complete(store.root / folder.parent.name / folder.name) is not None for folder in folders)
     artefacts = {folder: import_artefact(folder, folder.parent.name, store) for folder in folders}
-    say(console, f"{len(folders) - there} finished folders copied, {there} were there")
+    say(console, f"{counted(len(folders) - there, 'finished folder')} copied, {there} there already")
     for failure in (path for stage in STAGES for path in out.glob(f"{stage}/*/{spec.FAILURE}")):
         source = failure.parent
         target = store.root / source.parent.name / source.name

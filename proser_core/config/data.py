@@ -89,7 +89,7 @@ class DataConfig(Block):
         self.require("padding", self.padding >= 0 and fits, "0 or more, below the image size")
         self.require("normalisation", self._is_normalisation, "three means, then three standard deviations above 0")
         self.require("unknown", self.unknown != self.name, "another data set, or empty for the same")
-        self.require("flip", self.flip != "auto" or self.is_own, "true or false for a data set with published parts")
+        self.require("flip", self.flip != "auto" or self.is_own, "on or off for a data set with published parts")
         self.require("group_by", not self.group_by or self.is_own, "empty for a data set with published parts")
         is_level = not self.group_by.isdecimal() or _is_positive(self.group_by)
         self.require("group_by", is_level, "1 or more for a folder level; empty for no rule")

@@ -96,10 +96,11 @@ class DataSet:
             return ""
         can_fetch = any(isinstance(layout, TorchvisionLayout) for layout in self.source.layouts)
         fetch = f", or let torchvision fetch it ({DOWNLOAD})" if can_fetch else ""
+        name, it = ("your own images were", "them") if self.name == "folder" else (f"{self.name} was", "it")
         origin = f"Download it from {self.source.origin}. " if self.source.origin else ""
         return (
-            f"{self.name} was not found: {_state(self.data_dir)}; need {self.source.needs} in it. {origin}"
-            f"Give its directory (--data-dir, or data_dir in JOB.json){fetch}"
+            f"{name} not found: {_state(self.data_dir, it)}; need {self.source.needs} in it. {origin}"
+            f"Give the directory (--data-dir, or data_dir in JOB.json){fetch}"
         )
 
     def fingerprints(self) -> Fingerprints:
@@ -152,7 +153,7 @@ class DataSet:
         if not isinstance(layout, Streamed):
             raise ConfigError(
                 f"data.streaming is on, and {self.name} has the layout {layout.name}; only Parquet files and "
-                "image folders are streamed. Turn it off: the images fit into memory"
+                "image folders are streamed. Give --data.no-streaming: the images fit into memory"
             )
         return layout, root
 
@@ -165,11 +166,11 @@ class DataSet:
         return images
 
 
-def _state(data_dir: Path | None) -> str:
+def _state(data_dir: Path | None, it: str) -> str:
     if data_dir is None:
         return "no data directory was given"
     if not data_dir.is_dir():
         return f"the data directory {data_dir} does not exist"
     if not any(data_dir.iterdir()):
         return f"the data directory {data_dir} is empty"
-    return f"the data directory {data_dir} does not hold it"
+    return f"the data directory {data_dir} does not hold {it}"

@@ -68,7 +68,7 @@ def inspect_folder(root: Path, grouping: Grouping, progress: Progress = lambda d
     rows = [row for row, each in enumerate(found) if isinstance(each, Photo)]
     failures = [each for each in found if isinstance(each, Failure)]
     if not rows:
-        raise DataError(f"none of the {len(found)} images below {root} can be read; {failures[0].reason}")
+        raise DataError(f"no image below {root} can be read, of {len(found):,}; {failures[0].reason}")
     files = [listing.files[row] for row in rows]
     pairs = near_duplicates(looks) if grouping.by_looks else NO_PAIRS
     groups = grouping.joined(pairs, [file.path for file in files], [file.folder for file in files], root)

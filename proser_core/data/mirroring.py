@@ -53,7 +53,7 @@ def judge_mirroring(train: ImageSet, names: Sequence[str], seed: int) -> Mirrori
     (own, _), (of_mirror, nearest) = (_nearest(each, patterns, labels) for each in (patterns, patterns[:, :, ::-1]))
     compared = np.isfinite(own) & (own != of_mirror)
     if not compared.any():
-        return Mirroring(True, "not judged (auto: on): no class has images enough to compare its mirror images with")
+        return Mirroring(True, "not judged (auto: on): no class has enough images to compare its mirror images with")
     nearer, labels = own[compared] > of_mirror[compared], labels[compared]
     share, count = f"{100 * nearer.mean():.0f} %", f"{len(nearer):,} compared images"
     found = f"{share} of {count} are more like their class than their mirror images"

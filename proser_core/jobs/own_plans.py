@@ -119,5 +119,6 @@ def check_servable(network: OwnNetwork[Any], recipe: Recipe) -> None:
             raise ConfigError(f"{network.name} cannot be trained on {recipe.data.name}: {reason}")
     if recipe.data.streaming:
         raise ConfigError(
-            f"{network.name} reads images from memory, and data.streaming is on; set it to false, or omit its methods"
+            f"{network.name} reads images from memory, and data.streaming is on; give "
+            "--data.no-streaming, or omit its methods"
         )

@@ -138,7 +138,7 @@ def refuse_streaming(recipe: Recipe) -> None:
     if recipe.data.streaming:
         raise ConfigError(
             "data.streaming is on, and without Ray nothing decodes images while a network trains; "
-            "train with `proser run`, or set it to false"
+            "train with `proser run`, or give --data.no-streaming"
         )
 
 

@@ -86,7 +86,7 @@ def library_backbone(config: NetworkConfig, image_size: int) -> Backbone:
     if config.dropout:
         raise ConfigError(
             f"network.dropout is {config.dropout:g}, and {config.backbone} has the dropout that it was trained with; "
-            "leave it at 0"
+            "give --network.dropout 0: the recipe or the schedule may have set it"
         )
     net, heads = build(config)
     if config.weights_file:

@@ -43,7 +43,7 @@ def test_in_onnx_it_is_compared_on_images_that_are_given(
     for number, content in enumerate(encoded[:5]):
         (tmp_path / f"{number}.png").write_bytes(content)
     (tmp_path / "5.png").write_text("no image")
-    arguments = ("--format", "onnx", "-o", str(tmp_path / "digits.onnx"), "--images", str(tmp_path / "?.png"))
+    arguments = ("-o", str(tmp_path / "digits.onnx"), "--images", str(tmp_path / "?.png"))
     code, out, _ = proser("export", model, *arguments)
     assert (code, "compared on 5 images" in out, (tmp_path / "digits.onnx").is_file()) == (0, True, True)
     (tmp_path / "5.png").rename(tmp_path / "none.png")
@@ -84,5 +84,5 @@ def test_onnx_without_its_packages_is_refused_before_the_model_is_loaded(
     tmp_path: Path, proser: Proser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(onnx_program, "PACKAGES", ("onnx_of_another_name",))
-    code, _, error = proser("export", "nowhere", "--format", "onnx", "-o", str(tmp_path / "digits.onnx"))
+    code, _, error = proser("export", "nowhere", "-o", str(tmp_path / "digits.onnx"))
     assert (code, "install proser[onnx]" in error) == (2, True)

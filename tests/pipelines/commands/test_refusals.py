@@ -39,7 +39,7 @@ LINES = {
     "clean --older-than -5": "--older-than got -5.0; need 0 or more days",
     "run digits --storage ''": "--storage got an empty name",
     "clean --storage ''": "--storage got an empty name",
-    "export models:/a@b -o model.onnx": "ending in .pt2",
+    "export models:/a@b -o model.bin": "ending in .pt2",
     "export models:/a@b -o nowhere/model.pt2": "a folder that exists",
     "export models:/a@b -o model.pt2 --images empty": "empty holds no image",
     "serve models:/a@b --host ''": "--host got an empty name",

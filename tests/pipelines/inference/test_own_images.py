@@ -325,7 +325,7 @@ def test_a_folder_whose_parquet_files_have_no_row_is_refused(
     folder = tmp_path / classifier.class_names[0]
     folder.mkdir()
     parquet.write_table(pa.table({"image": pa.array([], pa.binary())}), folder / "none.parquet")
-    with pytest.raises(DataError, match=r"none of the 0 images below .* have no row"):
+    with pytest.raises(DataError, match=r"no image below .* can be decoded, of 0; .* have no row"):
         printed(evaluate, EvaluateRequest("models:/own/1", tmp_path))
 
 

@@ -142,7 +142,7 @@ def test_dots_stand_at_the_seconds_of_a_logarithmic_axis_which_has_no_zero_for_b
 def test_what_is_written_beside_ten_dots_can_be_read() -> None:
     """No two texts overlap, and none leaves the figure."""
     seconds = {name: 300.0 + 25 * place for place, name in enumerate(baselines.METHODS)}
-    figure = running_time(seconds, "MNIST, the pretraining among it; " * 5, not_measured=["OSRCI", "GFROSR"])
+    figure = running_time(seconds, "MNIST, including the pretraining; " * 5, not_measured=["OSRCI", "GFROSR"])
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     numbers = figure.axes[0].get_xticklabels()  # of which those beyond the ends are not drawn

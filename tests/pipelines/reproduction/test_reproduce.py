@@ -347,7 +347,7 @@ class TestAMachineWithoutRay:
         wanted = request(folder, "few", storage=folder.root / "here", methods=CARRIED, import_from=tuple(outs))
         code, text = printed(reproduce, wanted)
         assert code == 0
-        assert text.count("2 finished folders copied, 1 were there") == 2  # what was prepared here
+        assert text.count("2 finished folders copied, 1 there already") == 2  # what was prepared here
         assert {(row["split_index"], row["method"]) for row in numbers(text)} == set(itertools.product("01", CARRIED))
         again = replace(wanted, import_from=())
         assert "every stage was found finished" in printed(reproduce, again)[1]

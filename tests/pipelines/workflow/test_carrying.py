@@ -72,7 +72,7 @@ def test_an_import_registers_the_model_and_ends_with_the_tables(
     imported: tuple[str, Run], run_folder: RunFolder
 ) -> None:
     assert "models:/proser/1" in imported[0]
-    assert "5 finished folders copied, 0 were there" in imported[0]
+    assert "5 finished folders copied, 0 there already" in imported[0]
     assert run_folder.client.get_registered_model("proser").aliases.keys() == {"candidate", "champion"}
 
 
@@ -88,7 +88,7 @@ def test_a_second_import_changes_nothing(imported: tuple[str, Run], out: Path, r
     runs = len(run_folder._runs())
     code, text = printed(import_job, out, run_folder.storage)
     assert code == 0
-    assert "0 finished folders copied, 5 were there" in text
+    assert "0 finished folders copied, 5 there already" in text
     assert "every stage was found finished" in text
     assert len(run_folder._runs()) == runs
 

@@ -251,7 +251,7 @@ class TestTask:
             assert int((task.test.targets == 2).sum()) == 10
 
     def test_where_every_class_is_one_group_it_is_refused_with_what_to_do(self, bursts: Path) -> None:
-        with pytest.raises(DataError, match=r"no class has the 3 groups .* data\.group_near_duplicates to false"):
+        with pytest.raises(DataError, match=r"no class has the 3 groups .* --data\.no-group-near-duplicates"):
             make_task(replace(CONFIG, group_by="scene"), bursts, 0)
 
     def test_folders_of_their_own_are_taken_as_they_are_and_what_they_divide_is_counted(self, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_class_of_one_part_alone_is_named(root, has, lacks):
         _ = open_data_set("folder", root).num_classes
 
 
-@pytest.mark.parametrize("state", ["no data directory was given", "does not exist", "is empty", "does not hold it"])
+@pytest.mark.parametrize("state", ["no data directory was given", "does not exist", "is empty", "does not hold them"])
 def test_a_directory_without_class_folders_is_refused_with_what_is_needed(tmp_path, state):
     (tmp_path / "empty").mkdir()
     (tmp_path / "other/train").mkdir(parents=True)
@@ -120,7 +120,7 @@ def test_a_directory_without_class_folders_is_refused_with_what_is_needed(tmp_pa
     root = tmp_path / place if place else None
     data = open_data_set("folder", root)
     for read in (lambda: data.num_classes, data.fingerprints, lambda: data.load("train", size=8)):
-        with pytest.raises(DataError, match=rf"folder was not found: .*{state}.*; need a folder of images for each"):
+        with pytest.raises(DataError, match=rf"images were not found: .*{state}.*; need a folder of images for each"):
             read()
 
 
