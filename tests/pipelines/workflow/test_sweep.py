@@ -6,6 +6,7 @@ The fixtures run in this order on one storage: planned, swept, again, extended.
 import json
 import math
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import torch
 from mlflow.entities import Run
 from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
 
+from pipelines.cluster.cluster import Cluster
 from pipelines.reports.sweep_table import read_table
 from pipelines.reproduction.protocols import STUDIES
 from pipelines.serving.served_model import ServedModel
@@ -391,6 +393,24 @@ def test_a_space_whose_file_was_edited_is_another_sweep(again: tuple, folder: Ru
         write_space(folder.root, "mine", f'{{"beta": tune.grid_search([{betas}])}}')
         code, _ = printed(sweep, request(folder, **options))
         assert (code, len(folder.parents()) - sweeps) == (0, more)
+
+
+def test_a_budget_that_ends_after_the_last_trial_leaves_nothing_to_go_on_with(
+    again: tuple, folder: RunFolder, spaces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_jobs = Cluster.run_jobs
+
+    def end_late(*arguments: Any, max_seconds: float, **more: Any) -> set[str]:
+        ended = run_jobs(*arguments, **more)
+        time.sleep(max_seconds)
+        return ended
+
+    monkeypatch.setattr(Cluster, "run_jobs", end_late)
+    write_space(spaces, "late", '{"beta": tune.grid_search([3.0])}')
+    asked = request(folder, spaces=("late",), split_indices=(0,), max_hours=3 / 3600)
+    code, text = printed(sweep, asked)
+    assert (code, "the time is up" in text) == (0, False)
+    assert "every stage was found finished" in printed(sweep, asked)[1]
 
 
 @pytest.mark.parametrize(
