@@ -93,10 +93,10 @@ def _inputs(request: SweepRequest) -> TrainingInputs:
 def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> list[plan.SplitPlan]:
     """What is done of each class split. Raises ConfigError where there is nothing to resume."""
     plans = plan.plan_splits(inputs, session.store)
-    if request.resume and not any(split.prepared for split in plans):
+    if request.resume and not plan.has_begun(plans, session.store):
         raise ConfigError(
-            f"--resume found nothing of this sweep in {storage_name(session.store)}; give the storage in which it "
-            "began, or omit --resume to begin"
+            f"--resume found nothing of this sweep in {storage_name(session.store)}; give the storage and the options "
+            "with which it began, or omit --resume to begin"
         )
     return plans
 

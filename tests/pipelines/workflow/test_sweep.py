@@ -26,6 +26,7 @@ from pipelines.tracking.models import Model, load
 from pipelines.workflow.best_of import _classifier, _task_of, register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest, SweepRequest, parse_indices
+from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
@@ -39,7 +40,7 @@ from proser_core.recognition.logits import compute_logits, load_logits
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import MaxLogit
-from proser_core.store.store import Artefact, load_if_complete
+from proser_core.store.store import Artefact, Store, load_if_complete
 
 SPACES = {
     "betas": '{"beta": tune.grid_search([1.0, 2.0])}',
@@ -440,6 +441,24 @@ def test_trials_that_know_the_same_classes_have_seeds_of_their_own(folder: RunFo
 def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="found nothing of this sweep"):
         printed(sweep, request(folder, storage=tmp_path / "other", resume=True))
+
+
+@pytest.mark.usefixtures("again")
+@pytest.mark.parametrize("block", ["pretrain", "finetune"])
+def test_resume_with_another_option_begins_nothing_where_the_images_are_there(block: str, folder: RunFolder) -> None:
+    recipe = tiny_recipe()
+    mistyped = replace(recipe, **{block: replace(getattr(recipe, block), lr=0.02)})
+    with pytest.raises(ConfigError, match="found nothing of this sweep"):
+        printed(sweep, request(folder, recipe=mistyped, resume=True))
+
+
+@pytest.mark.usefixtures("again")
+def test_resume_goes_on_with_a_pretraining_that_has_begun(folder: RunFolder) -> None:
+    recipe = replace(tiny_recipe(), pretrain=replace(tiny_recipe().pretrain, lr=0.03))
+    task = load_if_complete(task_of(folder, {"split_index": 0}))
+    plan_pretraining(recipe, task, Store(folder.storage), bf16=False).folder.mkdir()
+    asked = request(folder, recipe=recipe, spaces=("betas",), split_indices=(0,), resume=True, dry_run=True)
+    assert printed(sweep, asked)[0] == 0
 
 
 @pytest.mark.parametrize(
