@@ -12,8 +12,11 @@ from tune_spaces import space_names
 
 
 def main(arguments: list[str]) -> int:
-    """Sweep. Raises ConfigError without a search space, and for class splits that are given twice."""
+    """Sweep. Raises ConfigError without a search space, for an option in its place, and for class splits that are given
+    twice."""
     spaces = ", ".join(space_names())
+    if any(word.partition("=")[0] == "--space" for word in arguments):
+        raise ConfigError("--space is an option of `proser run`; here, name search spaces right after the recipe")
     more = f" SPACE [SPACE ...]\n\nSearch spaces: {spaces}"
     request = parse_with_recipe(
         lambda recipe: SweepRequest(SweptRecipe(**{**vars(recipe), "space": ""})), "sweep", arguments, more
