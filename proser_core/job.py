@@ -25,8 +25,9 @@ OUT, FINISHED = "OUT", "finished"
 """Next to a job of a folder: where its outcome lies, and in it the digest of the job that finished."""
 EPILOG = """\
 OUT/results.json has every metric by training and method. On a machine with Ray and MLflow, `proser import
-OUT` copies everything to storage, tracking and registry. Exit codes: 0 clean, 1 a training failed, 2 bad
-input, 130 interrupted, 143 terminated.
+OUT` copies everything to storage, tracking and registry; of `proser reproduce --jobs`, that command with
+--import-from OUT does. Exit codes: 0 clean, 1 a training failed, 2 bad input, 130 interrupted, 143
+terminated.
 """
 
 
@@ -97,7 +98,9 @@ def _run(job: "JobFile", out: Path) -> int:
     for line in table(outcome.results["trainings"], job.recipe.data.settings):
         print(line)
     print(f"\nTrained now: {outcome.trained}. Metrics: {out / RESULTS}. Weights and logits: {out}")
-    print(f"On a machine with Ray and MLflow: proser import {out} (of `proser reproduce --jobs`: --import-from {out})")
+    reproduction = f"the `proser reproduce --jobs` command again, with --import-from {out} instead of --jobs"
+    plain = f"proser import {out} (of `proser reproduce --jobs`: --import-from {out})"
+    print(f"On a machine with Ray and MLflow: {reproduction if job.own_methods else plain}")
     for name, reason in outcome.failures.items():
         print(f"failed: {name}: {reason}", file=sys.stderr)
     return 1 if outcome.failures else 0

@@ -176,6 +176,6 @@ def _module(name: str) -> dict[str, Any]:
 def _draws(space: Any) -> bool:
     from ray.tune.search.sample import Domain
 
-    if isinstance(space, dict):
-        return any(_draws(value) for value in space.values())
+    if isinstance(space, dict | list | tuple):  # a list: the values of a grid
+        return any(map(_draws, space.values() if isinstance(space, dict) else space))
     return isinstance(space, Domain)

@@ -160,17 +160,19 @@ class Cluster:
 
     def run_jobs(
         self, jobs: list[Job], workers: int, name: str, *, max_seconds: float = 0.0, rivals: Sequence[Path] = ()
-    ) -> None:
+    ) -> set[str]:
         """Run trainings of `workers` DDP workers each; the reason of one that fails is in its folder.
 
         A lost worker or machine is replaced, and its training resumes after its last epoch, up to RETRIES times.
         Trainings that still run after `max_seconds` (0: no limit) are stopped. So are those that fall behind on
         development data where there are `rivals`: the folders of all trials that are compared, finished ones among
-        them. Raises StorageError where the disk is full: no other training would end either.
+        them. The names of the folders of those that fell behind, and of some that finished. Raises StorageError where
+        the disk is full: no other training would end either.
         """
         if all(job.embeddings for job in jobs):  # each takes a second: less than a worker's start
             self._run_here(jobs, max_seconds)
-            return
+            return set()
+        ended: set[str] = set()
         self.connect()
         folders = [Path(job.folder) for job in jobs]
         for folder in folders:
@@ -181,11 +183,12 @@ class Cluster:
             jobs = self.mirror.begin(jobs)
         with nullcontext() if self.config.address else watched_node():
             if len(jobs) > 1 or workers == 1 or max_seconds:
-                self._tune(jobs, workers, name, max_seconds, rivals)
+                ended = self._tune(jobs, workers, name, max_seconds, rivals)
             else:
                 self._train_alone(jobs[0], workers)
         if self.mirror is not None:
             self.mirror.poll(folders)
+        return ended
 
     def _train_alone(self, job: Job, workers: int) -> None:
         config, folder = worker_config(job, self.mirror), self.storage / RAY_FOLDER
@@ -201,7 +204,7 @@ class Cluster:
             if self.mirror is not None:
                 self.mirror.push(folder)
 
-    def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, rivals: Sequence[Path]) -> None:
+    def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, rivals: Sequence[Path]) -> set[str]:
         # of a CPU the driver would hold a share that a worker waits for
         driver = {DRIVER_RESOURCE: 1.0} if DRIVER_RESOURCE in self.connect() else {"memory": 1.0}
         together = TuneJobs(
@@ -213,7 +216,7 @@ class Cluster:
             self.mirror,
             rivals,
         )
-        together.run(jobs, self.concurrent_jobs(workers), max_seconds)
+        return together.run(jobs, self.concurrent_jobs(workers), max_seconds)
 
     def _scaling(self, jobs: Sequence[Job], workers: int) -> Workers:
         """A fine-tune's workers, as many as there is room for if it may have fewer."""

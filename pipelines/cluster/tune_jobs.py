@@ -48,24 +48,26 @@ class TuneJobs:
     mirror: Mirror | None
     rivals: Sequence[Path]
 
-    def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> None:
+    def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> set[str]:
         """Run them for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder. Those whose
         machine was low on memory begin again, half as many at a time; where it was one at a time already, up to
-        `retries` times. Raises StorageError where the disk is full."""
+        `retries` times. The names of the folders of those that finished or fell behind, and so ended before the limit.
+        Raises StorageError where the disk is full."""
         began = time.monotonic()
-        crowded = self._run_once(jobs, at_a_time, max_seconds)
+        crowded, ended = self._run_once(jobs, at_a_time, max_seconds)
         left = max_seconds - (time.monotonic() - began) if max_seconds else 0.0
         if at_a_time == 1:
             retries -= 1
         if crowded and retries >= 0 and left >= 0:
             time.sleep(MEMORY_PAUSE_S)
             again = [job for job in jobs if Path(job.folder).name in crowded]
-            self.run(again, max(1, at_a_time // 2), left, retries)
-        else:
-            self._fail(jobs, crowded)
+            return ended | self.run(again, max(1, at_a_time // 2), left, retries)
+        self._fail(jobs, crowded)
+        return ended
 
-    def _run_once(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float) -> dict[str, str]:
-        """Reasons of the trainings that the machine had no memory for, by the names of their folders."""
+    def _run_once(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float) -> tuple[dict[str, str], set[str]]:
+        """Reasons of the trainings that the machine had no memory for, by the names of their folders, and the names of
+        those that ended before the limit."""
         place = self.folder / self.name
         shutil.rmtree(place, ignore_errors=True)  # of a killed run
         try:
@@ -73,10 +75,12 @@ class TuneJobs:
         except RuntimeError as error:
             if not is_low_memory(error):
                 raise
-            return self._unfinished(jobs, failure_reason(error))
+            return self._unfinished(jobs, failure_reason(error)), set()
         finally:
             shutil.rmtree(place, ignore_errors=True)  # the storage itself records what is finished
-        return self._crowded(results, jobs, may_wait=at_a_time > 1)
+        # Tune marks a trial as done where it returns or its scheduler stops it, and not where the time is up
+        ended = {Path(result.path).name for result in results if (result.metrics or {}).get("done")}
+        return self._crowded(results, jobs, may_wait=at_a_time > 1), ended
 
     def _tuner(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float) -> tune.Tuner:
         """One worker is a reused actor; several are a light driver that starts a TorchTrainer."""

@@ -11,6 +11,7 @@ from pipelines.console import console
 from pipelines.storage.open import DEFAULT_STORAGE
 from pipelines.workflow.requests import UNNAMED, DataDir, StorageFolder
 from proser_core.config import Recipe
+from proser_core.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,12 @@ class JobRequest:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the file."""
+    """Write the file. Raises ConfigError for a storage without prepared images to put there."""
     request = parse_with_recipe(JobRequest, "job", arguments)
+    if request.storage != DEFAULT_STORAGE and not request.with_task:
+        raise ConfigError(
+            f"--storage {request.storage} is for the images that --with-task prepares; give --with-task too, or omit it"
+        )
     from pipelines.workflow.offline_jobs import write_job  # it loads torch
 
     write_job(request.recipe, request.data_dir, request.storage, request.output, request.with_task, console())

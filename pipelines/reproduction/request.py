@@ -19,6 +19,7 @@ class Settings(Recipe):
 
     name: tyro.conf.Suppress[str] = "reproduce"
     space: tyro.conf.Suppress[str] = ""
+    stop_early: tyro.conf.Suppress[bool] = False
     data: tyro.conf.Suppress[DataConfig] = field(default_factory=DataConfig)
 
 

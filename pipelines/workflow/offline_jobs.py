@@ -126,9 +126,15 @@ def _example(output: Path) -> str:
 def import_job(out: Path, storage: Path, console: Console) -> int:
     """Put what `python -m proser_core.job` trained into storage, tracking and registry; 1 where a fine-tune failed
     there. Raises CheckpointError for a file that is missing or was changed, ConfigError for trainings that did not
-    finish."""
+    finish or are of methods with networks of their own."""
     started = time.monotonic()
-    job, results = read_job(out), read_results(out)
+    job = read_job(out)
+    if job.own_methods:
+        raise ConfigError(
+            f"{out / JOB_FILE} has own_methods, {', '.join(job.own_methods)}, whose networks no run of a recipe "
+            f"reports; give the `proser reproduce --jobs` command again, with --import-from {out} instead of --jobs"
+        )
+    results = read_results(out)
     finished = check_finished(out)
     say(console, f"{out}: storage {storage}, tracking {shown_uri()}")
     with open_session(job.recipe.cluster, storage, console, f"proser import {out}") as session:

@@ -12,7 +12,7 @@ from rich.table import Table
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import measure_training_step
 from pipelines.console import TitledTable
-from pipelines.storage.mirror import folder_setting, sync
+from pipelines.storage.mirror import folder_setting, poll_storage, sync
 from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe, to_json
@@ -31,7 +31,7 @@ from proser_core.titles import counted
 class SplitPlan:
     """One class split: what of it is finished, or a user's own weights; its images by role; its fine-tunes to train, of
     `trials` in all; whether the embeddings of a frozen backbone are there, and of how many images another plan has them
-    computed before."""
+    computed before; the folders of the next trainings, the pretraining or the points."""
 
     recipe: Recipe
     prepared: bool
@@ -41,6 +41,7 @@ class SplitPlan:
     missing: tuple[FinetuneConfig, ...]
     embedded: bool = False
     embedded_before: int = 0
+    folders: tuple[Path, ...] = ()
 
     @property
     def needs_embeddings(self) -> int:
@@ -99,15 +100,24 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
     if task is None:
         return SplitPlan(recipe, False, own is not None, _expected_images(recipe, inputs.data_dir), count, missing)
     images = TaskSummary.read(task.path).counts
-    pretrained = _finished(plan_pretraining(recipe, task, store, inputs.bf16, own).folder, store)
+    folder = plan_pretraining(recipe, task, store, inputs.bf16, own).folder
+    pretrained = _finished(folder, store)
     if pretrained is None:
         is_frozen = recipe.network.is_frozen("pretrain")
         embedded = is_frozen and _finished(store.folder(EMBEDDINGS, embedding_inputs(recipe, task)), store) is not None
-        return SplitPlan(recipe, True, own is not None, images, count, missing, embedded)
+        return SplitPlan(recipe, True, own is not None, images, count, missing, embedded, folders=(folder,))
     trials = TrainedSplit(recipe, task, pretrained).trials(inputs.finetunes, store, inputs.bf16)
     sync(store, [trial.folder for trial in trials])
     missing = tuple(trial.recipe.finetune for trial in trials if load_if_complete(trial.folder) is None)
-    return SplitPlan(recipe, True, True, images, len(trials), missing)
+    points = tuple(trial.folder for trial in trials if not trial.is_control)  # which other points share
+    return SplitPlan(recipe, True, True, images, len(trials), missing, folders=points)
+
+
+def has_begun(plans: Sequence[SplitPlan], store: Store) -> bool:
+    """Whether there is a pretraining of these in the storage or, where that is finished, a point of the fine-tunes."""
+    folders = [folder for plan in plans for folder in plan.folders]
+    poll_storage(store, folders)
+    return any(folder.is_dir() for folder in folders)
 
 
 def _finished(folder: Path, store: Store) -> Artefact | None:

@@ -72,12 +72,19 @@ ClusterFile = Annotated[
 ModelName = Annotated[str, tyro.conf.arg(help="Registered model.")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class SweptRecipe(Recipe):
+    """The options of a recipe, without its own search space: a sweep takes the spaces that are named to it."""
+
+    space: tyro.conf.Suppress[str] = ""
+
+
 @dataclass(frozen=True)
 class SweepRequest:
     """Train every point of one or more search spaces on one or more class splits. Finished trainings are skipped: the
     same command resumes a sweep that was stopped."""
 
-    recipe: Annotated[Recipe, UNNAMED]
+    recipe: Annotated[Recipe, tyro.conf.arg(name="", constructor=SweptRecipe)]
     spaces: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="SPACE [SPACE ...]")] = ()
     """Search spaces by name (see `proser list`), or files such as ./space.py."""
     split_indices: SplitIndices = ()
@@ -90,7 +97,8 @@ class SweepRequest:
     max_hours: float = 0.0
     """Budget for fine-tuning in hours; 0 is no limit. The same command again continues with another such budget."""
     resume: bool = False
-    """Refuse to start a new sweep: only continue one that started in this storage."""
+    """Refuse to start a new sweep: only continue one whose pretraining, or a point of it after that, has begun in this
+    storage."""
     dry_run: bool = False
     """Print the plan with its estimated time, and stop."""
 

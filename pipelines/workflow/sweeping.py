@@ -15,6 +15,7 @@ from pipelines.workflow import dag, plan
 from pipelines.workflow.photo_plan import plan_photos
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
+from pipelines.workflow.stages.report import promotion_note
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of, stoppable_points
 from proser_core.errors import ConfigError
@@ -58,7 +59,18 @@ def _inputs(request: SweepRequest) -> TrainingInputs:
             f"data.unknown_settings is {recipe.data.unknown_settings} and data.development {recipe.data.development}; "
             "a sweep compares points on unknown classes: give both, or data.outliers and the second"
         )
+    if recipe.calibration.development:
+        names = ", ".join(recipe.calibration.development)
+        raise ConfigError(
+            f"calibration.development names {names}, whose images only `proser run` reads: nothing of this sweep could "
+            "be promoted. Omit it"
+        )
     drawn = [name for name in request.spaces if draws_values(name)]
+    if not drawn and request.num_samples != SweepRequest.num_samples:
+        raise ConfigError(
+            f"--num-samples got {request.num_samples}, and {' and '.join(request.spaces)} "
+            f"{'is a grid' if len(request.spaces) == 1 else 'are grids'}, of which every point is trained; omit it"
+        )
     compared = request.spaces if recipe.stop_early else drawn
     if compared and len(request.splits) > 1:
         raise ConfigError(
@@ -81,10 +93,10 @@ def _inputs(request: SweepRequest) -> TrainingInputs:
 def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> list[plan.SplitPlan]:
     """What is done of each class split. Raises ConfigError where there is nothing to resume."""
     plans = plan.plan_splits(inputs, session.store)
-    if request.resume and not any(split.prepared for split in plans):
+    if request.resume and not plan.has_begun(plans, session.store):
         raise ConfigError(
-            f"--resume found nothing of this sweep in {storage_name(session.store)}; give the storage in which it "
-            "began, or omit --resume to begin"
+            f"--resume found nothing of this sweep in {storage_name(session.store)}; give the storage and the options "
+            "with which it began, or omit --resume to begin"
         )
     return plans
 
@@ -98,8 +110,10 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.Sp
     if inputs.max_seconds:
         lines["budget"] = f"{duration(inputs.max_seconds)} of fine-tuning"
     spaces = ", ".join(f"{name} ({counted(len(found), 'point')})" for name, found in inputs.spaces.items())
+    scores = promotion_note(request.recipe)
+    first = {"search spaces": spaces} | ({"scores": scores} if scores else {}) | photos.lines()
     each = f"{sum(map(len, inputs.spaces.values()))} points, the recipe's own and the control, equal ones once"
-    return plan.plan_table("Plan", plans, {"search spaces": spaces} | photos.lines(), each, lines)
+    return plan.plan_table("Plan", plans, first, each, lines)
 
 
 def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:

@@ -104,6 +104,17 @@ class TestDraws:
         assert 5 < max(betas) <= 10
         assert {point["num_dummies"] for point in points} == set(range(1, 16))
 
+    @pytest.mark.parametrize("values", ["[{}, {}]", "({}, {})"])
+    def test_draws_within_a_grid_make_a_space_random(self, tmp_path: Path, values: str) -> None:
+        values = values.format('{"beta": tune.uniform(0, 1)}', '{"beta": tune.uniform(0, 1), "gamma": 0.5}')
+        path = write(tmp_path / "mine.py", f'{{"finetune": tune.grid_search({values})}}')
+        assert draws_values(path)
+        with pytest.raises(ConfigError, match="at random"):
+            expand(path)
+        points = [point["finetune"] for point in sample(path, 4, seed=1)]
+        assert [point.get("gamma") for point in points] == [None, 0.5, None, 0.5]
+        assert len({point["beta"] for point in points}) == 4
+
 
 TUNE = "from ray import tune\n\ndef param_space():\n"
 

@@ -17,7 +17,7 @@ from pipelines.reproduction.paper_figures.planes import decision_boundaries, nov
 from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time, training_seconds
 from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainedSplit, finetunes_of, points_of
-from proser_core.config import MixupPlace, Recipe
+from proser_core.config import CalibrationConfig, MixupPlace, Recipe
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.data.tasks import OpenSetTask
@@ -85,7 +85,15 @@ def draw_figures(
 
 
 def check_drawable(recipe: Recipe) -> None:
-    """Raises ConfigError for a recipe without a 2-d embedding or without both ways of mixing."""
+    """Raises ConfigError for a recipe without a 2-d embedding or without both ways of mixing, and for another score,
+    mirrored images or another network, which nothing is drawn by."""
+    for name in ("score", "mirror", "network"):
+        given = getattr(recipe.calibration, name)
+        if given != getattr(CalibrationConfig, name):
+            raise ConfigError(
+                f"calibration.{name} is {given!r}, and the figures show PROSER by its own score, of images as they "
+                "are; omit it"
+            )
     dimensions = _closed_set(recipe).backbone.embedding_size
     if dimensions != 2:
         raise ConfigError(

@@ -45,12 +45,14 @@ def sweep(
     among = "one of them the control" if controls == 1 else f"{controls} of them controls"
     counts = counted(len(trials), "trial") + (f" ({among})" if controls else "")
     session.say(f"  {counts}, {len(trials) - len(missing)} trained before")
-    timed_out = False
+    ended: set[str] = set()
     if missing and session.trains:
-        timed_out = _train(missing, bf16, frozenset(stoppable), max_seconds, rows, trials, session, folder.name)
+        ended = _train(missing, bf16, frozenset(stoppable), max_seconds, rows, trials, session, folder.name)
+    found = [rows.row(trial) for trial in trials]
+    timed_out = bool(max_seconds) and any(row["status"] == "stopped" and row["key"] not in ended for row in found)
     if timed_out:
         session.say("  the time is up; the same command goes on, with as much time again")
-    return _write([rows.row(trial) for trial in trials], trials, folder, timed_out)
+    return _write(found, trials, folder, timed_out)
 
 
 def _write(rows: list[Row], trials: Sequence[Trial], folder: Path, timed_out: bool) -> BuildResult:
@@ -73,9 +75,10 @@ def _train(
     trials: Sequence[Trial],
     session: TrainingSession,
     name: str,
-) -> bool:
-    """Train: what is never stopped early first, then what may be. Whether the time, `limit` seconds, ran out."""
-    started = time.monotonic()
+) -> set[str]:
+    """Train for at most `limit` seconds: what is never stopped early first, then what may be. The keys of trials that
+    fell behind, and of some that finished."""
+    started, ended = time.monotonic(), set[str]()
     embed("finetune", {split.index: (split.recipe, split.task) for split, _ in missing}.values(), session)
     workers = missing[0][0].recipe.cluster.num_workers
     with closing(SweepWatch(session, trials, rows)) as watch, poll_in_background(watch.poll, session.tracking.warn):
@@ -90,14 +93,14 @@ def _train(
             ]
             if jobs:
                 budget = left if limit else 0.0
-                session.cluster.run_jobs(
+                ended |= session.cluster.run_jobs(
                     jobs,
                     workers,
                     f"{name}-{stop_early:d}",
                     max_seconds=budget,
                     rivals=[trial.folder for trial in trials if stop_early and trial.recipe.finetune in stoppable],
                 )
-    return bool(limit) and time.monotonic() - started >= limit
+    return ended
 
 
 def track_rows(rows: Sequence[Row], session: TrainingSession) -> None:

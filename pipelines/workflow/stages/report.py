@@ -16,7 +16,7 @@ from pipelines.workflow.stages.evaluate import CLASSIFIER, EVALUATION, TEST_SCOR
 from pipelines.workflow.training import TrainedSplit
 from proser_core import titles
 from proser_core.baselines.tables import controls
-from proser_core.config import Recipe, from_json
+from proser_core.config import CalibrationConfig, Recipe, from_json
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.jobs.selection import Row
@@ -35,7 +35,21 @@ def report_sweep(
     splits: Sequence[TrainedSplit], trials: list[Row], spaces: Sequence[str], trial_folders: Path, folder: Path
 ) -> None:
     """Write the report over all class splits."""
-    write_report(tabulate(splits, trials, spaces, trial_folders), splits[0].recipe, folder)
+    recipe, table = splits[0].recipe, tabulate(splits, trials, spaces, trial_folders)
+    write_report(table, recipe, folder, [*filter(None, [promotion_note(recipe)])])
+
+
+def promotion_note(recipe: Recipe) -> str:
+    """A sentence on the options of the recipe that do not concern the rows of a sweep; empty where there are none."""
+    given, usual = recipe.calibration, CalibrationConfig()
+    options = (each for each in ("score", "mirror", "network") if getattr(given, each) != getattr(usual, each))
+    names = [f"calibration.{each}" for each in options]
+    if not names:
+        return ""
+    return (
+        "Rows are by each method's own score, without mirrored images. For the model that `proser promote --best-of` "
+        f"registers: {', '.join(names)}."
+    )
 
 
 def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_folders: Path, folder: Path) -> None:

@@ -202,12 +202,17 @@ def test_a_network_that_a_task_does_not_suit_is_refused_by_name_before_any_work(
 
 
 @pytest.mark.usefixtures("own_network")
-def test_networks_of_methods_travel_with_job_files(folder: RunFolder, tmp_path: Path) -> None:
+def test_networks_of_methods_travel_with_job_files(
+    folder: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = {"methods": ("MaxLogit", METHOD.name), "storage": tmp_path / "storage", "split_indices": (0,)}
     code, _ = printed(reproduce, request(folder, "few", jobs=tmp_path / "jobs", **asked))
     assert code == 0
     (job,) = (tmp_path / "jobs").glob("*/JOB.json")
     assert runner.main([str(job), str(tmp_path / "OUT")]) == 0
+    told = capsys.readouterr().out
+    assert f"command again, with --import-from {tmp_path / 'OUT'} instead of --jobs" in told
+    assert "proser import" not in told
     trainings = read_json(tmp_path / "OUT" / RESULTS)["trainings"]
     assert METHOD.name in trainings["Nearest (mean), plain"]["methods"]
     code, text = printed(reproduce, request(folder, "few", import_from=(tmp_path / "OUT",), **asked))

@@ -147,6 +147,13 @@ def test_a_list_of_trainings_that_are_not_there_is_refused(
         printed(import_job, copy, tmp_path / "storage")
 
 
+def test_networks_of_methods_own_are_left_to_the_command_that_reports_them(copy: Path, tmp_path: Path) -> None:
+    edit_job(copy, own_methods=["CROSR"])
+    with pytest.raises(ConfigError, match=rf"own_methods, CROSR, whose .* with --import-from {copy} instead of --jobs"):
+        printed(import_job, copy, tmp_path / "storage")
+    assert not (tmp_path / "storage").exists()
+
+
 def test_other_sources_are_refused(copy: Path, tmp_path: Path) -> None:
     code = json.loads((copy / "JOB.json").read_text())["code"]
     edit_job(copy, code={**code, "train": "0", "sources": {**code["sources"], "proser_core.rng": "0"}})

@@ -12,6 +12,7 @@ import ray
 from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
 from test_sweep import Done, request, rows_of, stamps
 
+from pipelines.cluster.cluster import Cluster
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.errors import ProserError
@@ -37,7 +38,21 @@ def folder(run_folder: RunFolder, spaces: Path) -> RunFolder:
 
 
 @pytest.fixture(scope="module")
-def searched(folder: RunFolder) -> tuple[Done, list[dict[str, Any]], dict[str, int]]:
+def ended(patch: pytest.MonkeyPatch) -> set[str]:
+    """Keys of trials that ended before the time was up, of every search until now."""
+    run_jobs, found = Cluster.run_jobs, set[str]()
+
+    def noted(*arguments: Any, **more: Any) -> set[str]:
+        ended = run_jobs(*arguments, **more)
+        found.update(ended)
+        return ended
+
+    patch.setattr(Cluster, "run_jobs", noted)
+    return found
+
+
+@pytest.fixture(scope="module")
+def searched(folder: RunFolder, ended: set[str]) -> tuple[Done, list[dict[str, Any]], dict[str, int]]:
     ray.shutdown()  # a search starts it with its dashboard, which frees the places of stopped trials
     return printed(sweep, search(folder, 5, num_samples=5)), rows_of(folder), stamps(folder)
 
@@ -51,6 +66,13 @@ def test_some_points_finish_and_others_are_stopped_with_a_reason(searched: tuple
     stopped = [row for row in points if row["status"] == "stopped"]
     assert all(row["reason"].startswith("stopped after epoch") for row in stopped)
     assert all(0 < row["metrics"]["dev/macro_f1"] <= 1 for row in stopped)
+
+
+def test_points_that_fall_behind_have_ended_before_the_time_is_up(searched: tuple, ended: set[str]) -> None:
+    """What a budget leaves to go on with is told apart by that."""
+    keys = {row["key"] for row in searched[1] if row["status"] == "stopped"}
+    assert keys
+    assert keys <= ended
 
 
 def test_the_control_and_the_own_point_are_never_stopped(searched: tuple) -> None:
@@ -92,9 +114,11 @@ def test_points_that_were_stopped_stay_so_where_an_interrupted_search_goes_on(
     assert {key: stamp for key, stamp in stamps(folder).items() if key in trained} == trained
 
 
-def test_a_budget_stops_it_and_is_told(searched: tuple, folder: RunFolder) -> None:
+def test_a_budget_stops_it_and_is_told(searched: tuple, folder: RunFolder, ended: set[str]) -> None:
+    before = set(ended)
     with pytest.raises(ProserError, match="no trial with placeholders finished"):
         printed(sweep, search(folder, 400, max_hours=3 / 3600))
+    assert ended == before
 
 
 def test_points_of_a_grid_stop_early_where_that_is_asked_for(searched: tuple, folder: RunFolder, spaces: Path) -> None:

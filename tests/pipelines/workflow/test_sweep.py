@@ -6,6 +6,7 @@ The fixtures run in this order on one storage: planned, swept, again, extended.
 import json
 import math
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import torch
 from mlflow.entities import Run
 from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
 
+from pipelines.cluster.cluster import Cluster
 from pipelines.reports.sweep_table import read_table
 from pipelines.reproduction.protocols import STUDIES
 from pipelines.serving.served_model import ServedModel
@@ -24,6 +26,7 @@ from pipelines.tracking.models import Model, load
 from pipelines.workflow.best_of import _classifier, _task_of, register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest, SweepRequest, parse_indices
+from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
@@ -37,7 +40,7 @@ from proser_core.recognition.logits import compute_logits, load_logits
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import MaxLogit
-from proser_core.store.store import Artefact, load_if_complete
+from proser_core.store.store import Artefact, Store, load_if_complete
 
 SPACES = {
     "betas": '{"beta": tune.grid_search([1.0, 2.0])}',
@@ -104,6 +107,14 @@ class TestThePlan:
         assert "1 worker of 1 CPU" in text
         assert "ms per step, measured now" in text
         assert re.search(r"time +about \d+:\d\d", text)
+
+    def test_it_says_what_the_calibration_of_a_model_does_not_change(self, folder: RunFolder, tmp_path: Path) -> None:
+        recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True))
+        code, text = printed(sweep, request(folder, recipe=recipe, storage=tmp_path / "storage", dry_run=True))
+        said = " ".join(text.split())
+        assert code == 0
+        assert "Rows are by each method's own score, without mirrored images." in said
+        assert "`proser promote --best-of` registers: calibration.score, calibration.mirror." in said
 
     def test_a_dry_run_makes_nothing(self, planned: tuple[Done, Path]) -> None:
         _, storage = planned
@@ -343,6 +354,8 @@ def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(swept:
     recipe = replace(tiny_recipe(), calibration=CalibrationConfig(network="control"))
     code, _ = printed(sweep, request(folder, recipe=recipe, spaces=("betas",), split_indices=(1,)))
     assert code == 0
+    newest = max(folder.storage.glob("sweep_report/*/results.md"), key=lambda path: path.stat().st_mtime_ns)
+    assert "`proser promote --best-of` registers: calibration.network." in newest.read_text()
     name = "digits, betas"
     (control,) = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "cross_entropy"]
     register_best(name, folder.storage, 1, "controls")
@@ -383,6 +396,24 @@ def test_a_space_whose_file_was_edited_is_another_sweep(again: tuple, folder: Ru
         assert (code, len(folder.parents()) - sweeps) == (0, more)
 
 
+def test_a_budget_that_ends_after_the_last_trial_leaves_nothing_to_go_on_with(
+    again: tuple, folder: RunFolder, spaces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_jobs = Cluster.run_jobs
+
+    def end_late(*arguments: Any, max_seconds: float, **more: Any) -> set[str]:
+        ended = run_jobs(*arguments, **more)
+        time.sleep(max_seconds)
+        return ended
+
+    monkeypatch.setattr(Cluster, "run_jobs", end_late)
+    write_space(spaces, "late", '{"beta": tune.grid_search([3.0])}')
+    asked = request(folder, spaces=("late",), split_indices=(0,), max_hours=3 / 3600)
+    code, text = printed(sweep, asked)
+    assert (code, "the time is up" in text) == (0, False)
+    assert "every stage was found finished" in printed(sweep, asked)[1]
+
+
 @pytest.mark.parametrize(
     "names", [("a/my.py", "b/my.py"), ("my.py", "./my.py"), ("betas", "betas.py"), ("a b.py", "a_b.py")]
 )
@@ -410,6 +441,24 @@ def test_trials_that_know_the_same_classes_have_seeds_of_their_own(folder: RunFo
 def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="found nothing of this sweep"):
         printed(sweep, request(folder, storage=tmp_path / "other", resume=True))
+
+
+@pytest.mark.usefixtures("again")
+@pytest.mark.parametrize("block", ["pretrain", "finetune"])
+def test_resume_with_another_option_begins_nothing_where_the_images_are_there(block: str, folder: RunFolder) -> None:
+    recipe = tiny_recipe()
+    mistyped = replace(recipe, **{block: replace(getattr(recipe, block), lr=0.02)})
+    with pytest.raises(ConfigError, match="found nothing of this sweep"):
+        printed(sweep, request(folder, recipe=mistyped, resume=True))
+
+
+@pytest.mark.usefixtures("again")
+def test_resume_goes_on_with_a_pretraining_that_has_begun(folder: RunFolder) -> None:
+    recipe = replace(tiny_recipe(), pretrain=replace(tiny_recipe().pretrain, lr=0.03))
+    task = load_if_complete(task_of(folder, {"split_index": 0}))
+    plan_pretraining(recipe, task, Store(folder.storage), bf16=False).folder.mkdir()
+    asked = request(folder, recipe=recipe, spaces=("betas",), split_indices=(0,), resume=True, dry_run=True)
+    assert printed(sweep, asked)[0] == 0
 
 
 @pytest.mark.parametrize(
