@@ -52,16 +52,17 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     found = {"Which known rate?": rates, "Classes": classes}
     chapters = {title: each.lines() for title, each in found.items() if each is not None}
     write_report(table, recipe, folder, facts, images.notes, chapters)
+    of_model, kept = (evaluation["method"], table.images), classifier.calibration.known_rate
     if rates is not None:
-        save(known_rate_curve(rates, classifier.calibration.known_rate, table.images), folder / FIGURES / "known_rate")
+        save(known_rate_curve(rates, kept, *of_model), folder / FIGURES / "known_rate")
     if classes is not None:
-        save(confusion_figure(classes, table.images), folder / FIGURES / "confusion")
+        save(confusion_figure(classes, *of_model), folder / FIGURES / "confusion")
     if evaluation["choices"]:
         (folder / TABLES / SCORES_PAGE).write_text(scores_page(evaluation["choices"], images.split), encoding="utf-8")
     scores = OpenSetScores.load(evaluated.path / TEST_SCORES)
-    save(score_histogram(scores, evaluation["score"]["formula"], images, table.images), folder / FIGURES / "scores")
+    save(score_histogram(scores, evaluation["score"]["formula"], images, *of_model), folder / FIGURES / "scores")
     if images.split.settings:
-        save(over_known_rate(scores, images, table.images), folder / FIGURES / "macro_f1_over_known_rate")
+        save(over_known_rate(scores, images, *of_model), folder / FIGURES / "macro_f1_over_known_rate")
     write_json(folder / TABLES / CLASS_SPLIT, read_json(task.path / CLASS_SPLIT))
     fingerprint = {"sha256": task.digest, "files": read_json(task.path / MANIFEST)["files"]}
     counts = {"images": TaskSummary.read(task.path).counts, "known_classes": images.num_known}
