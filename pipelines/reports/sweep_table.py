@@ -35,6 +35,8 @@ class SweepTable:
     """The recipe's own point, to which a tie goes."""
     images: str = ""
     """Data set, class splits and seed, for titles."""
+    data_set: str = ""
+    """Of known and unknown classes alike; empty where they are of two, and in older files."""
 
     @property
     def split(self) -> ClassSplit:

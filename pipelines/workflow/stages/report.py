@@ -82,6 +82,7 @@ def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[s
         controls=[row for split in splits for row in _baselines(split, tasks[split.index], rows, trial_folders)],
         own=recipe.finetune,
         images=images_title(recipe.data, tasks, [split.recipe.seed for split in splits]),
+        data_set=_data_set(recipe),
     )
 
 
@@ -104,7 +105,12 @@ def tabulate_run(recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluat
         others = {titles.scored(PROSER, _scoring(evaluation)): evaluation["methods"][PROSER]["flat"], **others}
     baselines = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
     images = images_title(recipe.data, [index], [recipe.seed])
-    return SweepTable(recipe.name, (space,), {index: split}, points, baselines, recipe.finetune, images)
+    splits, data_set = {index: split}, _data_set(recipe)
+    return SweepTable(recipe.name, (space,), splits, points, baselines, recipe.finetune, images, data_set)
+
+
+def _data_set(recipe: Recipe) -> str:
+    return "" if recipe.data.unknown else recipe.data.name
 
 
 def _scoring(evaluation: dict[str, Any]) -> str:

@@ -38,7 +38,7 @@ from pipelines.reports import trials_parquet
 from pipelines.reports.report_files import figures_of, write_report
 from pipelines.reports.results_page import overview, results_page
 from pipelines.reports.scores_page import choice_facts
-from pipelines.reports.spaces import OWN_SPACE, published_at, spaces_of, verdicts
+from pipelines.reports.spaces import OWN_SPACE, lead_of, published_at, spaces_of, verdicts
 from pipelines.reports.terminal import run_tables, sweep_tables
 from pipelines.workflow.best_of import best_rows
 from proser_core.config import FinetuneConfig
@@ -81,13 +81,16 @@ def test_equal_numbers_are_one_point_however_they_are_written() -> None:
     assert len(spaces_of(made)[0].points) == 1
 
 
-def test_published_values_are_kept_from_a_task_with_other_class_counts() -> None:
+def test_published_values_and_claims_are_kept_from_other_class_counts_and_other_data_sets() -> None:
     made = table("mixup_alpha", ALPHAS, range(1), by_alpha)
     fewer = replace(made, splits={0: replace(SPLIT, known=SPLIT.known[:10])})
-    for each, expected in ((made, 0.63), (fewer, None)):
+    others = [fewer, *(replace(made, data_set=name) for name in ("tiny-imagenet", ""))]
+    for each, expected in ((made, 0.63), *((other, None) for other in others)):
         (space,) = spaces_of(each)
         assert published_at(space, space.points[0], f"{AT_15}/macro_f1") == expected
-    assert verdicts(spaces_of(fewer)[0]) == []
+        assert bool(verdicts(space)) == (each is made)
+        assert bool(lead_of(space, f"{AT_15}/macro_f1")) == (each is made)
+        assert ("paper" in results_page(each).lower()) == (each is made)
 
 
 def test_the_parquet_file_has_a_row_for_each_trial_and_setting_and_typed_columns(tmp_path: Path) -> None:
