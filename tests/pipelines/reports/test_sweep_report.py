@@ -118,6 +118,18 @@ def test_the_parquet_file_has_a_row_for_each_trial_and_setting_and_typed_columns
     assert controls.beta.isna().all()
 
 
+def test_without_unknown_test_classes_the_parquet_file_has_one_row_for_each_trial_and_control(tmp_path: Path) -> None:
+    made = trade_off(range(1))
+    trials_parquet.write_parquet(
+        replace(made, splits={0: replace(SPLIT, unknown=(), settings=())}), tmp_path / "trials.parquet"
+    )
+    frame = parquet.read_table(tmp_path / "trials.parquet").to_pandas()
+    assert len(frame) == 25 + 4
+    assert frame[["num_unknown", "outliers", "openness", "auroc", "macro_f1"]].isna().all(axis=None)
+    assert set(frame.num_known) == {15}
+    assert frame.test_known_rate.tolist() == [0.94] * 29
+
+
 def test_the_parquet_file_has_every_field_of_a_fine_tune_as_a_column(tmp_path: Path) -> None:
     trials_parquet.write_parquet(trade_off(range(1)), tmp_path / "trials.parquet")
     params = set(trial({}, 0, 0.5, "space")["params"])
