@@ -39,6 +39,7 @@ from pipelines.reports.report_files import figures_of, write_report
 from pipelines.reports.results_page import overview, results_page
 from pipelines.reports.scores_page import choice_facts
 from pipelines.reports.spaces import OWN_SPACE, lead_of, published_at, spaces_of, verdicts
+from pipelines.reports.sweep_table import spreads
 from pipelines.reports.terminal import run_tables, sweep_tables
 from pipelines.workflow.best_of import best_rows
 from proser_core.config import FinetuneConfig
@@ -72,6 +73,14 @@ def test_a_point_that_lacks_a_split_is_not_selected() -> None:
     best = {"beta": 0.0, "gamma": 0.0}
     for made in (losing(trade_off(), best, 0), lacking(trade_off(), best, 0)):
         assert spaces_of(made)[0].selected.label == "beta 0.01, gamma 0"
+
+
+def test_a_point_that_lacks_a_split_is_not_the_best_of_a_table() -> None:
+    best = {"beta": 0.0, "gamma": 0.0}
+    for made in (losing(trade_off(), best, 0), lacking(trade_off(), best, 0)):  # the harder one
+        points = spaces_of(made)[0].points
+        found = dict(zip([point.label for point in points], spreads(points, "dev/macro_f1"), strict=True))
+        assert (found["beta 0, gamma 0"], found["beta 0.01, gamma 0"]) == ("65.0", "**64.5 ± 0.7**")
 
 
 def test_equal_numbers_are_one_point_however_they_are_written() -> None:
