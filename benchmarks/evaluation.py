@@ -68,8 +68,7 @@ class ScoredTestSet:
         scores, curve = self.scores, []
         for threshold in self.thresholds:
             predictions = np.where(scores.scores <= threshold, scores.known_predictions, NUM_KNOWN)
-            labels = range(NUM_KNOWN + 1)
-            curve.append(f1_score(self.targets, predictions, labels=labels, average="macro", zero_division=0))
+            curve.append(f1_score(self.targets, predictions, average="macro"))
         return np.array(curve)
 
     def curve_by_numpy(self) -> np.ndarray:
@@ -80,7 +79,8 @@ class ScoredTestSet:
         cells = (np.arange(NUM_THRESHOLDS)[:, None] * size + self.targets) * size + predictions
         tables = np.bincount(cells.ravel(), minlength=NUM_THRESHOLDS * size**2).reshape(-1, size, size)
         hits, sizes = np.diagonal(tables, axis1=1, axis2=2), tables.sum(axis=1) + tables.sum(axis=2)
-        return np.divide(2 * hits, sizes, out=np.zeros(hits.shape), where=sizes > 0).mean(axis=1)
+        f1 = np.divide(2 * hits, sizes, out=np.zeros(hits.shape), where=sizes > 0)
+        return f1.sum(axis=1) / (sizes > 0).sum(axis=1)
 
     def parts_of_the_curve(self) -> Variants:
         """What `curve_at_once` does with arrays as long as the images, by itself, and all of it."""

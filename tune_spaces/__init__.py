@@ -28,7 +28,7 @@ Fields = dict[str, Any]  # fields of `finetune`
 
 @dataclass(frozen=True)
 class Published:
-    """A number that a paper prints for a point of a space. Shown only where the class counts are the same."""
+    """A number that a paper prints for a point of a space. Shown only for the same data set and class counts."""
 
     point: Fields
     metric: str  # macro_f1 or auroc
@@ -36,18 +36,20 @@ class Published:
     source: str
     num_known: int = 15
     num_unknown: int = 15
+    data_set: str = "cifar100"
 
 
 @dataclass(frozen=True)
 class Claim:
     """An order that a paper states: the first of each pair is above the second in macro-F1. A point is given by its
-    fields, or by its name in `POINTS` or among the controls of a run."""
+    fields, or by its name in `POINTS` or among the controls of a run. Shown only where a number is."""
 
     says: str
     pairs: tuple[tuple[Fields | str, Fields | str], ...]
     source: str
     num_known: int = 15
     num_unknown: tuple[int, ...] = (15,)
+    data_set: str = "cifar100"
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,7 @@ class FolderMetrics:
 
 
 def folder_metrics(classifier: OpenSetClassifier, scored: FolderLogits) -> FolderMetrics:
-    """All metrics that the images allow. Images outside the folder of a known class are unknown.
-
-    Macro-F1 is the mean over the classes that have images here or are predicted, as scikit-learn's default is: a user's
-    folder may lack classes of the model.
-    """
+    """All metrics that the images allow. Images outside the folder of a known class are unknown."""
     names = classifier.class_names
     targets, scores = scored.targets(names), score(scored.logits, classifier.score_function, classifier.calibration)
     is_known = targets < len(names)
@@ -38,8 +34,6 @@ def folder_metrics(classifier: OpenSetClassifier, scored: FolderLogits) -> Folde
         split = ClassSplit(tuple(range(len(names))), (len(names),), settings)
         flat = evaluate_settings(scores, targets, targets, split).flat()
         metrics |= {name: flat[key] for key in flat if (name := key.rpartition("/")[2]) in metrics}
-        if metrics["macro_f1"] is not None:  # in which every other class counts 0
-            metrics["macro_f1"] *= (len(names) + 1) / len(np.union1d(targets, scores.predictions))
     if not is_known.all():
         metrics["unknown_found"] = float((~scores.accepted[~is_known]).mean())
     classes = _by_folder(scored, targets, scores.predictions, len(names))

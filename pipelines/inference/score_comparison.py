@@ -36,6 +36,8 @@ def compare_scores(classifier: OpenSetClassifier, scored: FolderLogits) -> Score
     tables = dict(fitting.tables) if fitting else {"val": select(scored.logits, known)}
     functions, missing = {own.name: own}, dict[str, str]()
     for kind in candidates(tables):
+        if classifier.own is not None and kind.needs_dummies:
+            continue  # what such a network has in the place of dummy classifiers is for its own score
         try:
             functions.setdefault(kind.name, fitted(kind, tables, fitting.targets if fitting else targets[:0]))
         except CalibrationError as error:

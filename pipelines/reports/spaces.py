@@ -1,8 +1,8 @@
 """Search spaces of a finished sweep: their points in order, with names for people, which one is selected, and what a
 paper says of them.
 
-Numbers and claims of a paper are shown only where the numbers of known and unknown classes are the paper's. A claim is
-checked on the means over splits of test macro-F1, which have chosen nothing.
+Numbers and claims of a paper are shown only where the data set and the numbers of known and unknown classes are the
+paper's. A claim is checked on the means over splits of test macro-F1, which have chosen nothing.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from proser_core.config import to_json
 from proser_core.data.splits.class_split import where
 from proser_core.jobs.selection import Row, by_point, has_point, point_of, ranked
 from proser_core.jobs.spec import SELECTION_METRIC
-from tune_spaces import Claim, Fields, SpaceInfo, space_info, title_of
+from tune_spaces import Claim, Fields, Published, SpaceInfo, space_info, title_of
 
 NOT_FIELDS = {"split_index", "seed", "objective", "C"}  # C is num_dummies, as the paper writes it
 SHORT = {"num_dummies": "C"}
@@ -151,8 +151,8 @@ class Verdict:
 def published_at(space: Space, point: Point, metric: str) -> float | None:
     """The number printed for this point, a fraction, where there is one for this metric."""
     for printed in space.info.published:
-        same_task = printed.num_known == space.table.split.num_known
-        if same_task and metric == f"{where(printed.num_unknown)}/{printed.metric}" and point.has(printed.point):
+        at = f"{where(printed.num_unknown)}/{printed.metric}"
+        if _is_of(printed, space.table) and metric == at and point.has(printed.point):
             return printed.value
     return None
 
@@ -175,8 +175,12 @@ def verdicts(space: Space) -> list[Verdict]:
 
 
 def _settings(table: SweepTable, claim: Claim) -> list[int]:
-    same_known = claim.num_known == table.split.num_known
-    return [setting for setting in claim.num_unknown if same_known and setting in table.settings]
+    return [setting for setting in claim.num_unknown if _is_of(claim, table) and setting in table.settings]
+
+
+def _is_of(stated: Published | Claim, table: SweepTable) -> bool:
+    """Whether something of a paper is of the table's data set and number of known classes."""
+    return (stated.data_set, stated.num_known) == (table.data_set, table.split.num_known)
 
 
 def _verdict(space: Space, claim: Claim, setting: int) -> Verdict:

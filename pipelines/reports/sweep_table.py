@@ -35,6 +35,8 @@ class SweepTable:
     """The recipe's own point, to which a tie goes."""
     images: str = ""
     """Data set, class splits and seed, for titles."""
+    data_set: str = ""
+    """Of known and unknown classes alike; empty where they are of two, and in older files."""
 
     @property
     def split(self) -> ClassSplit:
@@ -163,8 +165,12 @@ def spread(point: Point, metric: str, sign: str = " ± ") -> str:
 
 
 def spreads(points: Sequence[Point], metric: str, sign: str = " ± ", best: str = "**{}**") -> list[str]:
-    """`spread` of each point, with the best ones as in `best`."""
-    found = zip(points, best_of(metric, [point.mean(metric) for point in points]), strict=True)
+    """`spread` of each point, with the best ones as in `best`, among those with the most class splits, because splits
+    differ in difficulty."""
+    values = [point.values(metric).values() for point in points]
+    most = max(map(len, values), default=0)
+    means = [mean(each) if len(each) == most else math.nan for each in values]
+    found = zip(points, best_of(metric, means), strict=True)
     return [(best if is_best else "{}").format(spread(point, metric, sign)) for point, is_best in found]
 
 

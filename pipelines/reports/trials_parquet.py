@@ -1,6 +1,7 @@
 """`trials.parquet`: one row per trial and test setting, to be read by other programs.
 
 Metrics are fractions. A trial that did not finish keeps a row for each setting; metrics that it never had are null.
+Without unknown test classes each trial has one row, without a setting.
 """
 
 from pathlib import Path
@@ -37,12 +38,13 @@ OF_TRIAL = {  # column: metric
     # on known test images
     **{f"test_{name}": f"test/{name}" for name in KNOWN_METRICS},
 }
+SETTING_METRICS = ("auroc", "aupr", "fpr95", "oscr", "macro_f1")
 OF_SETTING = {
     "num_known": pa.int64(),
     "num_unknown": pa.int64(),  # null for an outlier set
     "outliers": pa.string(),  # the outlier set that is the setting, else null
     "openness": pa.float64(),  # null for an outlier set
-    **dict.fromkeys(("auroc", "aupr", "fpr95", "oscr", "macro_f1"), pa.float64()),
+    **dict.fromkeys(SETTING_METRICS, pa.float64()),
 }
 TYPES = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
@@ -60,18 +62,17 @@ def _rows(table: SweepTable, trial: Row) -> list[dict[str, Any]]:
     metrics, split = trial["metrics"], table.splits[trial["split_index"]]
     shared = {name: trial.get(name) for name in ABOUT} | {"recipe": table.recipe, **trial.get("params", {})}
     shared |= {"objective": trial["objective"]}
-    shared |= {column: metrics.get(metric) for column, metric in OF_TRIAL.items()}
-    return [
+    shared |= {column: metrics.get(metric) for column, metric in OF_TRIAL.items()} | {"num_known": split.num_known}
+    of_settings = [
         {
-            **shared,
-            **{name: metrics.get(f"{where(setting)}/{name}") for name in OF_SETTING},
-            "num_known": split.num_known,
+            **{name: metrics.get(f"{where(setting)}/{name}") for name in SETTING_METRICS},
             "num_unknown": setting if isinstance(setting, int) else None,
             "outliers": setting if isinstance(setting, str) else None,
             "openness": split.openness(setting),
         }
         for setting in split.settings
     ]
+    return [shared | of_setting for of_setting in of_settings or [{}]]
 
 
 def _param_types(table: SweepTable) -> dict[str, pa.DataType]:

@@ -143,7 +143,7 @@ def balanced_accuracy(correct: np.ndarray, targets: np.ndarray) -> float:
 def macro_f1(confusion: np.ndarray) -> float:
     """Unweighted mean F1 over the K known classes and unknown, from counts [K+1 true, K+1 predicted].
 
-    A class that neither occurs nor is predicted counts 0, as in scikit-learn.
+    A class that neither occurs nor is predicted is left out, as in scikit-learn.
     """
     return float(_mean_f1(np.diag(confusion), confusion.sum(axis=0) + confusion.sum(axis=1)))
 
@@ -216,8 +216,10 @@ def _counts_by_threshold(
 
 
 def _mean_f1(hits: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Over the last dimension, the classes: hits of each, and its true plus predicted images."""
-    return np.divide(2 * hits, sizes, out=np.zeros(hits.shape), where=sizes > 0).mean(axis=-1)
+    """Over the last dimension, the classes: hits of each, and its true plus predicted images. Of none it is 0."""
+    occurs = sizes > 0
+    f1 = np.divide(2 * hits, sizes, out=np.zeros(hits.shape), where=occurs)
+    return f1.sum(axis=-1) / np.maximum(occurs.sum(axis=-1), 1)
 
 
 def confusion_matrix(targets: np.ndarray, predictions: np.ndarray, num_known: int) -> np.ndarray:

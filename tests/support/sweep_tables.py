@@ -68,7 +68,8 @@ def table(
         for name, level in CONTROLS.items()
     ]
     rows = [trial(point, index, value(point, index), space) for index in indices for point in listed]
-    return SweepTable(recipe, (space,), dict.fromkeys(indices, SPLIT), rows, controls, FinetuneConfig())
+    splits = dict.fromkeys(indices, SPLIT)
+    return SweepTable(recipe, (space,), splits, rows, controls, FinetuneConfig(), data_set="cifar100")
 
 
 def losing(

@@ -1,11 +1,10 @@
-"""Confusion matrix of PROSER's selected trial on test images."""
+"""Confusion matrix of a model on test images."""
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from pipelines.reports.figures.style import entitle
 from proser_core.recognition.class_report import ClassReport
-from proser_core.titles import PROSER
 
 NAMED = 40
 """Classes up to which the axes have their names."""
@@ -16,9 +15,9 @@ DRAWN = 500
 LONGEST = 24  # characters of a name
 
 
-def confusion_figure(classes: ClassReport, title: str) -> Figure:
+def confusion_figure(classes: ClassReport, method: str, title: str) -> Figure:
     """A row for each true class, a column for what its images are called, as shares of the row; unknown comes last. It
-    has no row where no image is of an unknown class."""
+    has no row where no image is of an unknown class. `method` is the model's."""
     every = classes.confusion
     counts, block = _in_blocks(every if every[-1].any() else every[:-1])
     sizes = counts.sum(axis=1, keepdims=True)
@@ -39,7 +38,7 @@ def confusion_figure(classes: ClassReport, title: str) -> Figure:
                 axes.text(column, row, str(count), ha="center", va="center", color=colour, fontsize=7)
     each = f", in blocks of {block}" if block > 1 else ""
     axes.set(xlabel=f"called{each}", ylabel=f"true class{each}")
-    entitle(figure, f"{PROSER}: {title}")
+    entitle(figure, f"{method}: {title}")
     return figure
 
 

@@ -1,5 +1,5 @@
-"""The scores of PROSER's selected trial on test images: their histogram, and macro-F1 over other known rates;
-on development data what each rate costs."""
+"""The scores of a model on test images: their histogram, and macro-F1 over other known rates; on development data what
+each rate costs. `method` is the model's, whose name the titles have."""
 
 from collections import defaultdict
 
@@ -12,14 +12,14 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.known_rates import RATES, KnownRates
 from proser_core.recognition.metrics import macro_f1_curves
 from proser_core.recognition.scoring import OpenSetScores
-from proser_core.titles import PROSER, counted
+from proser_core.titles import counted
 
 LABEL = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
 FAR = 0.2  # of an axis that may stay empty for the sake of a few images
 
 
-def over_known_rate(scores: OpenSetScores, task: OpenSetTask, title: str) -> Figure:
-    """Macro-F1 of every setting against the share of known test images that a bias would keep, with PROSER's bias.
+def over_known_rate(scores: OpenSetScores, task: OpenSetTask, method: str, title: str) -> Figure:
+    """Macro-F1 of every setting against the share of known test images that a bias would keep, with the model's bias.
     Shows what the target rate costs and what another one would give; it chooses nothing."""
     targets = np.asarray(task.test.targets)
     known = np.sort(scores.scores[targets < task.num_known])
@@ -36,11 +36,11 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask, title: str) -> Fig
     axes.set(xlabel="known test images that stay known, %", ylabel="macro-F1 on test images, %")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    entitle(figure, f"{PROSER}: {title}")
+    entitle(figure, f"{method}: {title}")
     return figure
 
 
-def known_rate_curve(rates: KnownRates, kept: float, title: str) -> Figure:
+def known_rate_curve(rates: KnownRates, kept: float, method: str, title: str) -> Figure:
     """Unknown images found against known images kept, on validation images and unknown ones that were not tested on,
     with the rates of the table, several of which may be one point; `kept` is the share that the model's threshold
     keeps."""
@@ -57,12 +57,12 @@ def known_rate_curve(rates: KnownRates, kept: float, title: str) -> Figure:
     axes.set(xlabel="known validation images kept, %", ylabel="unknown images found, %", xlim=(50, 106))
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    entitle(figure, f"{PROSER}{', proxy' if rates.of_proxy else ''}: {title}")
+    entitle(figure, f"{method}{', proxy' if rates.of_proxy else ''}: {title}")
     return figure
 
 
-def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, title: str) -> Figure:
-    """Histogram of PROSER's score on known and unknown test images, with the threshold between them. The axis leaves
+def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, method: str, title: str) -> Figure:
+    """Histogram of the model's score on known and unknown test images, with the threshold between them. The axis leaves
     out a few that lie far from all others, and the caption counts them."""
     is_known = np.asarray(task.test.targets) < task.num_known
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
@@ -79,7 +79,7 @@ def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, titl
     axes.axvline(-scores.bias, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:.2f}: known to the left")
     axes.set(xlabel=f"score: {formula}", ylabel="density of test images")
     axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    entitle(figure, f"{PROSER}: {title}")
+    entitle(figure, f"{method}: {title}")
     if not inside.all():
         figure.supxlabel(f"Not drawn: {counted(int((~inside).sum()), 'image')} far out.", fontsize=8, x=0.01, ha="left")
     return figure

@@ -66,16 +66,17 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_fo
     found = {"Which known rate?": rates, "Classes": classes}
     chapters = {title: each.lines() for title, each in found.items() if each is not None}
     write_report(table, recipe, folder, facts, images.notes, chapters)
+    of_model, kept = (evaluation["method"], table.images), classifier.calibration.known_rate
     if rates is not None:
-        save(known_rate_curve(rates, classifier.calibration.known_rate, table.images), folder / FIGURES / "known_rate")
+        save(known_rate_curve(rates, kept, *of_model), folder / FIGURES / "known_rate")
     if classes is not None:
-        save(confusion_figure(classes, table.images), folder / FIGURES / "confusion")
+        save(confusion_figure(classes, *of_model), folder / FIGURES / "confusion")
     if evaluation["choices"]:
         (folder / TABLES / SCORES_PAGE).write_text(scores_page(evaluation["choices"], images.split), encoding="utf-8")
     scores = OpenSetScores.load(evaluated.path / TEST_SCORES)
-    save(score_histogram(scores, evaluation["score"]["formula"], images, table.images), folder / FIGURES / "scores")
+    save(score_histogram(scores, evaluation["score"]["formula"], images, *of_model), folder / FIGURES / "scores")
     if images.split.settings:
-        save(over_known_rate(scores, images, table.images), folder / FIGURES / "macro_f1_over_known_rate")
+        save(over_known_rate(scores, images, *of_model), folder / FIGURES / "macro_f1_over_known_rate")
     write_json(folder / TABLES / CLASS_SPLIT, read_json(task.path / CLASS_SPLIT))
     fingerprint = {"sha256": task.digest, "files": read_json(task.path / MANIFEST)["files"]}
     counts = {"images": TaskSummary.read(task.path).counts, "known_classes": images.num_known}
@@ -95,6 +96,7 @@ def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[s
         controls=[row for split in splits for row in _baselines(split, tasks[split.index], rows, trial_folders)],
         own=recipe.finetune,
         images=images_title(recipe.data, tasks, [split.recipe.seed for split in splits]),
+        data_set=_data_set(recipe),
     )
 
 
@@ -117,7 +119,12 @@ def tabulate_run(recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluat
         others = {titles.scored(PROSER, _scoring(evaluation)): evaluation["methods"][PROSER]["flat"], **others}
     baselines = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
     images = images_title(recipe.data, [index], [recipe.seed])
-    return SweepTable(recipe.name, (space,), {index: split}, points, baselines, recipe.finetune, images)
+    splits, data_set = {index: split}, _data_set(recipe)
+    return SweepTable(recipe.name, (space,), splits, points, baselines, recipe.finetune, images, data_set)
+
+
+def _data_set(recipe: Recipe) -> str:
+    return "" if recipe.data.unknown else recipe.data.name
 
 
 def _scoring(evaluation: dict[str, Any]) -> str:

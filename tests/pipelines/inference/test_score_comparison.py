@@ -9,14 +9,21 @@ import pytest
 from PIL import Image
 from pipeline_runs import printed
 from sklearn.metrics import roc_auc_score
+from small_tasks import make_classifier
 
 from pipelines.commands.evaluate import EvaluateRequest, evaluate
+from pipelines.inference.labelled_folder import FolderLogits
+from pipelines.inference.score_comparison import compare_scores
 from proser_core.data.readers import digits
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.recognition.embedding_table import FittingData, compute_embedding_table, index_rows, task_embeddings
+from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scores import FURTHER_SCORES, SCORES
+from proser_core.recognition.scores import FURTHER_SCORES, SCORES, MaxLogit, ScoreFunction
+from proser_core.recognition.scores.reconstruction import SmallestError
+from proser_core.recognition.scores.unknown_class import FinishedScore
+from proser_core.recognition.trained_classifier import OwnArchitecture
 from proser_core.store.store import Artefact
 
 
@@ -71,6 +78,15 @@ def test_a_model_that_keeps_none_says_which_scores_are_missing(
     assert "scores that read training images are missing" in text
     printed(evaluate, replace(request, scores=False))
     assert "scores" not in json.loads((tmp_path / "out.json").read_text())
+
+
+@pytest.mark.parametrize("own", [SmallestError(), FinishedScore(), MaxLogit()], ids=lambda score: score.name)
+def test_dummies_of_a_methods_own_network_are_read_by_its_own_score_alone(own: ScoreFunction) -> None:
+    classifier = replace(make_classifier(), score_function=own, own=OwnArchitecture("C2AE", {}))
+    logits = LogitTable(*np.random.default_rng(0).random((2, 20, 3), np.float32))
+    scored = FolderLogits(logits, ["ant", "bee", "cow", "other"] * 5, [])
+    found = set(compare_scores(classifier, scored).metrics)
+    assert found == {own.name, "MSP", "MaxLogit", "energy", "GEN"}
 
 
 def test_known_images_alone_are_refused(classifier: OpenSetClassifier, labelled: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ COUNTS = ((8, 1, 0, 1), (3, 4, 1, 2), (0, 0, 0, 0), (1, 0, 0, 9))
 
 def test_the_figure_has_a_row_for_each_class_and_names_that_are_no_formulas(tmp_path: Path) -> None:
     named = ClassReport.of_matrix(("$a$", "a class with a name of many words", "owl"), np.array(COUNTS))
-    figure = confusion_figure(named, "own images")
+    figure = confusion_figure(named, "PROSER", "own images")
     save(figure, tmp_path / "confusion")
     assert (tmp_path / "confusion.png").stat().st_size > 1000
     axes = figure.axes[0]
@@ -30,9 +30,8 @@ def test_the_figure_has_a_row_for_each_class_and_names_that_are_no_formulas(tmp_
 
 
 def test_where_every_class_is_known_unknown_is_a_column_alone() -> None:
-    axes = confusion_figure(ClassReport.of_matrix(("ant", "bee", "owl"), np.array([*COUNTS[:3], [0] * 4])), "own").axes[
-        0
-    ]
+    closed = ClassReport.of_matrix(("ant", "bee", "owl"), np.array([*COUNTS[:3], [0] * 4]))
+    axes = confusion_figure(closed, "PROSER", "own").axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["ant", "bee", "owl", "unknown"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["ant", "bee", "owl"]
     assert axes.images[0].get_array().shape == (3, 4)
@@ -41,13 +40,13 @@ def test_where_every_class_is_known_unknown_is_a_column_alone() -> None:
 def test_of_a_hundred_classes_the_axes_have_numbers() -> None:
     counts = np.eye(101, dtype=int)
     many = ClassReport.of_matrix(tuple(f"class {number}" for number in range(100)), counts)
-    assert not confusion_figure(many, "own images").axes[0].texts
+    assert not confusion_figure(many, "PROSER", "own images").axes[0].texts
 
 
 def test_of_thousands_of_classes_neighbours_are_drawn_together() -> None:
     count = 2 * DRAWN + 100
     many = ClassReport.of_matrix(tuple(map(str, range(count))), np.diag(np.arange(count + 1)))
-    axes = confusion_figure(many, "own images").axes[0]
+    axes = confusion_figure(many, "PROSER", "own images").axes[0]
     assert axes.get_ylabel() == "true class, in blocks of 3"
     shares = axes.images[0].get_array()
     assert shares.shape == (-(-(count + 1) // 3),) * 2

@@ -12,7 +12,9 @@ from proser_core.recognition.validation_scores import ValidationScores
 
 
 def histogram(scores: np.ndarray) -> Figure:
-    return score_histogram(OpenSetScores(np.zeros(len(scores), int), scores, 2, 0.5), "gap", small_task(), "made")
+    return score_histogram(
+        OpenSetScores(np.zeros(len(scores), int), scores, 2, 0.5), "gap", small_task(), "PROSER", "made"
+    )
 
 
 def test_an_image_far_from_all_others_does_not_stretch_the_axis_and_is_counted() -> None:
@@ -28,7 +30,7 @@ def test_every_rate_of_the_table_is_named_also_where_two_are_one_point() -> None
     scores = ValidationScores(np.linspace(0.0, 1.0, 20), np.zeros_like(targets), targets, 1, "")
     rates = KnownRates.of(scores)
     assert rates is not None
-    axes = known_rate_curve(rates, 0.96, "made").axes[0]
+    axes = known_rate_curve(rates, 0.96, "PROSER", "made").axes[0]
     assert [text.get_text() for text in axes.texts] == ["99, 95 %", "90 %", "80 %"]
     legend = axes.get_legend()
     assert legend is not None

@@ -38,7 +38,8 @@ from pipelines.reports import trials_parquet
 from pipelines.reports.report_files import figures_of, write_report
 from pipelines.reports.results_page import overview, results_page
 from pipelines.reports.scores_page import choice_facts
-from pipelines.reports.spaces import OWN_SPACE, published_at, spaces_of, verdicts
+from pipelines.reports.spaces import OWN_SPACE, lead_of, published_at, spaces_of, verdicts
+from pipelines.reports.sweep_table import spreads
 from pipelines.reports.terminal import run_tables, sweep_tables
 from pipelines.workflow.best_of import best_rows
 from proser_core.config import FinetuneConfig
@@ -74,6 +75,14 @@ def test_a_point_that_lacks_a_split_is_not_selected() -> None:
         assert spaces_of(made)[0].selected.label == "beta 0.01, gamma 0"
 
 
+def test_a_point_that_lacks_a_split_is_not_the_best_of_a_table() -> None:
+    best = {"beta": 0.0, "gamma": 0.0}
+    for made in (losing(trade_off(), best, 0), lacking(trade_off(), best, 0)):  # the harder one
+        points = spaces_of(made)[0].points
+        found = dict(zip([point.label for point in points], spreads(points, "dev/macro_f1"), strict=True))
+        assert (found["beta 0, gamma 0"], found["beta 0.01, gamma 0"]) == ("65.0", "**64.5 ± 0.7**")
+
+
 def test_equal_numbers_are_one_point_however_they_are_written() -> None:
     made = replace(
         trade_off(range(1)), rows=[trial({"beta": beta}, index, 0.5, "trade_off") for index, beta in ((0, 1), (1, 1.0))]
@@ -81,13 +90,16 @@ def test_equal_numbers_are_one_point_however_they_are_written() -> None:
     assert len(spaces_of(made)[0].points) == 1
 
 
-def test_published_values_are_kept_from_a_task_with_other_class_counts() -> None:
+def test_published_values_and_claims_are_kept_from_other_class_counts_and_other_data_sets() -> None:
     made = table("mixup_alpha", ALPHAS, range(1), by_alpha)
     fewer = replace(made, splits={0: replace(SPLIT, known=SPLIT.known[:10])})
-    for each, expected in ((made, 0.63), (fewer, None)):
+    others = [fewer, *(replace(made, data_set=name) for name in ("tiny-imagenet", ""))]
+    for each, expected in ((made, 0.63), *((other, None) for other in others)):
         (space,) = spaces_of(each)
         assert published_at(space, space.points[0], f"{AT_15}/macro_f1") == expected
-    assert verdicts(spaces_of(fewer)[0]) == []
+        assert bool(verdicts(space)) == (each is made)
+        assert bool(lead_of(space, f"{AT_15}/macro_f1")) == (each is made)
+        assert ("paper" in results_page(each).lower()) == (each is made)
 
 
 def test_the_parquet_file_has_a_row_for_each_trial_and_setting_and_typed_columns(tmp_path: Path) -> None:
@@ -113,6 +125,18 @@ def test_the_parquet_file_has_a_row_for_each_trial_and_setting_and_typed_columns
     controls = frame[frame.objective == "control"]
     assert len(controls) == 8 * len(SETTINGS)
     assert controls.beta.isna().all()
+
+
+def test_without_unknown_test_classes_the_parquet_file_has_one_row_for_each_trial_and_control(tmp_path: Path) -> None:
+    made = trade_off(range(1))
+    trials_parquet.write_parquet(
+        replace(made, splits={0: replace(SPLIT, unknown=(), settings=())}), tmp_path / "trials.parquet"
+    )
+    frame = parquet.read_table(tmp_path / "trials.parquet").to_pandas()
+    assert len(frame) == 25 + 4
+    assert frame[["num_unknown", "outliers", "openness", "auroc", "macro_f1"]].isna().all(axis=None)
+    assert set(frame.num_known) == {15}
+    assert frame.test_known_rate.tolist() == [0.94] * 29
 
 
 def test_the_parquet_file_has_every_field_of_a_fine_tune_as_a_column(tmp_path: Path) -> None:

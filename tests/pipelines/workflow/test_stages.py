@@ -157,6 +157,8 @@ def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
     np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(val)], rtol=1e-4, atol=1e-4)
     report(split, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
     assert f"Network of the model: {found['network']}" in (folder / "results.md").read_text()
+    for name in ("scores", "macro_f1_over_known_rate", "known_rate", "confusion"):
+        assert f"<title>{wanted}: " in (folder / "figures" / f"{name}.svg").read_text()
 
 
 def test_a_control_that_failed_is_no_model(trained: Trained, tmp_path: Path) -> None:

@@ -33,13 +33,17 @@ def test_the_controls_of_each_class_split_are_scored_from_its_own_networks(split
     assert found[1, "CE control, MSP"] == found[1, "MSP"] != found[1, "MaxLogit"]
     assert (table.recipe, table.rows, table.own) == (recipe.name, rows, recipe.finetune)
     assert table.splits == dict.fromkeys((0, 1), OpenSetTask.load(split.task.path).split)
+    assert table.data_set == "digits"
 
 
 def test_a_run_is_a_sweep_over_one_space_that_has_the_recipes_own_point_too() -> None:
     recipe = replace(tiny_recipe(), finetune=FinetuneConfig())
     rows = [trial({"beta": beta}, 0, 0.5 + beta / 10, "betas") for beta in (2.0, 1.0)]
     rows[1]["spaces"] = []
+    mixed = replace(recipe, data=replace(recipe.data, unknown="mnist"))
     methods = {name: {"flat": metrics(0.4)} for name in ("PROSER", "PROSER, recipe's own point", "MSP")}
+    made_of = {each.data.unknown: tabulate_run(each, SPLIT, rows, {"methods": methods}) for each in (recipe, mixed)}
+    assert {unknown: made.data_set for unknown, made in made_of.items()} == {"": "digits", "mnist": ""}
     for space in ("betas", ""):
         made = tabulate_run(replace(recipe, space=space), SPLIT, rows, {"methods": methods})
         assert [method.label for method in methods_of(made)] == ["PROSER", "PROSER, recipe's own point", "MSP"]

@@ -68,3 +68,29 @@ def test_the_interval_holds_the_known_rate_of_new_images_in_ninety_five_percent_
         low, high = calibration.interval
         inside += low <= norm.cdf(-calibration.bias) <= high
     assert 0.93 < inside / cases < 0.97
+
+
+@given(st.integers(2, 40), st.integers(0, 40), st.integers(0, 40), PERCENTAGES)
+def test_the_interval_holds_the_rate_of_the_validation_images_where_scores_tie(tied, below, above, percentage):
+    scores = np.repeat([-1.0, 0.0, 1.0], [below, tied, above])
+    calibration = calibrate(scores, percentage / 100)
+    low, high = calibration.interval
+    ties = np.count_nonzero(scores == -calibration.bias)
+    assert 0 < low < calibration.known_rate
+    assert high >= calibration.known_rate or ties == 1
+    assert high == 1.0 or calibration.known_rate < 1.0 or ties == 1
+
+
+@pytest.mark.parametrize("levels", [1, 2, 4])
+@pytest.mark.parametrize("target_rate", [0.5, 0.9])
+def test_of_tied_scores_the_interval_leaves_at_most_two_and_a_half_percent_on_either_side(levels, target_rate):
+    generator = np.random.default_rng(0)
+    cases = 1000
+    too_low = too_high = 0
+    for _ in range(cases):
+        scores = np.round(generator.standard_normal(60) * levels) / levels
+        calibration = calibrate(scores, target_rate)
+        low, high = calibration.interval
+        rate = norm.cdf(-calibration.bias + 0.5 / levels)  # of all that rounds to the threshold or below
+        too_low, too_high = too_low + (rate < low), too_high + (rate > high)
+    assert max(too_low, too_high) / cases < 0.03

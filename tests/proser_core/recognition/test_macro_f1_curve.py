@@ -13,13 +13,7 @@ from proser_core.recognition.scoring import OpenSetScores
 def by_scikit_learn(scores, guesses, targets, num_known, thresholds) -> np.ndarray:
     return np.array(
         [
-            f1_score(
-                targets,
-                np.where(scores <= threshold, guesses, num_known),
-                labels=range(num_known + 1),
-                average="macro",
-                zero_division=0,
-            )
+            f1_score(targets, np.where(scores <= threshold, guesses, num_known), average="macro")
             for threshold in np.asarray(thresholds)
         ]
     )

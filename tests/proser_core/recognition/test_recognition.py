@@ -161,9 +161,7 @@ def test_a_report_calibrates_on_validation_images_only(score_function):
         [np.where(val <= threshold, guesses, 2), np.where(development <= threshold, others, 2)]
     )
     targets = np.concatenate([task.val.targets, np.full(6, 2)])
-    assert report.development.macro_f1 == pytest.approx(
-        f1_score(targets, predictions, labels=range(3), average="macro", zero_division=0)
-    )
+    assert report.development.macro_f1 == pytest.approx(f1_score(targets, predictions, average="macro"))
     assert report.development.auroc == pytest.approx(roc_auc_score(targets == 2, np.concatenate([val, development])))
     assert report.development.closed_set_accuracy == np.mean(guesses == task.val.targets)
 
