@@ -37,8 +37,8 @@ class OptimizerConfig(Block):
     weight_decay: float = 5e-4
     """L2 penalty; with muon, of all parameters but convolutions. Source: the authors' released code."""
     averaging: float = 0.0
-    """Decay per step of an exponential moving average of the weights, which is then the result. 0 keeps
-    the last weights. Source: method notes."""
+    """Decay per step of an exponential moving average of the weights, which is then the result and still
+    holds decay ** steps of the first weights. 0 keeps the last weights. Source: method notes."""
     flips: Flips = "random"
     """How images are mirrored if `data.flip` is on: random, or alternating (each image is mirrored in every
     second epoch). Source: Jordan 2024 (airbench)."""

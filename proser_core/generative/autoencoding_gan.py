@@ -31,7 +31,7 @@ class GanSchedule(PixelSchedule):
     """Of the GAN."""
 
     codes: int = 64
-    """Channels L of a code, which has L / 16 entries for each pixel at 32 pixels. Source: authors' parameter file."""
+    """Channels L of a code, which has L / 64 entries for each pixel at 32 pixels. Source: authors' parameter file."""
     dropout: float = 0.2
     """Of encoder and discriminator. Source: authors' code."""
 

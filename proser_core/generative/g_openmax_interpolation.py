@@ -77,7 +77,7 @@ class Unsure(NamedTuple):
 
 @torch.no_grad()
 def unsure_images(gan: AutoencodingGan, classifier: nn.Module, training: OwnTraining[UnknownClassSchedule]) -> Unsure:
-    """Decoded interpolations of which no class has a softmax probability of 0.5, in the order in which they are drawn.
+    """Decoded interpolations of which no class has a softmax probability of 0.5, the least sure first.
 
     Where 20 draws for each that is wanted do not give them, those of all drawn that the classifier is least sure of, up
     to a probability of 0.9. Raises TrainingError where too few of them are left.

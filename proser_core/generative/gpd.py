@@ -50,16 +50,18 @@ class Survival:
 
 def best_threshold(matched: np.ndarray, unmatched: np.ndarray, p_unknown: float = 0.5) -> float:
     """`argmin_t (1 - p_u) P(matched > t) + p_u P(unmatched < t)` (Oza and Patel 2019), t being one of the
-    errors float[n] under the right and float[m] under a wrong label; the middle one where several are best.
+    errors float[n] under the right and float[m] under a wrong label, or midway between two of them; the middle one
+    where several are best.
 
     The left tail of `unmatched` is the right one of its negative.
     """
-    candidates = np.unique(np.concatenate([matched, unmatched]).astype(np.float64))
+    errors = np.unique(np.concatenate([matched, unmatched]).astype(np.float64))
+    candidates = np.sort(np.concatenate([errors, (errors[1:] + errors[:-1]) / 2]))
     missed = Survival.fit(matched).above(candidates)
     let_in = Survival.fit(-unmatched).above(-candidates)
     costs = (1 - p_unknown) * missed + p_unknown * let_in
     best = np.flatnonzero(costs == costs.min())
-    return float((candidates[best[0]] + candidates[best[-1]]) / 2)
+    return float(candidates[best[len(best) // 2]])
 
 
 def right_and_wrong(errors: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -82,10 +82,9 @@ class ReconstructingVgg(nn.Module):
         self.bottlenecks = nn.ModuleList(Bottleneck(channels, schedule.latent) for channels in latents)
         self.enlarge = nn.ModuleList(nn.ConvTranspose2d(after, before, 2, stride=2) for before, after in pairs)
         side, hidden = shape.image_size // 2 ** len(schedule.channels), schedule.hidden
-        kernel = max(1, side // SIDE)
-        flat = schedule.channels[-1] * (side // kernel) ** 2
+        flat = schedule.channels[-1] * min(side, SIDE) ** 2
         # flat in the channel-first order, whatever the memory format
-        pool = [nn.AvgPool2d(kernel), Flat()] if kernel > 1 else [Flat()]
+        pool = [nn.AdaptiveAvgPool2d(SIDE), Flat()] if side > SIDE else [Flat()]
         self.classifier = nn.Sequential(*pool, *_dense(flat, hidden), *_dense(hidden, hidden))
         self.logits = nn.Linear(hidden, shape.num_known)
 

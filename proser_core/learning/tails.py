@@ -17,6 +17,7 @@ from proser_core.titles import first_names
 TAIL_SIZE = 20  # authors' code
 ALPHA = 10  # authors' code; at most K
 EUCLIDEAN_UNIT = 200  # authors' code
+FEWEST = 3  # distances that a tail is fitted to
 NO_SPREAD = 1e-9  # of the logarithms of a tail: the same distance, but for rounding
 Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """From features float64[N, d] and means float64[M, d] to float64[N, M]."""
@@ -125,12 +126,12 @@ def _units(vectors: np.ndarray) -> np.ndarray:
 
 
 def _tail(distances: np.ndarray, size: int) -> tuple[float, float, float] | None:
-    """Shape, scale and start of the Weibull of the largest distances; None where they do not differ.
+    """Shape, scale and start of the Weibull of the largest distances; None of fewer than three, or of equal ones.
 
     As libMR has it: the tail is moved so that it begins at 1, and a distance is moved alike before it is scored.
     """
     tail = np.sort(distances)[-size:]
-    if not len(tail):
+    if len(tail) < FEWEST:
         return None
     fitted = fit_weibull(tail - tail[0] + 1)
     return None if fitted is None else (*fitted, float(tail[0]))

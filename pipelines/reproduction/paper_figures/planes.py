@@ -17,7 +17,7 @@ from pipelines.reports.figures.style import COLOURS, entitle
 
 KNOWN_COLOURS = (COLOURS[1], COLOURS[5], COLOURS[3], COLOURS[4], COLOURS[6], COLOURS[7])
 DOTS, AREAS = 0.88, 0.3  # a class's dots are darker than its colour, and its area paler, so that they stand out
-KNOWN_MARKERS = "osDvp*"
+KNOWN_MARKERS = "osDvp*h"  # one more than colours, so that no pair of both returns before class 42
 NOVEL_MARKERS: tuple[dict[str, Any], ...] = (
     {"marker": "x", "color": "black", "linewidths": 0.8, "s": 15},
     {"marker": "^", "facecolors": "white", "edgecolors": "black", "linewidths": 0.8, "s": 17},

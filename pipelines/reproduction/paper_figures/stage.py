@@ -111,7 +111,7 @@ def check_drawable(recipe: Recipe) -> None:
 
 def _about_training(recipe: Recipe, num_images: int) -> str:
     """What was trained on, and where."""
-    data, place = recipe.data, "a GPU" if recipe.cluster.uses_gpu else "CPU cores"
+    data, place = recipe.data, "a GPU (fits on the CPU)" if recipe.cluster.uses_gpu else "CPU cores"
     return f"{DATA_SETS.get(data.name, data.name)}, {data.num_known} classes, {num_images:,} images, {place}"
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from proser_core import titles
+from proser_core.errors import CalibrationError
 from proser_core.recognition.scores.embedding_score import EmbeddingScore, embeddings_of
 
 if TYPE_CHECKING:
@@ -71,12 +72,17 @@ class RelativeMahalanobis(EmbeddingScore):
 
 def _tied_gaussian(embeddings: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`whitening` float64[d, r] and whitened means float64[K, r] of embeddings float64[N, d] by class. A class without
-    an image has no mean."""
+    an image has no mean. Raises CalibrationError where embeddings differ within no class."""
     classes = np.unique(targets)
     means = np.stack([embeddings[targets == each].mean(axis=0) for each in classes])
     centred = embeddings - means[np.searchsorted(classes, targets)]
     variances, directions = np.linalg.eigh(centred.T @ centred / len(centred))
     spread = variances > NO_SPREAD * max(variances[-1], 0.0)
+    if not spread.any():
+        raise CalibrationError(
+            f"a Gaussian needs embeddings that differ within a class; those of {len(targets)} training images of "
+            f"{len(classes)} classes do not. Give several images per class, or another score"
+        )
     whitening = directions[:, spread] / np.sqrt(variances[spread])
     return whitening, means @ whitening
 

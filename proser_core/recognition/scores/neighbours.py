@@ -23,7 +23,7 @@ class EuclideanNeighbour(EmbeddingScore):
     """`|phi(x) - phi(x_(k))|`, float64[N]: the distance to the k-th nearest of `index` float32[n, d], embeddings of
     training images.
 
-    k is `neighbour`, or n where there are fewer.
+    k is NEIGHBOUR, or the size of the smallest class: a further neighbour of its images is always a stranger.
     """
 
     index: np.ndarray
@@ -37,7 +37,8 @@ class EuclideanNeighbour(EmbeddingScore):
         import torch
 
         embeddings = torch.tensor(embeddings_of(training, cls.name).embeddings)
-        return cls(cls.features(embeddings.double()).float().numpy(), min(NEIGHBOUR, len(embeddings)))
+        smallest = int(np.unique(targets, return_counts=True)[1].min())
+        return cls(cls.features(embeddings.double()).float().numpy(), min(NEIGHBOUR, smallest))
 
     @staticmethod
     def features(embeddings: "Tensor") -> "Tensor":

@@ -34,6 +34,13 @@ def test_logits_latent_features_and_reconstruction_have_their_shapes(size: int, 
     assert reconstruction.shape == images.shape
 
 
+@pytest.mark.parametrize(("size", "side"), [(24, 3), (40, 4), (72, 4), (88, 4)])
+def test_a_last_stage_larger_than_four_is_averaged_to_four(size: int, side: int) -> None:
+    dense = next(each for each in network(size=size).classifier if isinstance(each, nn.Linear))
+    assert dense.in_features == 8 * side**2
+    assert network(size=size).eval()(torch.randn(1, 3, size, size)).known.shape == (1, 3)
+
+
 def test_the_full_network_has_ninety_six_latent_features_and_eleven_layers_with_weights() -> None:
     net = ReconstructingVgg(TaskShape(10, 32), FULL, has_bottlenecks=True).eval()
     assert net(torch.zeros(1, 3, 32, 32)).dummies.shape == (1, 96)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy.stats import genpareto
 
 from proser_core.generative.gpd import Survival, best_threshold
@@ -60,6 +62,19 @@ def test_the_threshold_keeps_every_matched_or_no_unmatched_error_where_only_one_
 def test_between_samples_that_lie_apart_the_threshold_has_room_on_both_sides():
     matched, unmatched = drawn(7).uniform(0, 1, 200), drawn(8).uniform(3, 4, 200)
     assert 1 < best_threshold(matched, unmatched) < 3
+
+
+SMALL = st.lists(st.integers(0, 9), min_size=1, max_size=8)
+
+
+@given(matched=SMALL, unmatched=SMALL)
+@example(matched=[1, 5], unmatched=[3, 7])
+def test_where_several_are_best_it_is_one_of_them(matched, unmatched):
+    def cost(t: float) -> float:
+        return np.mean(np.array(matched) > t) + np.mean(np.array(unmatched) < t)
+
+    found = best_threshold(np.array(matched), np.array(unmatched))
+    assert cost(found) <= min(map(cost, matched + unmatched)) + 1e-12
 
 
 def test_no_other_candidate_costs_less():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytorch_ood import detector
 
-from proser_core.errors import ConfigError
+from proser_core.errors import CalibrationError, ConfigError
 from proser_core.recognition.embedding_table import EmbeddingTable, select
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores import FURTHER_SCORES, EmbeddingScore, GeneralizedEntropy
@@ -45,8 +45,9 @@ def cosine(first: np.ndarray, second: np.ndarray) -> float:
     return float(first @ second) / norm(first) / norm(second)
 
 
-def neighbour(points: np.ndarray, point: np.ndarray) -> float:
-    return sorted(norm(point - each) for each in points)[9]
+def neighbour(points: np.ndarray, targets: np.ndarray, point: np.ndarray) -> float:
+    smallest = min(list(targets).count(each) for each in set(targets))
+    return sorted(norm(point - each) for each in points)[min(10, smallest) - 1]
 
 
 def mahalanobis(embeddings: np.ndarray, targets: np.ndarray, point: np.ndarray) -> float:
@@ -92,9 +93,9 @@ def textbook(name: str, fitted: EmbeddingTable, targets: np.ndarray, known: np.n
             spreads = np.std(fitted.known.max(axis=1)), np.std([largest_cosine(each) for each in embeddings])
             return -max(known) / spreads[0] - largest_cosine(point) / spreads[1]
         case "KNN":
-            return neighbour(np.stack([each / norm(each) for each in embeddings]), point / norm(point))
+            return neighbour(np.stack([each / norm(each) for each in embeddings]), targets, point / norm(point))
         case "KNN-Euclidean":
-            return neighbour(embeddings, point)
+            return neighbour(embeddings, targets, point)
         case "Mahalanobis":
             return mahalanobis(embeddings, targets, point)
         case "relative-Mahalanobis":
@@ -169,6 +170,22 @@ def test_logits_without_embeddings_are_refused(name):
     fitted, targets = training()
     with pytest.raises(ConfigError, match=re.escape(f"the score {name} reads embeddings")):
         FURTHER_SCORES[name].fit(fitted, targets)(LogitTable(fitted.known, fitted.dummies))
+
+
+@pytest.mark.parametrize("name", ["KNN", "KNN-Euclidean"])
+def test_neighbours_are_counted_within_the_smallest_class(name):
+    fitted, targets = training()
+    few = np.flatnonzero((targets != 1) | (np.arange(len(targets)) < 13))  # three images of class 1
+    score = FURTHER_SCORES[name].fit(select(fitted, few), targets[few])
+    assert score.neighbour == 3
+    assert FURTHER_SCORES[name].fit(fitted, targets).neighbour == 10
+
+
+@pytest.mark.parametrize("name", ["Mahalanobis", "relative-Mahalanobis"])
+def test_a_gaussian_of_one_image_per_class_is_refused(name):
+    fitted, targets = training(count=4)
+    with pytest.raises(CalibrationError, match="4 training images of 4 classes do not"):
+        FURTHER_SCORES[name].fit(fitted, targets)
 
 
 def test_the_generalized_entropy_tells_apart_probabilities_that_round_to_one():

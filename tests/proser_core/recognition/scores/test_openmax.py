@@ -140,6 +140,14 @@ def test_a_class_without_a_tail_of_its_own_borrows_that_of_all_and_is_named(capl
     assert np.isfinite(score(training)).all()
 
 
+def test_two_correct_images_are_too_few_for_a_tail_even_at_two_distances():
+    training, targets = training_of(1, 3)
+    known = training.known.copy()
+    known[targets == 0] = [0, 9, 0]
+    known[np.flatnonzero(targets == 0)[:2]] = [[5, 0, 1], [9, 2, -1]]
+    assert OpenMax.fit(logits_of(known), targets).borrowed == (0,)
+
+
 def test_of_many_classes_that_borrow_the_first_are_named(caplog):
     with caplog.at_level(logging.WARNING):
         OpenMax.fit(logits_of(np.eye(100)), np.arange(100))
