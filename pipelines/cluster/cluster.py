@@ -47,11 +47,11 @@ class Cluster:
     """Resources of each machine of an autoscaling cluster at full size; empty for one of fixed size."""
     mirror: Mirror | None = None
     """Keeps `storage` in step with a URI that all machines reach; None where all machines see the folder."""
-    _resources: dict[str, float] = field(default_factory=dict)
+    _nodes: list[dict[str, float]] = field(default_factory=list)
 
     def connect(self) -> dict[str, float]:
         """Resources of the cluster, at its full size, by Ray's names. Raises ClusterError where it does not answer."""
-        if self._resources:
+        if self._nodes:
             return self._resources
         join(self.config.address, dashboard=self.stops_trials)
         if self.config.address:
@@ -60,13 +60,17 @@ class Cluster:
         if len(self.grows_to) > len(nodes):
             nodes = self.grows_to
         self._compare(nodes, self.config.address or "this machine")
-        self._resources = dict(sum(map(Counter, nodes), Counter()))
+        self._nodes = nodes
         return self._resources
+
+    @property
+    def _resources(self) -> dict[str, float]:
+        return dict(sum(map(Counter, self._nodes), Counter()))
 
     @property
     def starting(self) -> str:
         """What `connect` is doing or will do, for people; empty once it has."""
-        if self._resources:
+        if self._nodes:
             return ""
         return f"joining the cluster at {self.config.address}" if self.config.address else "starting Ray"
 
@@ -106,10 +110,9 @@ class Cluster:
         return replace(self, config=replace(self.config, cpus_per_worker=cpus))
 
     def concurrent_jobs(self, workers: int) -> int:
-        """How many trainings of so many workers fit on the cluster at a time."""
-        resources = self.connect()
-        shares = self._worker_resources().items()
-        fits = min(_count_shares([resources], kind, workers * each) for kind, each in shares)
+        """How many trainings of so many workers fit on the cluster at a time: a worker never spans two machines."""
+        self.connect()
+        fits = min(_count_shares(self._nodes, *share) for share in self._worker_resources().items()) // workers
         return max(1, min(fits, self.config.max_concurrent or fits))
 
     def fitting(self, memory_bytes: int, workers: int) -> int | None:
@@ -123,7 +126,7 @@ class Cluster:
     def shortage(self, workers: int) -> str:
         """What a training of so many workers waits for on the live nodes; empty where it fits. Resources that lost
         processes of such trainings still hold are released."""
-        if not self._resources:
+        if not self._nodes:
             return ""  # it is not joined yet
         if max(workers, self.config.num_workers) > 1:
             release_lost_groups()

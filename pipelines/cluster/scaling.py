@@ -11,6 +11,8 @@ from proser_core.errors import ConfigError
 BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
 """Where `ray up` writes its file on the head node."""
 MALFORMED = (OSError, ValueError, TypeError, AttributeError, LookupError, yaml.YAMLError)
+MOST_REPLICAS = 1000
+"""Machines of a group that are counted: Kubernetes itself writes 2147483647 where nobody gives a number."""
 Node = dict[str, float]
 
 
@@ -50,22 +52,24 @@ def _launcher_nodes(config: dict[str, Any]) -> list[Node]:
         if name == config.get("head_node_type"):
             head.append(node)
         else:
-            workers += [node] * int(_number(node_type.get("max_workers", 0)))
+            workers += [node] * int(_number(node_type.get("max_workers", limit)))
     return head + workers[:limit]
 
 
 def _kuberay_nodes(spec: dict[str, Any]) -> list[Node]:
     nodes = [_pod_resources(spec["headGroupSpec"])]
     for group in spec.get("workerGroupSpecs") or []:
-        nodes += [_pod_resources(group)] * int(_number(group.get("maxReplicas", group.get("replicas", 0))))
+        replicas = _number(group.get("maxReplicas", group.get("replicas", 0)))
+        nodes += [_pod_resources(group)] * int(min(replicas, MOST_REPLICAS))
     return nodes
 
 
 def _pod_resources(group: dict[str, Any]) -> Node:
-    """What Ray is started with (`rayStartParams`), else the container's limits, which KubeRay rounds up for Ray: with
-    3500m of a CPU Ray starts as many workers as with 4."""
+    """What Ray is started with (`rayStartParams`), else the container's limits or, without one, its requests, which
+    KubeRay rounds up for Ray: with 3500m of a CPU Ray starts as many workers as with 4."""
     started = group.get("rayStartParams") or {}
-    limits = (group["template"]["spec"]["containers"][0].get("resources") or {}).get("limits") or {}
+    asked = group["template"]["spec"]["containers"][0].get("resources") or {}
+    limits = (asked.get("requests") or {}) | (asked.get("limits") or {})
     names = {"CPU": ("num-cpus", "cpu"), "GPU": ("num-gpus", "nvidia.com/gpu")}
     return {
         kind: _number(started[option]) if option in started else math.ceil(_quantity(limits.get(limit, 0)))

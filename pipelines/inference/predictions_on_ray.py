@@ -1,6 +1,5 @@
 """Predictions of a pool of actors on a Ray cluster, in the order of the images."""
 
-import os
 import pickle
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from pipelines.inference.predictions import PredictedPart, predict_part
 from proser_core.data.readers.image_files import Found, decoded, pieces
 from proser_core.errors import ClusterError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.store.files import absolute
 
 
 def predict_paths_on_ray(
@@ -42,7 +42,7 @@ def predict_paths_on_ray(
         )
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.execution_options.preserve_order = False, True
-    absolute = [os.path.abspath(path) for path in paths]  # workers run in another folder
+    absolute = [absolute(path) for path in paths]  # workers run in another folder
     work = [{"piece": pickle.dumps(piece)} for piece in pieces(absolute, found)]
     dataset = ray.data.from_items(work, override_num_blocks=len(work)).map_batches(
         _Predictor,

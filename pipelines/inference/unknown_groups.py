@@ -1,6 +1,5 @@
 """Images that a model calls unknown, in groups that look alike to it: candidates for new classes."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from proser_core.recognition.embedding_table import check_embeds
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores.embedding_score import unit
 from proser_core.recognition.scoring import score
+from proser_core.store.files import absolute
 
 MOST = 10_000  # unknown images that are grouped: the distances of more would take minutes
 COMPONENTS = 32  # principal ones: density says little in more dimensions
@@ -78,7 +78,7 @@ def _add(reviewed: Reviewed, classifier: OpenSetClassifier, part: Decoded, devic
     for row in kept:
         nearest = classifier.class_names[scores.known_predictions[row]]
         numbers = float(scores.unknown_scores[row]), float(p_values[row])
-        path, picture = os.path.abspath(part.names[row]), thumbnail(part.images[row])
+        path, picture = absolute(part.names[row]), thumbnail(part.images[row])
         reviewed.unknown.append(UnknownImage(path, *numbers, nearest, picture))
         reviewed.embeddings.append(table.embeddings[row])
 

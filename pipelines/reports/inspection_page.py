@@ -15,6 +15,7 @@ from proser_core.data.findings import Finding
 from proser_core.data.group_notes import PARTS
 from proser_core.data.inspection import Inspection
 from proser_core.data.photos import opened
+from proser_core.store.files import absolute
 from proser_core.titles import counted
 
 MOST, MOST_OF_SET = 60, 12
@@ -61,7 +62,7 @@ def class_rows(inspection: Inspection) -> list[tuple[str, int, float]]:
 
 def name_of(inspection: Inspection, row: int) -> str:
     """The path of an image below the folder."""
-    return shown(os.path.relpath(inspection.files[row].path, os.path.abspath(inspection.root)))
+    return shown(os.path.relpath(inspection.files[row].path, absolute(inspection.root)))
 
 
 def inspection_page(inspection: Inspection, findings: Sequence[Finding], command: str) -> bytes:

@@ -11,6 +11,7 @@ from proser_core.data.inspection import Inspection
 from proser_core.data.near_duplicates import NO_PAIRS, components
 from proser_core.errors import DataError
 from proser_core.naming import check_class_names
+from proser_core.store.files import absolute
 from proser_core.titles import counted
 
 IMBALANCE = 3
@@ -54,7 +55,7 @@ def few_images(counts: np.ndarray) -> np.ndarray:
 
 
 def _unreadable(inspection: Inspection) -> Iterator[Finding]:
-    root = os.path.join(os.path.abspath(inspection.root), "")
+    root = os.path.join(absolute(inspection.root), "")
     reasons = [failure.reason.replace(root, "", 1) for failure in inspection.failures]
     advice = "Repair or remove them: a run stops at the first one."
     yield Finding("files that cannot be read", len(reasons), advice, lines=reasons)

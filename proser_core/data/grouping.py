@@ -3,7 +3,7 @@
 import csv
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -18,6 +18,7 @@ from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, fing
 from proser_core.data.readers.parquet import read_texts
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
+from proser_core.store.files import absolute
 from proser_core.titles import counted
 
 COLUMNS = ("path", "group")
@@ -67,7 +68,8 @@ class Grouping:
                 f"data.group_by {self.rule!r} is found in no name of an image, such as {os.path.basename(paths[0])!r}; "
                 "give a regular expression that finds the group's name, a folder level, or a table"
             )
-        return [match and "\0".join(match.groups(default="") or [match[0]]) for match in found]
+        parts = [match and (match.groups(default="") or (match[0],)) for match in found]
+        return ["\0".join(each) if each and any(each) else None for each in parts]
 
 
 @lru_cache(maxsize=1)
@@ -80,9 +82,8 @@ def _links_of(files: tuple[FileStatus, ...]) -> np.ndarray:
 
 def _from_folders(paths: Sequence[str], folders: Sequence[Path], level: int) -> list[str | None]:
     """Names of folders below the class, down to a level; a name is one group, in whatever class it is."""
-    below = [
-        Path(os.path.relpath(path, folder)).parts[:-1][:level] for path, folder in zip(paths, folders, strict=True)
-    ]
+    of_class = zip(paths, map(absolute, folders), strict=True)
+    below = [Path(os.path.relpath(path, folder)).parts[:-1][:level] for path, folder in of_class]
     if not any(len(parts) == level for parts in below):
         raise DataError(
             f"data.group_by is {level}, and no image lies {counted(level, 'folder')} below that of its class, as "
@@ -93,7 +94,7 @@ def _from_folders(paths: Sequence[str], folders: Sequence[Path], level: int) -> 
 
 def _from_table(paths: Sequence[str], table: Path, root: Path) -> list[str | None]:
     groups = _read_table(table)
-    names = [os.path.relpath(path, root) for path in paths]
+    names = [os.path.relpath(path, absolute(root)) for path in paths]
     missing = [name for name in names if name not in groups]
     if missing:
         raise DataError(
@@ -106,7 +107,7 @@ def _from_table(paths: Sequence[str], table: Path, root: Path) -> list[str | Non
 def _read_table(table: Path) -> Mapping[str, str]:
     """Groups by path."""
     if table.suffix.lower() == ".parquet":
-        return dict(zip(*read_texts(table, *COLUMNS), strict=True))
+        return _by_path(table, zip(*read_texts(table, *COLUMNS), strict=True))
     try:
         with table.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
@@ -114,9 +115,17 @@ def _read_table(table: Path) -> Mapping[str, str]:
                 raise DataError(
                     f"{table} has no column {' and no '.join(sorted(lacking))}; need {' and '.join(COLUMNS)}"
                 )
-            return {row["path"]: row["group"] for row in reader}
+            return _by_path(table, ((row["path"], row["group"] or "") for row in reader))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{table} cannot be read ({error}); give a CSV file in UTF-8, or a Parquet file") from error
+
+
+def _by_path(table: Path, rows: Iterable[tuple[str, str]]) -> dict[str, str]:
+    groups: dict[str, str] = {}
+    for path, group in rows:
+        if groups.setdefault(path, group.strip()) != group.strip():
+            raise DataError(f"{table} has {path} in two groups, {groups[path]} and {group.strip()}; give each path one")
+    return groups
 
 
 def _linked(names: Sequence[str | None]) -> np.ndarray:

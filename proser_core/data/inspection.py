@@ -13,7 +13,7 @@ import numpy as np
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.mirroring import SIZE, Mirroring, judge_mirroring
-from proser_core.data.near_duplicates import NO_PAIRS, near_duplicates
+from proser_core.data.near_duplicates import NO_PAIRS, links_by_looks
 from proser_core.data.photos import Photo, read_photos
 from proser_core.data.readers.image_files import Failure
 from proser_core.data.readers.image_folders import FolderLayout, Listed, Listing
@@ -27,7 +27,8 @@ Progress = Callable[[int, int], None]
 class Inspection:
     """The N images of a folder that can be read, in the order of their paths, and the files that cannot.
 
-    `pairs` int64[P, 2] are near duplicates, none where nobody asked; `groups` int64[N] are never divided.
+    `pairs` int64[P, 2] are near duplicates, none where nobody asked, and no more than link all that are, by themselves
+    where they differ in class, else in part, or in neither; `groups` int64[N] are never divided.
     """
 
     root: Path
@@ -70,18 +71,34 @@ def inspect_folder(root: Path, grouping: Grouping, progress: Progress = lambda d
     if not rows:
         raise DataError(f"no image below {root} can be read, of {len(found):,}; {failures[0].reason}")
     files = [listing.files[row] for row in rows]
-    pairs = near_duplicates(looks) if grouping.by_looks else NO_PAIRS
+    photos = [each for each in found if isinstance(each, Photo)]
+    pairs = links_by_looks(looks, _kinds(files, photos)) if grouping.by_looks else NO_PAIRS
     groups = grouping.joined(pairs, [file.path for file in files], [file.folder for file in files], root)
     return Inspection(
         root=root,
         listing=listing,
         files=files,
-        photos=[each for each in found if isinstance(each, Photo)],
+        photos=photos,
         failures=failures,
         pairs=pairs,
         groups=groups,
         mirroring=_mirroring(files, looks.patterns, groups, listing.class_names),
     )
+
+
+def _kinds(files: list[Listed], photos: list[Photo]) -> Callable[[np.ndarray], np.ndarray]:
+    """Of pairs: the same content, another class, another part, or neither."""
+    digests, parts = (
+        np.unique(each, return_inverse=True)[1]
+        for each in ([photo.digest for photo in photos], [file.part for file in files])
+    )
+    labels = np.array([file.label for file in files])
+
+    def kinds(pairs: np.ndarray) -> np.ndarray:
+        same, alike, together = (np.equal(*each[pairs.T]) for each in (digests, labels, parts))
+        return np.select([same, ~alike, ~together], [0, 1, 2], 3)
+
+    return kinds
 
 
 def _mirroring(

@@ -7,10 +7,13 @@ where they are shifted by 4 %, 63 % where they are zoomed by 10 %. Of 3,000 test
 duplicate, of Omniglot's letters 0.7 %; digits are too plain for this: of MNIST's 37 %.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from scipy.sparse import coo_array
 
 SIZE = 32
 """Height and width in pixels at which images are compared."""
@@ -20,6 +23,8 @@ MOST_BITS = 12
 """Of 63 by which the hashes of near duplicates differ."""
 LEAST_CORRELATION = 0.9
 """Of the grey patterns of near duplicates."""
+KINDS = 4
+"""Of pairs that are linked by themselves, at most."""
 AT_ONCE = 1 << 22  # pairs of hashes that are compared at once
 NO_PAIRS = np.zeros((0, 2), np.int64)
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601
@@ -44,39 +49,40 @@ def looks_of(images: np.ndarray) -> Looks:
     return Looks(packed.view(np.uint64).ravel(), pooled.round().astype(np.uint8).reshape(len(grey), -1))
 
 
-def near_duplicates(looks: Looks) -> np.ndarray:
-    """int64[P, 2]: the pairs of images that are near duplicates, the earlier one first.
+def links_by_looks(looks: Looks, kinds: Callable[[np.ndarray], np.ndarray] | None = None) -> np.ndarray:
+    """int64[P, 2]: pairs of near duplicates, the earlier image first, that link all there are, directly or through
+    others, with fewer pairs than images: of a fixed camera's frames each is a near duplicate of all. Every pair of
+    hashes is compared, which takes time with the square of their number. `kinds` gives each of pairs int64[P, 2] one of
+    KINDS numbers from 0 on, int64[P], and the pairs of each kind are linked by themselves."""
+    from scipy.sparse.csgraph import minimum_spanning_tree
 
-    Every pair of hashes is compared, which takes time with the square of their number.
-    """
-    found = [pairs[_are_near(looks, pairs)] for pairs in _candidates(looks)]
-    return np.concatenate([NO_PAIRS, *found])
-
-
-def links_by_looks(looks: Looks) -> np.ndarray:
-    """int64[P, 2]: pairs that link the same images as those of `near_duplicates`, directly or through others, with
-    fewer pairs than images: of a fixed camera's frames each is a near duplicate of all."""
-    links, groups = NO_PAIRS, np.arange(len(looks.hashes))
+    count = len(looks.hashes)
+    total = count * (KINDS if kinds else 1)  # images once for each kind
+    links, groups = NO_PAIRS, np.arange(total)
     for candidates in _candidates(looks):
-        pairs = candidates[np.not_equal(*groups[candidates.T])]
-        near = pairs[_are_near(looks, pairs)]
+        of_kind = candidates + count * kinds(candidates)[:, None] if kinds else candidates
+        pairs = of_kind[np.not_equal(*groups[of_kind.T])]
+        near = pairs[_are_near(looks, pairs % count)]
         if len(near):
-            groups = components(np.concatenate([links, near]), len(groups))
-            first = np.unique(groups, return_index=True)[1][groups]
-            others = np.flatnonzero(first != np.arange(len(groups)))
-            links = np.stack([first[others], others], axis=1)
-    return links
+            tree = minimum_spanning_tree(_graph(np.concatenate([links, near]), total)).tocoo()
+            links = np.stack([tree.row, tree.col], axis=1).astype(np.int64)
+            groups = components(links, total)
+    return np.sort(links % count, axis=1) if count else links
 
 
 def components(pairs: np.ndarray, count: int) -> np.ndarray:
     """int64[N]: the connected component of each of `count` images, numbered in the order of their first images."""
-    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    graph = coo_array((np.ones(len(pairs), bool), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
-    labels = connected_components(graph, directed=False)[1]
+    labels = connected_components(_graph(pairs, count), directed=False)[1]
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
+
+
+def _graph(pairs: np.ndarray, count: int) -> "coo_array":
+    from scipy.sparse import coo_array
+
+    return coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
 
 
 def _candidates(looks: Looks) -> Iterator[np.ndarray]:

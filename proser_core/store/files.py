@@ -1,4 +1,4 @@
-"""Atomic file writes: each file is written beside its place, then moved into it."""
+"""Atomic file writes, each beside its place and then moved into it; and paths from the root."""
 
 import errno
 import json
@@ -80,3 +80,12 @@ def parse_json(content: bytes) -> Any:
         return json.loads(content)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def absolute(path: str | Path) -> str:
+    """The path from the root. A `..` after a link goes where the system goes; os.path.abspath would drop both."""
+    parts = Path(path).parts
+    if os.pardir not in parts:
+        return os.path.abspath(path)
+    after = len(parts) - parts[::-1].index(os.pardir)
+    return os.path.join(os.path.realpath(os.path.join(*parts[:after])), *parts[after:])

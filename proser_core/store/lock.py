@@ -33,7 +33,7 @@ def exclusive_storage(storage: Path, work: str, made: Sequence[Path] = ()) -> It
     `work` names the holder in the error of a second run. The folders `made` for this work, the storage first, are
     deleted where it leaves nothing in them, as a refused command does. Raises InUseError where another run works
     there; ConfigError where the file system has no locks over all machines that start runs, as NFS 4, EFS and Lustre
-    have; StorageError where the disk is full, now or later.
+    have; StorageError where the work fills the disk.
     """
     with disk_full_errors(storage), (storage / LOCK).open("a+", encoding="utf-8") as lock:
         try:
@@ -45,7 +45,8 @@ def exclusive_storage(storage: Path, work: str, made: Sequence[Path] = ()) -> It
             ) from error
         if not (taken and os.fstat(lock.fileno()).st_nlink):  # without a link, the run before deleted it just now
             raise InUseError(f"another run works in {storage}: {_holder(lock)}; wait for it, or give another folder")
-        _sign(lock, f"{work}, ")
+        with suppress(OSError):  # a full disk is for the work to find, and `clean` frees it
+            _sign(lock, f"{work}, ")
         try:
             yield
         finally:

@@ -24,6 +24,7 @@ from proser_core.data.readers.layout import Classes, Part, of_classes
 from proser_core.data.splits.grouped_draw import draw_rows
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
+from proser_core.store.files import absolute
 from proser_core.titles import counted
 
 PARTS = ("train", "val", "test")
@@ -259,7 +260,7 @@ def _subfolders(folder: Path) -> list[str]:
 def _holds_image(folder: Path) -> bool:
     """As far as a look at its first files tells; a folder that cannot be read holds none."""
     try:
-        files = itertools.islice(files_below(os.path.abspath(folder)), LOOKED_AT)
+        files = itertools.islice(files_below(absolute(folder)), LOOKED_AT)
         return any(each.name.lower().endswith(ENDINGS) for each in files)
     except DataError:
         return False
@@ -281,7 +282,7 @@ def _images(folder: Path) -> list[FileStatus]:
 
 def image_paths(folder: Path) -> list[str]:
     """All images below a folder, in the order of their paths. Raises DataError for a folder that cannot be read."""
-    return [entry.path for entry in files_below(os.path.abspath(folder)) if entry.name.lower().endswith(ENDINGS)]
+    return [entry.path for entry in files_below(absolute(folder)) if entry.name.lower().endswith(ENDINGS)]
 
 
 def files_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> "Iterator[os.DirEntry[str]]":

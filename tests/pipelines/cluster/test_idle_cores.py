@@ -24,7 +24,7 @@ def cores(cluster: Cluster, trainings: int, workers: int = 1) -> int:
 
 
 def of_cores(number: int, folder: Path, config: ClusterConfig | None = None) -> Cluster:
-    return Cluster(config or ClusterConfig(), folder, _resources={"CPU": float(number)})
+    return Cluster(config or ClusterConfig(), folder, _nodes=[{"CPU": float(number)}])
 
 
 @pytest.mark.parametrize(

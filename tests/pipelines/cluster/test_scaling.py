@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.cluster.cluster import Cluster
-from pipelines.cluster.scaling import largest_cluster
+from pipelines.cluster.scaling import MOST_REPLICAS, largest_cluster
 from pipelines.recipes import cifar100
+from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ConfigError
 
 ROOT = Path(__file__).parents[3]
@@ -32,10 +33,19 @@ def test_no_more_workers_than_the_whole_cluster_may_have(tmp_path: Path) -> None
     available_node_types:
       head: {resources: {CPU: 2}}
       small: {resources: {CPU: 4}, max_workers: 2}
-      large: {resources: {CPU: 8}, max_workers: 5}
+      large: {resources: {CPU: 8}}
     """
     (tmp_path / "c.yaml").write_text(text)
     assert [node["CPU"] for node in largest_cluster(tmp_path / "c.yaml")] == [2, 4, 4, 8]
+
+
+@pytest.mark.parametrize(
+    ("share", "workers", "fits"), [({"CPU": 2.0}, 1, 2), ({"CPU": 1.0}, 2, 3), ({"CPU": 1.0, "GPU": 0.6}, 1, 2)]
+)
+def test_a_worker_never_spans_two_machines(share: dict[str, float], workers: int, fits: int, tmp_path: Path) -> None:
+    config = ClusterConfig(cpus_per_worker=int(share["CPU"]), gpus_per_worker=share.get("GPU", 0.0))
+    cluster = Cluster(config, tmp_path, _nodes=[{"CPU": 3.0, "GPU": 1.0}] * 2)
+    assert cluster.concurrent_jobs(workers) == fits
 
 
 def test_a_plan_is_compared_with_the_full_size(tmp_path: Path) -> None:
@@ -65,6 +75,19 @@ def manifest(*, limits: str, told: str = "{}") -> str:
           rayStartParams: {told}
           template: {{spec: {{containers: [{{name: ray-worker, resources: {{limits: {limits}}}}}]}}}}
     """
+
+
+def test_what_kubernetes_writes_where_nobody_gives_a_number_of_replicas_is_no_number_of_machines(
+    tmp_path: Path,
+) -> None:
+    unlimited = manifest(limits="{cpu: 4}").replace("maxReplicas: 2", "maxReplicas: 2147483647")
+    (tmp_path / "c.yaml").write_text(unlimited)
+    assert len(largest_cluster(tmp_path / "c.yaml")) == 1 + MOST_REPLICAS
+
+
+def test_without_a_limit_the_request_counts(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(manifest(limits="{memory: 4Gi}, requests: {cpu: 3500m}"))
+    assert largest_cluster(tmp_path / "c.yaml")[1] == {"CPU": 4, "GPU": 0}
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_the_pipeline_then_finds_every_stage_finished(imported: tuple[str, Run],
     assert outcome.ran == set()
     assert outcome.parent_id == imported[1].info.run_id
     assert outcome.versions == 1
-    assert not outcome.session.cluster._resources
+    assert not outcome.session.cluster._nodes
 
 
 def test_a_second_import_changes_nothing(imported: tuple[str, Run], out: Path, run_folder: RunFolder) -> None:

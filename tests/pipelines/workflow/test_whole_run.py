@@ -207,7 +207,7 @@ class TestTheSameRunAgain:
         assert outcome.code == 0
         assert outcome.ran == set()
         assert "every stage was found finished" in outcome.text
-        assert not outcome.session.cluster._resources
+        assert not outcome.session.cluster._nodes
 
     def test_it_makes_no_run_and_no_version_and_no_value_of_a_curve(
         self, first: Outcome, again: tuple[Outcome, int, int], children: list[Run], run_folder: RunFolder

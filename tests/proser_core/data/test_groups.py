@@ -1,5 +1,6 @@
 """Groups of own images: what belongs together, and splits that never divide it."""
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,15 @@ from proser_core.config import DataConfig, Recipe, digest_of
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.group_notes import GROUPS, KnownGroups
 from proser_core.data.grouping import Grouping
-from proser_core.data.near_duplicates import SIZE, components, links_by_looks, looks_of, near_duplicates
+from proser_core.data.near_duplicates import (
+    LEAST_CORRELATION,
+    MOST_BITS,
+    SIZE,
+    Looks,
+    components,
+    links_by_looks,
+    looks_of,
+)
 from proser_core.data.preparation import make_task, stratified_rows
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.splits.grouped_draw import draw_rows
@@ -73,13 +82,13 @@ def lone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_a_changed_copy_is_a_near_duplicate(changed: Callable[[Image.Image], Image.Image]) -> None:
     originals = [scene(number) for number in range(6)]
-    pairs = near_duplicates(looks(*originals, *map(changed, originals)))
+    pairs = links_by_looks(looks(*originals, *map(changed, originals)))
     assert pairs.tolist() == [[number, number + 6] for number in range(6)]
 
 
 def test_images_without_contrast_are_near_duplicates_where_they_are_equal() -> None:
     black, white = (Image.new("RGB", (SIZE, SIZE), color) for color in ("black", "white"))
-    assert near_duplicates(looks(white, black, white)).tolist() == [[0, 2]]
+    assert links_by_looks(looks(white, black, white)).tolist() == [[0, 2]]
 
 
 def test_own_images_may_have_development_unknowns_of_another_data_set(bursts: Path) -> None:
@@ -89,11 +98,21 @@ def test_own_images_may_have_development_unknowns_of_another_data_set(bursts: Pa
 
 
 def test_different_scenes_are_no_near_duplicates() -> None:
-    assert not len(near_duplicates(looks(*(scene(number) for number in range(16)))))
+    assert not len(links_by_looks(looks(*(scene(number) for number in range(16)))))
 
 
 def test_images_without_contrast_are_compared_without_a_warning() -> None:
-    assert not len(near_duplicates(looks(*(Image.new("RGB", (9, 9), shade) for shade in ("black", "white", "red")))))
+    assert not len(links_by_looks(looks(*(Image.new("RGB", (9, 9), shade) for shade in ("black", "white", "red")))))
+
+
+def every_pair(found: Looks) -> list[tuple[int, int]]:
+    """The definition, pair by pair."""
+
+    def near(first: int, second: int) -> bool:
+        bits = bin(int(found.hashes[first]) ^ int(found.hashes[second])).count("1")
+        return bits <= MOST_BITS and np.corrcoef(found.patterns[[first, second]])[0, 1] >= LEAST_CORRELATION
+
+    return [pair for pair in itertools.combinations(range(len(found.hashes)), 2) if near(*pair)]
 
 
 @pytest.mark.parametrize("copies", [1, 5, 40])
@@ -101,10 +120,15 @@ def test_links_form_the_groups_of_all_pairs_and_are_fewer_than_images(copies: in
     monkeypatch.setattr("proser_core.data.near_duplicates.AT_ONCE", 100)
     frames = [scene(number % (80 // copies), number % 4) for number in range(80)]
     found = looks(*frames)
-    pairs, links = near_duplicates(found), links_by_looks(found)
-    np.testing.assert_array_equal(components(links, 80), components(pairs, 80))
-    assert len(links) == 80 - len(np.unique(components(pairs, 80)))
-    assert len(pairs) >= len(links)
+    pairs, links = every_pair(found), links_by_looks(found)
+    np.testing.assert_array_equal(components(links, 80), components(np.array(pairs).reshape(-1, 2), 80))
+    assert len(links) == 80 - len(np.unique(components(links, 80)))
+    assert set(map(tuple, links.tolist())) <= set(pairs)
+    of_kinds = links_by_looks(found, lambda pairs: pairs.sum(axis=1) % 2)
+    for kind in (0, 1):
+        linked = of_kinds[of_kinds.sum(axis=1) % 2 == kind]
+        alone = np.array([pair for pair in pairs if sum(pair) % 2 == kind]).reshape(-1, 2)
+        np.testing.assert_array_equal(components(linked, 80), components(alone, 80))
 
 
 class TestDraw:
@@ -278,6 +302,7 @@ class TestRules:
         assert self.groups(bursts, r"^(scene\d+)-") == {"groups": 16, "largest": 4}
         assert self.groups(bursts, r"scene\d+") == {"groups": 16, "largest": 4}
         assert self.groups(bursts, r"(scene)(\d)") == {"groups": 10, "largest": 28}  # 1, 10, 11, ... are one
+        assert self.groups(bursts, r"^(scene1\d)?") == {"groups": 6 + 10 * 4, "largest": 4}  # the others have no group
 
     def test_a_folder_below_the_class_is_a_group_in_every_class(self, tmp_path: Path) -> None:
         root = write_scenes(tmp_path, "camera {scene}/{frame}.png")
@@ -312,6 +337,22 @@ class TestRules:
         else:
             pq.write_table(written, table)
         assert self.groups(bursts, str(table))["groups"] == len(paths)
+
+    @pytest.mark.parametrize("ending", [".csv", ".parquet"])
+    def test_a_table_with_a_path_in_two_groups_is_refused_and_spaces_around_a_name_are_none(
+        self, bursts: Path, tmp_path: Path, ending: str
+    ) -> None:
+        paths = [path.relative_to(bursts).as_posix() for path in bursts.rglob("*.png")]
+        for again, file in (("A", tmp_path / f"once{ending}"), ("B", tmp_path / f"twice{ending}")):
+            written = pa.table({"path": [*paths, paths[0]], "group": [*["A", " A"] * (len(paths) // 2), again]})
+            if ending == ".csv":
+                written.to_pandas().to_csv(file, index=False)
+            else:
+                pq.write_table(written, file)
+        with pytest.raises(DataError, match=rf"has {paths[0]} in two groups, A and B; give each path one"):
+            self.groups(bursts, str(tmp_path / f"twice{ending}"))
+        with pytest.raises(DataError, match="no class has the 3 groups"):
+            self.groups(bursts, str(tmp_path / f"once{ending}"))
 
     @pytest.mark.parametrize("ending", [".csv", ".parquet"])
     def test_a_table_without_its_columns_is_refused(self, bursts: Path, tmp_path: Path, ending: str) -> None:

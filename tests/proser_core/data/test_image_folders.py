@@ -297,3 +297,16 @@ def test_every_image_of_a_task_is_decoded_once_before_anything_trains(larger_roo
         (folder / "0.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=rf"{part}/class \d/0\.png: the image cannot be decoded"):
         make_task(digits_config(name="folder"), larger_root, 0, unpacked=unpacked)
+
+
+def test_a_folder_behind_a_link_and_two_dots_is_the_systems(tmp_path, monkeypatch):
+    for place, shade in (("disk/photos", 200), ("home/photos", 10)):
+        for name in ("cat", "dog"):
+            (tmp_path / place / name).mkdir(parents=True)
+            for number in range(4):
+                Image.new("RGB", (8, 8), (shade, shade, shade)).save(tmp_path / place / name / f"{number}.png")
+    (tmp_path / "disk/set1").mkdir()
+    (tmp_path / "home/link").symlink_to(tmp_path / "disk/set1")
+    monkeypatch.chdir(tmp_path / "home")
+    images = open_data_set("folder", Path("link/../photos")).load("train", size=8).images
+    assert np.unique(images).tolist() == [200]

@@ -76,6 +76,15 @@ def test_a_full_disk_ends_a_command_with_one_line_and_exit_code_1(
     assert error.count("\n") == 1
 
 
+def test_a_full_disk_lets_a_command_in_that_may_free_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_space(descriptor: int, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", no_space)
+    with exclusive_storage(tmp_path, "proser clean"), pytest.raises(ConfigError, match="does not name itself"):
+        exclusive_storage(tmp_path, "another").__enter__()
+
+
 def test_a_second_run_is_told_who_works_there_and_is_let_in_afterwards(tmp_path: Path) -> None:
     said = rf"proser sweep digits ablation, process {os.getpid()} on .*, since"
     with exclusive_storage(tmp_path, "proser sweep digits ablation"), pytest.raises(ConfigError, match=said):
