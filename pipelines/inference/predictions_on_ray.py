@@ -42,8 +42,8 @@ def predict_paths_on_ray(
         )
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.execution_options.preserve_order = False, True
-    absolute = [absolute(path) for path in paths]  # workers run in another folder
-    work = [{"piece": pickle.dumps(piece)} for piece in pieces(absolute, found)]
+    named = [absolute(path) for path in paths]  # workers run in another folder
+    work = [{"piece": pickle.dumps(piece)} for piece in pieces(named, found)]
     dataset = ray.data.from_items(work, override_num_blocks=len(work)).map_batches(
         _Predictor,
         fn_constructor_args=(ray.put(classifier), device, num_kept),

@@ -93,5 +93,5 @@ def refuse_fields(config: NetworkConfig, *names: str) -> None:
         if value != default:
             raise ConfigError(
                 f"network.{name} is {value!r}, and the backbone {config.backbone} has no use for it; "
-                f"give --network.{name.replace('_', '-')} {default}: the recipe or the schedule may have set it"
+                f"give --network.{name.replace('_', '-')} {default!r}: the recipe or the schedule may have set it"
             )

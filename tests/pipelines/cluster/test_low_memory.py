@@ -91,10 +91,9 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
 
     monkeypatch.setattr(tune_jobs, "MEMORY_PAUSE_S", 0.0)
     monkeypatch.setattr(tune.Tuner, "fit", given_up)
-    monkeypatch.setattr(Cluster, "connect", lambda self: {"CPU": 4.0})
     for job in jobs[1:]:
         Path(job.folder).mkdir()
-    Cluster(ClusterConfig(), tmp_path / "storage").run_jobs(jobs, 1, "given-up")
+    Cluster(ClusterConfig(), tmp_path / "storage", _nodes=[{"CPU": 4.0}]).run_jobs(jobs, 1, "given-up")
     assert side_by_side == [4, 2, *[1] * (RETRIES + 1)]
     assert not (tmp_path / "done" / FAILURE).exists()
     assert all("low on memory" in (tmp_path / name / FAILURE).read_text() for name in ("one", "two"))

@@ -139,7 +139,7 @@ def test_named_data_sets_are_not_asked_and_keep_their_switch() -> None:
             DataConfig(name="digits", image_size=8, num_known=8, unknown_settings=(1,), development="none", flip=False)
         ).notes
     )
-    with pytest.raises(ConfigError, match=r"data\.flip is 'auto'; it must be true or false for a data set with"):
+    with pytest.raises(ConfigError, match=r"data\.flip is 'auto'; it must be on or off for a data set with"):
         DataConfig(name="digits", flip="auto")
     with pytest.raises(ConfigError, match=r"no choice for data\.flip is called 'yes'"):
         from_json(DataConfig, {"flip": "yes"})

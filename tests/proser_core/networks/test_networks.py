@@ -150,7 +150,7 @@ def test_a_network_for_large_images_refuses_small_ones_and_says_what_to_do(backb
 )
 def test_a_field_that_a_backbone_has_no_use_for_is_refused(backbone, field):
     (name,) = field
-    with pytest.raises(ConfigError, match=rf"network.{name} is .* {backbone} has no use for it; leave it at"):
+    with pytest.raises(ConfigError, match=rf"network.{name} is .* {backbone} has no use for it; give --network"):
         make_closed_set_net(NetworkConfig(backbone=backbone, **field), 5, 64, seed=0)
 
 
