@@ -1,6 +1,7 @@
 """Unknown images in groups, named on a page, as new classes in a folder."""
 
 import csv
+import os
 import re
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from pipeline_runs import printed
 from pyarrow import parquet
 
 from pipelines.commands.review import ApplyRequest, ReviewRequest, apply, review
-from pipelines.inference.review_names import IMAGES, NAMES, PAGE, add_images
+from pipelines.inference.review_names import IMAGE_COLUMNS, IMAGES, NAMES, PAGE, add_images, read_named
 from pipelines.inference.unknown_groups import grouped
 from proser_core.data.readers import digits
 from proser_core.data.readers.image_folders import image_paths
@@ -363,6 +364,42 @@ class TestApplying:
         assert [failure.name for failure in added.failures] == [str(tmp_path / name)]
         assert "so that no run would see it; copy it to" in added.failures[0].reason
         assert image_paths(tmp_path / "mine" / "new") == [str(tmp_path / "mine" / "new" / "black.png")]
+
+    def test_files_of_a_class_that_cannot_be_read_are_named_and_stay(self, tmp_path: Path) -> None:
+        image, mine = png(tmp_path), tmp_path / "mine"
+        (mine / "cat").mkdir(parents=True)
+        (mine / "cat" / image.name).symlink_to("gone.png")
+        os.mkfifo(mine / "cat" / "pipe.png")
+        added = add_images({"cat": [image, mine / "cat" / "pipe.png"]}, mine)
+        assert [Path(each.name).name for each in added.failures] == ["black.png", "pipe.png", "pipe.png"]
+        assert "cannot be read (No such file" in added.failures[0].reason
+        assert added.copied == {"cat": 1}
+        assert os.readlink(mine / "cat" / image.name) == "gone.png"
+
+    @pytest.mark.parametrize(("name", "reason"), [("dog", "is no folder; rename it"), ("d" * 300, "name too long")])
+    def test_a_class_whose_folder_cannot_be_is_refused_before_anything_is_copied(
+        self, tmp_path: Path, name: str, reason: str
+    ) -> None:
+        image, mine = png(tmp_path), tmp_path / "mine"
+        mine.mkdir()
+        (mine / "dog").write_text("a file")
+        with pytest.raises(DataError, match=f"(?i){reason}"):
+            add_images({"cat": [image], name: [image]}, mine)
+        assert [path.name for path in mine.iterdir()] == ["dog"]
+
+    def test_images_with_the_longest_names_are_copied(self, tmp_path: Path) -> None:
+        image, mine = png(tmp_path), tmp_path / "mine"
+        image = image.rename(tmp_path / f"{'猫' * 83}.png")
+        assert add_images({"cat": [image]}, mine).copied == {"cat": 1}
+        image.write_bytes(image.read_bytes() + b"another image")
+        assert add_images({"cat": [image]}, mine).copied == {"cat": 1}
+        assert len(image_paths(mine / "cat")) == 2
+
+    def test_a_table_that_is_no_csv_is_refused_by_name(self, tmp_path: Path) -> None:
+        (tmp_path / IMAGES).write_text(f"{','.join(IMAGE_COLUMNS)}\n")
+        (tmp_path / NAMES).write_text(f"group,name\n1,{'x' * 200_000}\n")
+        with pytest.raises(DataError, match=r"names\.csv cannot be read \(field larger than field limit"):
+            read_named(tmp_path)
 
 
 def test_the_page_writes_names_that_can_be_applied(reviewed: tuple[Path, str], tmp_path: Path) -> None:
