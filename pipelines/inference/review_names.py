@@ -1,6 +1,7 @@
 """Named images of a review as new classes in a folder of images."""
 
 import csv
+import itertools
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -146,7 +147,7 @@ def _digest(path: Path | str) -> str | Failure:
 
 def check_names(names: Iterable[str], there: Sequence[str]) -> None:
     """Raises DataError for a name that no class may have, that is no single folder, or that differs from another one,
-    or from a folder that is there, in case alone or in how accents are stored."""
+    or from a folder that is there, in how accents are stored; and for a new one that does so in case alone."""
     given = list(names)
     check_class_names(given)
     bad = next((name for name in given if name.startswith(".") or {"/", "\\"} & set(name) or name in PARTS), None)
@@ -155,7 +156,7 @@ def check_names(names: Iterable[str], there: Sequence[str]) -> None:
             f"the name {bad!r} is no folder of a class; need one without / or \\ that begins without a dot and is none "
             f"of {', '.join(PARTS)}"
         )
-    twin = _twin([*dict.fromkeys([*given, *there])])
+    twin = _twin(given, there)
     if twin is not None:
         raise DataError(
             f"{twin[0]!r} and {twin[1]!r} differ in upper and lower case alone, or in how their accents are stored "
@@ -185,11 +186,12 @@ def _check_parts(names: Iterable[str], parts: Sequence[Path]) -> None:
             )
 
 
-def _twin(names: Sequence[str]) -> tuple[str, str] | None:
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(composed(name).casefold(), name)
-        if other != name:
+def _twin(given: Sequence[str], there: Sequence[str]) -> tuple[str, str] | None:
+    """A name and one that looks like it. Folders that are there may differ in case: letters are classes, too."""
+    for name, other in itertools.product(given, (*given, *there)):
+        looks_same = composed(name) == composed(other)
+        differs_in_case = name not in there and composed(name).casefold() == composed(other).casefold()
+        if name != other and (looks_same or differs_in_case):
             return other, name
     return None
 

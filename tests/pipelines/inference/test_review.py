@@ -365,6 +365,15 @@ class TestApplying:
         assert "so that no run would see it; copy it to" in added.failures[0].reason
         assert image_paths(tmp_path / "mine" / "new") == [str(tmp_path / "mine" / "new" / "black.png")]
 
+    def test_classes_that_differ_in_case_may_be_there_and_not_become_so(self, tmp_path: Path) -> None:
+        image, mine = png(tmp_path), tmp_path / "mine"
+        for name in ("a", "A", "b"):
+            (mine / name).mkdir(parents=True)
+        assert add_images({"new": [image], "a": [image], "A": [image]}, mine).copied == {"new": 1, "a": 1, "A": 1}
+        for names in (("B",), ("b", "B"), ("c", "C")):
+            with pytest.raises(DataError, match="differ in upper and lower case alone"):
+                add_images({name: [image] for name in names}, mine)
+
     def test_files_of_a_class_that_cannot_be_read_are_named_and_stay(self, tmp_path: Path) -> None:
         image, mine = png(tmp_path), tmp_path / "mine"
         (mine / "cat").mkdir(parents=True)
