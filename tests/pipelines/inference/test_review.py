@@ -1,6 +1,7 @@
 """Unknown images in groups, named on a page, as new classes in a folder."""
 
 import csv
+import errno
 import os
 import re
 import shutil
@@ -20,11 +21,12 @@ from pipeline_runs import printed
 from pyarrow import parquet
 
 from pipelines.commands.review import ApplyRequest, ReviewRequest, apply, review
+from pipelines.inference.review_files import write_review
 from pipelines.inference.review_names import IMAGE_COLUMNS, IMAGES, NAMES, PAGE, add_images, read_named
-from pipelines.inference.unknown_groups import grouped
+from pipelines.inference.unknown_groups import Reviewed, grouped
 from proser_core.data.readers import digits
 from proser_core.data.readers.image_folders import image_paths
-from proser_core.errors import ConfigError, DataError
+from proser_core.errors import ConfigError, DataError, StorageError
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -153,6 +155,14 @@ class TestReviewing:
         assert any(row["path"].endswith(HOSTILE) for row in table(reviewed[0] / IMAGES))
         assert "&lt;b&gt;a &amp; b.png" in page
 
+    def test_its_commands_can_be_pasted(self, model: Path, photos: Path, tmp_path: Path) -> None:
+        folder, images = tmp_path / "my review", tmp_path / "my images"
+        _, text = printed(review, ReviewRequest(str(model), (str(photos),), folder, least=4))
+        assert f"proser review --apply '{folder}' --to MY_IMAGES" in text
+        images.mkdir()
+        name_groups(folder, {"1": {"name": "new"}})
+        assert f"proser run folder --data-dir '{images}' (or" in printed(apply, ApplyRequest(folder, images))[1]
+
     def test_a_smaller_known_rate_shows_more(self, classifier: OpenSetClassifier, photos: Path, tmp_path: Path) -> None:
         classifier.save(tmp_path / "model")
         counts = []
@@ -193,6 +203,21 @@ class TestReviewing:
         (tmp_path / "file").write_text("text")
         with pytest.raises(ConfigError, match=r"which cannot be made \(Not a directory\)"):
             printed(review, ReviewRequest("no model", (str(photos),), tmp_path / "file" / "review"))
+
+    @pytest.mark.parametrize("written", [0, 1, 2])
+    def test_on_a_full_disk_it_leaves_nothing_behind(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+    ) -> None:
+        room = iter([None] * written)
+
+        def fill(descriptor: int) -> None:
+            if next(room, "full"):
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("os.fsync", fill)
+        with pytest.raises(StorageError, match="is full; free some space, and run the command again"):
+            write_review(tmp_path / "new" / "review", "model", Reviewed(), [], [])
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_folder_in_use_and_odd_values_are_refused(self, photos: Path) -> None:
         with pytest.raises(ConfigError, match="exists and is not empty; give a new folder"):
