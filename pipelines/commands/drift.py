@@ -14,7 +14,7 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.output_files import PICTURES, check_output, write_picture
 from pipelines.progress import ProgressBar
-from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images
+from proser_core.data.readers.image_files import Failure, Found, check_paths, count_images, written_to
 from proser_core.errors import DataError
 from proser_core.titles import counted, percent
 
@@ -48,7 +48,7 @@ def drift(request: DriftRequest, console: Console) -> int:
 
     check_device(request.device)
     check_output(request.figure, "--figure", PICTURES)
-    found = Found(outputs=absolute(request.figure))
+    found = Found(outputs=written_to(request.figure))
     check_paths(request.paths, found)
     model = load(request.model)
     recorded, bias = model.classifier.validation_scores, model.classifier.calibration.bias

@@ -19,7 +19,7 @@ from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import PICTURES, check_output
 from pipelines.progress import ProgressBar
-from proser_core.data.readers.image_files import Failure, Found, absolute, check_paths, count_images
+from proser_core.data.readers.image_files import Failure, Found, check_paths, count_images, written_to
 from proser_core.errors import ConfigError
 from proser_core.jobs.progress import duration
 from proser_core.naming import UNKNOWN
@@ -90,7 +90,7 @@ def predict(request: PredictRequest, console: Console) -> int:
         check_device(request.device)
     check_output(request.contact_sheet, "--contact-sheet", PICTURES)
     check_output(request.output, "--output", FORMATS)
-    found = Found(outputs=absolute(request.output, request.contact_sheet))
+    found = Found(outputs=written_to(request.output, request.contact_sheet))
     check_paths(request.paths, found)
     model = load(request.model)
     classifier, summary, sheet = model.classifier, Summary(), ContactSheet(request.contact_sheet)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -93,7 +94,6 @@ def review(request: ReviewRequest, console: Console) -> int:
     ) as progress:
         reviewed = review_images(classifier, request.paths, found, request.device, progress.update)
     groups = grouped(reviewed.embeddings, request.least)
-    request.output.mkdir(parents=True, exist_ok=True)
     write_review(request.output, model.title, reviewed, groups, classifier.class_names)
     unknown = f"{len(reviewed.unknown) + reviewed.left_out:,} of {reviewed.total:,} images unknown"
     say(console, f"{model.title}: {unknown}")
@@ -103,7 +103,7 @@ def review(request: ReviewRequest, console: Console) -> int:
         say(console, line)
     if groups:
         say(console, f"Name the groups in {request.output / PAGE}, and save {NAMES} into {request.output}; then:")
-        say(console, f"  proser review {APPLY} {request.output} --to MY_IMAGES")
+        say(console, f"  proser review {APPLY} {quote(str(request.output))} --to MY_IMAGES")
     else:
         say(console, f"no group: fewer than {request.least} images are unknown; {request.output / PAGE} shows them")
         say(console, "  a smaller --known-rate (more images are unknown) or --least (smaller groups) may give some")
@@ -152,7 +152,8 @@ def apply(request: ApplyRequest, console: Console) -> int:
     for line in skipped_lines(added.failures):
         say(console, line)
     if not request.dry_run:
-        say(console, f"Train: proser run folder --data-dir {request.to} (or folder-pretrained), then proser promote")
+        command = f"proser run folder --data-dir {quote(str(request.to))}"
+        say(console, f"Train: {command} (or folder-pretrained), then proser promote")
     return 1 if added.failures else 0
 
 

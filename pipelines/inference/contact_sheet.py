@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from pipelines.console import shown
 from pipelines.inference.predictions import PredictedPart
@@ -51,12 +52,14 @@ class ContactSheet:
                 axis.set_frame_on(True)
                 axis.spines[:].set(color=FRAME, linewidth=3)
             against = f"{score:.2f} {'>' if label == UNKNOWN else '≤'} 0"
-            lines = [_short(shown(label)), against, _short(shown(name.rsplit("/", 1)[-1]))]
+            lines = [_drawn(label), against, _drawn(name.rsplit("/", 1)[-1])]
             axis.set_xlabel("\n".join(lines), fontsize=7, parse_math=False)
         write_picture(figure, self._path)
         return True
 
 
-def _short(name: str) -> str:
-    """A name's end, where it is long."""
+def _drawn(name: str) -> str:
+    r"""A name's end, where it is long, with letters that the font lacks as \uXXXX, which tells names apart."""
+    letters = get_font(findfont(FontProperties())).get_charmap()
+    name = "".join(each if ord(each) in letters else f"\\u{ord(each):04x}" for each in shown(name))
     return name if len(name) <= MAX_NAME else f"...{name[3 - MAX_NAME :]}"

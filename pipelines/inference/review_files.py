@@ -5,6 +5,7 @@ image, names.csv one for each group.
 """
 
 import csv
+import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -17,13 +18,15 @@ from pipelines.inference.review_names import IMAGE_COLUMNS, IMAGES, NAMES, PAGE
 from pipelines.inference.unknown_groups import Group, Reviewed
 from pipelines.output_files import write_output
 from pipelines.reports.page import render
+from proser_core.store.lock import absent_folders
 
 NAME_COLUMNS = ("group", "images", "name", "without", "also")
 SHOWN = 200  # images of a group on the page
 
 
 def write_review(folder: Path, title: str, reviewed: Reviewed, groups: Sequence[Group], classes: Sequence[str]) -> None:
-    """Write the page, the images and the names, all of them empty, into the folder."""
+    """Write the page, the images and the names, all of them empty, into the folder, which is made. Raises StorageError
+    where its disk is full; an error leaves nothing behind."""
     rows = [
         {
             "image": row,
@@ -37,9 +40,7 @@ def write_review(folder: Path, title: str, reviewed: Reviewed, groups: Sequence[
         for number, row, is_typical in _places(reviewed, groups)
         for each in [reviewed.unknown[row]]
     ]
-    _write_table(folder / IMAGES, IMAGE_COLUMNS, rows)
     names = [{"group": n, "images": len(group.rows)} for n, group in enumerate(groups, 1)]
-    _write_table(folder / NAMES, NAME_COLUMNS, names)
     about = {
         "title": shown(f"{title}: {len(reviewed.unknown):,} of {reviewed.total:,} images unknown"),
         "reviewed": reviewed,
@@ -49,7 +50,21 @@ def write_review(folder: Path, title: str, reviewed: Reviewed, groups: Sequence[
         "classes": classes,
         "columns": json.dumps(NAME_COLUMNS),
     }
-    write_output(folder / PAGE, render("review.html.jinja", about).encode())
+    contents = {
+        IMAGES: _table(IMAGE_COLUMNS, rows),
+        NAMES: _table(NAME_COLUMNS, names),
+        PAGE: render("review.html.jinja", about).encode(),
+    }
+    made = absent_folders(folder)
+    try:
+        for name, content in contents.items():
+            write_output(folder / name, content)
+    except BaseException:
+        for name in contents:
+            (folder / name).unlink(missing_ok=True)
+        for each in filter(Path.exists, made):
+            each.rmdir()
+        raise
 
 
 def _places(reviewed: Reviewed, groups: Sequence[Group]) -> list[tuple[int, int, bool]]:
@@ -80,8 +95,9 @@ def _image(row: int, reviewed: Reviewed) -> Mapping[str, Any]:
     return {"row": row, "jpeg": each.picture, "name": shown(Path(each.path).name), "lines": lines}
 
 
-def _write_table(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+def _table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Other bytes than UTF-8 in a path stay as they are, so that the file is found again."""
     lines = [columns, *([row.get(column, "") for column in columns] for row in rows)]
-    with path.open("w", newline="", encoding="utf-8", errors="surrogateescape") as file:
-        csv.writer(file).writerows(lines)
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(lines)
+    return text.getvalue().encode("utf-8", "surrogateescape")

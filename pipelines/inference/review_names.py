@@ -1,11 +1,14 @@
 """Named images of a review as new classes in a folder of images."""
 
 import csv
+import itertools
+import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from proser_core.data.readers.fingerprints import status_of
 from proser_core.data.readers.image_files import Failure
 from proser_core.data.readers.image_folders import ENDINGS, image_paths
 from proser_core.digests import sha256_of
@@ -61,8 +64,11 @@ def _taken(line: Mapping[str, str], images: Mapping[str, Mapping[str, str]], pat
 def _read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     if not path.is_file():
         raise DataError(f"{path} was not found; give the folder that `proser review MODEL PATH -o FOLDER` wrote")
-    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-        rows = list(csv.DictReader(file))
+    try:
+        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read ({error}); give the table that the review wrote, in CSV") from error
     for number, row in enumerate(rows, 2):
         missing = [column for column in columns if row.get(column) is None]
         if missing:
@@ -74,8 +80,8 @@ def _read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 @dataclass
 class Added:
-    """By class, how many images were copied and how many were there already; and the files that are gone or have a name
-    that no run would see."""
+    """By class, how many images were copied and how many were there already; and the files that are gone, cannot be
+    read or have a name that no run would see."""
 
     copied: dict[str, int] = field(default_factory=dict)
     there: dict[str, int] = field(default_factory=dict)
@@ -84,29 +90,34 @@ class Added:
 
 def add_images(files: dict[str, list[Path]], images: Path, *, dry_run: bool = False) -> Added:
     """Copy files into the folder of their class below `images`, or below its folder train/ where it has one. A file
-    that its class has already, in any part and by any name, is not copied again. Raises DataError, before anything is
-    copied, for names that are no folders of classes, and for new classes where val/ or test/ have their own images."""
+    that its class has already, in any part and by any name, is not copied again; one that cannot be read is a failure.
+    Raises DataError, before anything is copied, for names that are no folders of classes, and for new classes where
+    val/ or test/ have their own images."""
     parts = [images / part for part in PARTS if (images / part).is_dir()]
     root = images / PARTS[0] if parts else images
     folders = [path.name for path in root.iterdir() if path.is_dir()] if root.is_dir() else []
     files = {as_spelt(name, folders): paths for name, paths in files.items()}
     check_names(files, folders)
+    for name in files:
+        _check_folder(root / name)
     _check_parts(files, parts)
     added = Added()
+    digests = {name: _digests([place / name for place in parts or [images]], added.failures) for name in files}
     for name, paths in files.items():
-        folder = root / name
-        places = [place / name for place in parts or [images] if (place / name).is_dir()]
-        there = {sha256_of(path) for place in places for path in image_paths(place)}
+        folder, there = root / name, digests[name]
         added.copied[name] = added.there[name] = 0
         for path in paths:
-            if not path.is_file():
+            if not os.path.lexists(path):
                 added.failures.append(Failure(str(path), f"{path} is gone, or a row of a Parquet file"))
                 continue
             if path.name.startswith(".") or not path.name.lower().endswith(ENDINGS):
                 reason = f"{path} is hidden or ends with none of {', '.join(ENDINGS)}, so that no run would see it"
                 added.failures.append(Failure(str(path), f"{reason}; copy it to {folder} under another name"))
                 continue
-            digest = sha256_of(path)
+            digest = _digest(path)
+            if isinstance(digest, Failure):
+                added.failures.append(digest)
+                continue
             if digest in there:
                 added.there[name] += 1
                 continue
@@ -117,9 +128,26 @@ def add_images(files: dict[str, list[Path]], images: Path, *, dry_run: bool = Fa
     return added
 
 
+def _digests(folders: Sequence[Path], failures: list[Failure]) -> set[str]:
+    """Those of all images below the folders that exist; what cannot be read is added to the failures."""
+    found = [_digest(path) for folder in folders if folder.is_dir() for path in image_paths(folder)]
+    failures += [each for each in found if isinstance(each, Failure)]
+    return {each for each in found if isinstance(each, str)}
+
+
+def _digest(path: Path | str) -> str | Failure:
+    try:
+        status_of(path)  # reading a pipe might never end
+        return sha256_of(path)
+    except DataError as error:
+        return Failure(str(path), str(error))
+    except OSError as error:
+        return Failure(str(path), f"{path} cannot be read ({error.strerror}); repair or remove it")
+
+
 def check_names(names: Iterable[str], there: Sequence[str]) -> None:
     """Raises DataError for a name that no class may have, that is no single folder, or that differs from another one,
-    or from a folder that is there, in case alone or in how accents are stored."""
+    or from a folder that is there, in how accents are stored; and for a new one that does so in case alone."""
     given = list(names)
     check_class_names(given)
     bad = next((name for name in given if name.startswith(".") or {"/", "\\"} & set(name) or name in PARTS), None)
@@ -128,12 +156,24 @@ def check_names(names: Iterable[str], there: Sequence[str]) -> None:
             f"the name {bad!r} is no folder of a class; need one without / or \\ that begins without a dot and is none "
             f"of {', '.join(PARTS)}"
         )
-    twin = _twin([*dict.fromkeys([*given, *there])])
+    twin = _twin(given, there)
     if twin is not None:
         raise DataError(
             f"{twin[0]!r} and {twin[1]!r} differ in upper and lower case alone, or in how their accents are stored "
             "(Unicode NFC or NFD); need one name for one class"
         )
+
+
+def _check_folder(folder: Path) -> None:
+    """Raises DataError where no folder can be made because something else has its name, or the name is too long."""
+    try:
+        folder.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise DataError(f"{folder} cannot be made ({error.strerror}); give the group another name") from error
+    if not folder.is_dir():
+        raise DataError(f"{folder} is no folder; rename it, or give the group another name")
 
 
 def _check_parts(names: Iterable[str], parts: Sequence[Path]) -> None:
@@ -146,11 +186,12 @@ def _check_parts(names: Iterable[str], parts: Sequence[Path]) -> None:
             )
 
 
-def _twin(names: Sequence[str]) -> tuple[str, str] | None:
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(composed(name).casefold(), name)
-        if other != name:
+def _twin(given: Sequence[str], there: Sequence[str]) -> tuple[str, str] | None:
+    """A name and one that looks like it. Folders that are there may differ in case: letters are classes, too."""
+    for name, other in itertools.product(given, (*given, *there)):
+        looks_same = composed(name) == composed(other)
+        differs_in_case = name not in there and composed(name).casefold() == composed(other).casefold()
+        if name != other and (looks_same or differs_in_case):
             return other, name
     return None
 
@@ -158,7 +199,7 @@ def _twin(names: Sequence[str]) -> tuple[str, str] | None:
 def _copy(path: Path, folder: Path, digest: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / path.name
-    if target.exists():  # another image of this name
-        target = folder / f"{path.stem}-{digest[:8]}{path.suffix}"
+    if os.path.lexists(target):  # another image of this name, or a link to one that is gone
+        target = folder / f"{path.stem[:50]}-{digest[:8]}{path.suffix}"  # of 255 bytes at most
     with disk_full_errors(folder), atomic_path(target) as temporary:
         shutil.copyfile(path, temporary)

@@ -1,6 +1,7 @@
 """Atomic file writes, each beside its place and then moved into it; and paths from the root."""
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -13,13 +14,17 @@ from typing import Any
 
 from proser_core.errors import StorageError
 
+LONGEST = 200
+"""Bytes of a file's name to which a temporary one can add; file systems take 255."""
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 PARTIAL = re.compile(r"\..+\.\d+")  # a file that is being written: a dot, its name, the writer's thread
 
 
 def temporary_path(path: Path) -> Path:
     """Where this thread writes a file before it takes its place: two threads may write one at a time."""
-    return path.with_name(f".{path.name}.{threading.get_native_id()}")
+    name = os.fsencode(path.name)
+    short = path.name if len(name) <= LONGEST else hashlib.sha256(name).hexdigest()
+    return path.with_name(f".{short}.{threading.get_native_id()}")
 
 
 @contextmanager

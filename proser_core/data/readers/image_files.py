@@ -7,7 +7,7 @@ reported by name.
 import glob
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -49,32 +49,53 @@ class Decoded:
 
 
 Content = bytes | Path | Failure | None  # of an image: encoded, in a file of its own, skipped already, or missing
+Identity = tuple[int, int]  # device and inode of a file
 
 
 @dataclass
 class Found:
     """What a walk over paths found that is no image, by its ending or its columns.
 
-    `outputs` are absolute paths that are about to be written, perhaps below the very folder that is read.
+    `outputs` are files that are about to be replaced, perhaps below the very folder that is read, as `written_to` has
+    them.
     """
 
-    outputs: frozenset[str] = frozenset()
+    outputs: frozenset[Identity] = frozenset()
     others: int = 0
     first_other: str = ""
 
 
-def absolute(*paths: Path | None) -> frozenset[str]:
-    """Those of the paths that were given, as `Found.outputs` has them."""
-    return frozenset(os.path.abspath(path) for path in paths if path is not None)
+def written_to(*paths: Path | None) -> frozenset[Identity]:
+    """Those of the paths that were given and exist, as `Found.outputs` has them. What replaces a link leaves the file
+    behind it as it is."""
+    found = (_identity(path, os.lstat) for path in paths if path is not None)
+    return frozenset(each for each in found if each is not None)
+
+
+def _is_written(path: str, found: Found) -> bool:
+    """Whether the file, or a link to it, is about to be replaced, whatever path leads to it."""
+    return bool(found.outputs) and any(_identity(path, status) in found.outputs for status in (os.lstat, os.stat))
+
+
+def _identity(path: str | Path, status: Callable[[str | Path], os.stat_result]) -> Identity | None:
+    try:
+        about = status(path)
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino
 
 
 def check_paths(paths: Sequence[str], found: Found | None = None) -> None:
-    """Raises DataError for a path that does not exist, a folder or a pattern without an image."""
+    """Raises DataError for a path that does not exist or is to be written, a folder or a pattern without an image."""
     if not paths:
         raise DataError("no image was given; name files, folders, patterns such as 'photos/*.jpg', or Parquet files")
     for path in paths:
         if not Path(path).exists() and not any(sign in path for sign in PATTERN):
             raise DataError(f"{path} does not exist; need a file, a folder, a pattern, or a Parquet file of images")
+        if _is_written(path, found or Found()):
+            raise DataError(
+                f"{path} is to be read, and to be written; give another output, or do not name it as an image"
+            )
         if next(pieces([path], replace(found or Found())), None) is None:
             kind = "holds" if Path(path).is_dir() else "matches"
             raise DataError(f"{path} {kind} no image ({', '.join(ENDINGS)}) and no Parquet file; give another path")
@@ -120,7 +141,7 @@ def count_images(paths: Iterable[str], found: Found | None = None) -> int:
 
 def _image_files(paths: Iterable[str], found: Found) -> Iterator[str]:
     for path, named in itertools.chain.from_iterable(map(_files, paths)):
-        if os.path.abspath(path) in found.outputs:
+        if _is_written(path, found):
             continue
         if named or (has_images(Path(path)) if _is_parquet(path) else path.lower().endswith(ENDINGS)):
             yield path
@@ -141,8 +162,14 @@ def _files(path: str) -> Iterator[tuple[str, bool]]:
     elif Path(path).exists():
         yield path, True
     else:
+        walked: set[Path] = set()
         for match in sorted(glob.iglob(path, recursive=True)):
-            if not Path(match).is_dir():
+            if walked and not walked.isdisjoint(Path(match).parents):
+                continue  # ** matches a folder, and then all that is in it
+            if Path(match).is_dir():
+                walked.add(Path(match))
+                yield from ((entry.path, False) for entry in files_below(match))
+            else:
                 yield match, False
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+from matplotlib import rcParams
 from matplotlib.figure import Figure
 from PIL import Image
 from pipeline_runs import printed
@@ -169,6 +170,20 @@ def test_a_contact_sheet_says_what_each_image_was_called_and_frames_the_unknown_
         assert against == f"{score:.2f} {'>' if score > 0 else '≤'} 0"
         assert axes.get_frame_on() == (label == "unknown")
     assert {axes.get_frame_on() for axes in drawn} == {True, False}
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_contact_sheet_shows_letters_that_its_font_lacks_by_their_number(
+    classifier: OpenSetClassifier, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = ["日本.png", "日光.png", "a\tb\n.png", "été Ж.png"]
+    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.svg")
+    sheet.add(predict_part(classifier, Decoded(names, pixels[:4], []), "cpu", contact_sheet.NUM_IMAGES))
+    monkeypatch.setitem(rcParams, "svg.fonttype", "none")
+    assert sheet.save()
+    text = (tmp_path / "sheet.svg").read_text()
+    for name in (r"\u65e5\u672c.png", r"\u65e5\u5149.png", r"a\u0009b\u000a.png", "été Ж.png"):
+        assert f">{name}<" in text
 
 
 def test_a_contact_sheet_of_no_image_is_not_said_to_be_written(model: str, tmp_path: Path) -> None:

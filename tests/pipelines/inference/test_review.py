@@ -1,6 +1,8 @@
 """Unknown images in groups, named on a page, as new classes in a folder."""
 
 import csv
+import errno
+import os
 import re
 import shutil
 import subprocess
@@ -19,11 +21,12 @@ from pipeline_runs import printed
 from pyarrow import parquet
 
 from pipelines.commands.review import ApplyRequest, ReviewRequest, apply, review
-from pipelines.inference.review_names import IMAGES, NAMES, PAGE, add_images
-from pipelines.inference.unknown_groups import grouped
+from pipelines.inference.review_files import write_review
+from pipelines.inference.review_names import IMAGE_COLUMNS, IMAGES, NAMES, PAGE, add_images, read_named
+from pipelines.inference.unknown_groups import Reviewed, grouped
 from proser_core.data.readers import digits
 from proser_core.data.readers.image_folders import image_paths
-from proser_core.errors import ConfigError, DataError
+from proser_core.errors import ConfigError, DataError, StorageError
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -152,6 +155,14 @@ class TestReviewing:
         assert any(row["path"].endswith(HOSTILE) for row in table(reviewed[0] / IMAGES))
         assert "&lt;b&gt;a &amp; b.png" in page
 
+    def test_its_commands_can_be_pasted(self, model: Path, photos: Path, tmp_path: Path) -> None:
+        folder, images = tmp_path / "my review", tmp_path / "my images"
+        _, text = printed(review, ReviewRequest(str(model), (str(photos),), folder, least=4))
+        assert f"proser review --apply '{folder}' --to MY_IMAGES" in text
+        images.mkdir()
+        name_groups(folder, {"1": {"name": "new"}})
+        assert f"proser run folder --data-dir '{images}' (or" in printed(apply, ApplyRequest(folder, images))[1]
+
     def test_a_smaller_known_rate_shows_more(self, classifier: OpenSetClassifier, photos: Path, tmp_path: Path) -> None:
         classifier.save(tmp_path / "model")
         counts = []
@@ -192,6 +203,21 @@ class TestReviewing:
         (tmp_path / "file").write_text("text")
         with pytest.raises(ConfigError, match=r"which cannot be made \(Not a directory\)"):
             printed(review, ReviewRequest("no model", (str(photos),), tmp_path / "file" / "review"))
+
+    @pytest.mark.parametrize("written", [0, 1, 2])
+    def test_on_a_full_disk_it_leaves_nothing_behind(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+    ) -> None:
+        room = iter([None] * written)
+
+        def fill(descriptor: int) -> None:
+            if next(room, "full"):
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("os.fsync", fill)
+        with pytest.raises(StorageError, match="is full; free some space, and run the command again"):
+            write_review(tmp_path / "new" / "review", "model", Reviewed(), [], [])
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_folder_in_use_and_odd_values_are_refused(self, photos: Path) -> None:
         with pytest.raises(ConfigError, match="exists and is not empty; give a new folder"):
@@ -363,6 +389,51 @@ class TestApplying:
         assert [failure.name for failure in added.failures] == [str(tmp_path / name)]
         assert "so that no run would see it; copy it to" in added.failures[0].reason
         assert image_paths(tmp_path / "mine" / "new") == [str(tmp_path / "mine" / "new" / "black.png")]
+
+    def test_classes_that_differ_in_case_may_be_there_and_not_become_so(self, tmp_path: Path) -> None:
+        image, mine = png(tmp_path), tmp_path / "mine"
+        for name in ("a", "A", "b"):
+            (mine / name).mkdir(parents=True)
+        assert add_images({"new": [image], "a": [image], "A": [image]}, mine).copied == {"new": 1, "a": 1, "A": 1}
+        for names in (("B",), ("b", "B"), ("c", "C")):
+            with pytest.raises(DataError, match="differ in upper and lower case alone"):
+                add_images({name: [image] for name in names}, mine)
+
+    def test_files_of_a_class_that_cannot_be_read_are_named_and_stay(self, tmp_path: Path) -> None:
+        image, mine = png(tmp_path), tmp_path / "mine"
+        (mine / "cat").mkdir(parents=True)
+        (mine / "cat" / image.name).symlink_to("gone.png")
+        os.mkfifo(mine / "cat" / "pipe.png")
+        added = add_images({"cat": [image, mine / "cat" / "pipe.png"]}, mine)
+        assert [Path(each.name).name for each in added.failures] == ["black.png", "pipe.png", "pipe.png"]
+        assert "cannot be read (No such file" in added.failures[0].reason
+        assert added.copied == {"cat": 1}
+        assert os.readlink(mine / "cat" / image.name) == "gone.png"
+
+    @pytest.mark.parametrize(("name", "reason"), [("dog", "is no folder; rename it"), ("d" * 300, "name too long")])
+    def test_a_class_whose_folder_cannot_be_is_refused_before_anything_is_copied(
+        self, tmp_path: Path, name: str, reason: str
+    ) -> None:
+        image, mine = png(tmp_path), tmp_path / "mine"
+        mine.mkdir()
+        (mine / "dog").write_text("a file")
+        with pytest.raises(DataError, match=f"(?i){reason}"):
+            add_images({"cat": [image], name: [image]}, mine)
+        assert [path.name for path in mine.iterdir()] == ["dog"]
+
+    def test_images_with_the_longest_names_are_copied(self, tmp_path: Path) -> None:
+        image, mine = png(tmp_path), tmp_path / "mine"
+        image = image.rename(tmp_path / f"{'猫' * 83}.png")
+        assert add_images({"cat": [image]}, mine).copied == {"cat": 1}
+        image.write_bytes(image.read_bytes() + b"another image")
+        assert add_images({"cat": [image]}, mine).copied == {"cat": 1}
+        assert len(image_paths(mine / "cat")) == 2
+
+    def test_a_table_that_is_no_csv_is_refused_by_name(self, tmp_path: Path) -> None:
+        (tmp_path / IMAGES).write_text(f"{','.join(IMAGE_COLUMNS)}\n")
+        (tmp_path / NAMES).write_text(f"group,name\n1,{'x' * 200_000}\n")
+        with pytest.raises(DataError, match=r"names\.csv cannot be read \(field larger than field limit"):
+            read_named(tmp_path)
 
 
 def test_the_page_writes_names_that_can_be_applied(reviewed: tuple[Path, str], tmp_path: Path) -> None:

@@ -21,7 +21,16 @@ from small_tasks import random_images
 from proser_core.data import photos
 from proser_core.data.decoding import MAX_PIXELS, count_pixels, decode_square, full_size, open_image
 from proser_core.data.readers import image_files
-from proser_core.data.readers.image_files import PIECE, Decoded, Found, check_paths, count_images, decoded, pieces
+from proser_core.data.readers.image_files import (
+    PIECE,
+    Decoded,
+    Found,
+    check_paths,
+    count_images,
+    decoded,
+    pieces,
+    written_to,
+)
 from proser_core.errors import DataError, ImageTooLargeError
 
 SIZE = 8
@@ -320,6 +329,29 @@ class TestPaths:
         (tmp_path / "a" / "up").symlink_to(tmp_path)
         (tmp_path / "b").symlink_to(tmp_path / "a")  # no loop: its images count again
         assert count_images([str(tmp_path)]) == 2
+
+    def test_of_a_pattern_with_folders_are_all_images_in_them_once(self, tmp_path: Path) -> None:
+        for name in ("photos/a/1.png", "photos/a/deep/2.png", "photos/a-b/3.png", "photos/4.png"):
+            write(tmp_path / name)
+        (tmp_path / "photos" / "5.png").symlink_to("gone.png")  # it is named later
+        for pattern in ("photos/*", "photos/**/*.png", "**"):
+            files = [file for piece in pieces([f"{tmp_path}/{pattern}"]) for file in piece.files]
+            assert sorted(Path(file).name for file in files) == [f"{number}.png" for number in range(1, 6)]
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(DataError, match="matches no image"):
+            check_paths([f"{tmp_path}/emp*"])
+
+    def test_leave_out_what_is_to_be_written_by_whatever_name_it_has(self, tmp_path: Path) -> None:
+        for name in ("a.png", "out.png"):
+            write(tmp_path / name)
+        (tmp_path / "link.png").symlink_to("out.png")
+        (tmp_path / "other.png").symlink_to("a.png")
+        found = Found(outputs=written_to(tmp_path / "out.png", tmp_path / "other.png", tmp_path / "new.png", None))
+        assert [piece.files for piece in pieces([str(tmp_path)], found)] == [(str(tmp_path / "a.png"),)]
+        check_paths([str(tmp_path), str(tmp_path / "a.png")], found)
+        for name in ("out.png", "link.png", "other.png"):
+            with pytest.raises(DataError, match=rf"{name} is to be read, and to be written; give another output"):
+                check_paths([str(tmp_path / "a.png"), str(tmp_path / name)], found)
 
     def test_a_folder_that_cannot_be_read_is_refused_by_name(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
