@@ -47,8 +47,8 @@ def promotion_note(recipe: Recipe) -> str:
     if not names:
         return ""
     return (
-        "Rows are by each method's own score, without mirrored images. For the model that `proser promote --best-of` "
-        f"registers: {', '.join(names)}."
+        f"Rows are by each method's own score, without mirrored images; {' and '.join(names)} will be used by "
+        "`proser promote --best-of`."
     )
 
 

@@ -113,8 +113,8 @@ class TestThePlan:
         code, text = printed(sweep, request(folder, recipe=recipe, storage=tmp_path / "storage", dry_run=True))
         said = " ".join(text.split())
         assert code == 0
-        assert "Rows are by each method's own score, without mirrored images." in said
-        assert "`proser promote --best-of` registers: calibration.score, calibration.mirror." in said
+        assert "Rows are by each method's own score, without mirrored images;" in said
+        assert "; calibration.score and calibration.mirror will be used by `proser promote --best-of`." in said
 
     def test_a_dry_run_makes_nothing(self, planned: tuple[Done, Path]) -> None:
         _, storage = planned
@@ -355,7 +355,7 @@ def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(swept:
     code, _ = printed(sweep, request(folder, recipe=recipe, spaces=("betas",), split_indices=(1,)))
     assert code == 0
     newest = max(folder.storage.glob("sweep_report/*/results.md"), key=lambda path: path.stat().st_mtime_ns)
-    assert "`proser promote --best-of` registers: calibration.network." in newest.read_text()
+    assert "; calibration.network will be used by `proser promote --best-of`." in newest.read_text()
     name = "digits, betas"
     (control,) = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "cross_entropy"]
     register_best(name, folder.storage, 1, "controls")
