@@ -51,20 +51,15 @@ class Cluster:
 
     def connect(self) -> dict[str, float]:
         """Resources of the cluster, at its full size, by Ray's names. Raises ClusterError where it does not answer."""
-        if self._nodes:
-            return self._resources
-        join(self.config.address, dashboard=self.stops_trials)
-        if self.config.address:
-            check_storage_visible(self.storage if self.mirror is None else self.mirror.objects.uri)
-        nodes = _live_nodes()
-        if len(self.grows_to) > len(nodes):
-            nodes = self.grows_to
-        self._compare(nodes, self.config.address or "this machine")
-        self._nodes = nodes
-        return self._resources
-
-    @property
-    def _resources(self) -> dict[str, float]:
+        if not self._nodes:
+            join(self.config.address, dashboard=self.stops_trials)
+            if self.config.address:
+                check_storage_visible(self.storage if self.mirror is None else self.mirror.objects.uri)
+            nodes = _live_nodes()
+            if len(self.grows_to) > len(nodes):
+                nodes = self.grows_to
+            self._compare(nodes, self.config.address or "this machine")
+            self._nodes = nodes
         return dict(sum(map(Counter, self._nodes), Counter()))
 
     @property

@@ -93,8 +93,8 @@ def _from_folders(paths: Sequence[str], folders: Sequence[Path], level: int) -> 
 
 
 def _from_table(paths: Sequence[str], table: Path, root: Path) -> list[str | None]:
-    groups = _read_table(table)
-    names = [os.path.relpath(path, absolute(root)) for path in paths]
+    groups, top = _read_table(table), absolute(root)
+    names = [os.path.relpath(path, top) for path in paths]
     missing = [name for name in names if name not in groups]
     if missing:
         raise DataError(

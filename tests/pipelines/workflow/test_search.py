@@ -69,7 +69,7 @@ def test_some_points_finish_and_others_are_stopped_with_a_reason(searched: tuple
 
 
 def test_points_that_fall_behind_have_ended_before_the_time_is_up(searched: tuple, ended: set[str]) -> None:
-    """What a budget leaves to go on with is told apart by that."""
+    """A stopped trial is finished; one that ran out of time is not."""
     keys = {row["key"] for row in searched[1] if row["status"] == "stopped"}
     assert keys
     assert keys <= ended
