@@ -17,7 +17,7 @@ from pipelines.cluster.address import check_job, check_storage_visible
 from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, CrowdedError, failure_reason, is_low_memory
 from pipelines.cluster.here import run_here
 from pipelines.cluster.lone_node import watched_node
-from pipelines.cluster.ray_internals import release_lost_groups
+from pipelines.cluster.ray_internals import keep_coordinator, release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import Workers, train_distributed
 from pipelines.cluster.tune_jobs import TuneJobs, worker_config
@@ -180,6 +180,8 @@ class Cluster:
         if self.mirror is not None:
             jobs = self.mirror.begin(jobs)
         with nullcontext() if self.config.address else watched_node():
+            if isinstance(self._scaling(jobs, workers), tuple):
+                keep_coordinator()
             if len(jobs) > 1 or workers == 1 or max_seconds:
                 ended = self._tune(jobs, workers, name, max_seconds, rivals)
             else:

@@ -22,6 +22,8 @@ JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Set in what `ray job submit` starts."""
 JOB_FOLDER = "runtime_resources"
 """Part of the path where Ray unpacks a job's --working-dir, and deletes it afterwards."""
+HEAD_NODE = "node:__internal_head__"
+"""The resource of the head node of every cluster."""
 ABSENT = (ImportError, AttributeError, TypeError)
 """What another Ray raises that has renamed something, or changed its signature."""
 
@@ -96,6 +98,36 @@ def _lost_groups() -> "list[PlacementGroup]":
         if group.creator_actor_dead and not (removed or by_driver) and group.creator_job_id.hex() == job:
             lost.append(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
     return lost
+
+
+def keep_coordinator() -> None:
+    """Start Ray Train's coordinator of elastic trainings on the head node, or there again where its machine is lost.
+
+    Ray starts one for a whole cluster, on the machine of the first such training, and never on another one: every
+    elastic training waits forever once that machine is lost.
+    """
+    import ray
+
+    on_head = ray.remote(num_cpus=0, resources={HEAD_NODE: 0.001})(_coordinate_here)
+    try:
+        ray.get(on_head.remote())
+    except ABSENT:
+        advice = "where elastic trainings wait after a machine was lost, restart the cluster"
+        warnings.warn(str(_absent("AutoscalingCoordinator", advice)), RuntimeWarning, stacklevel=2)
+
+
+def _coordinate_here() -> None:
+    import ray
+    from ray.data._internal.cluster_autoscaler.default_autoscaling_coordinator import (
+        get_or_create_autoscaling_coordinator,
+    )
+
+    coordinator = get_or_create_autoscaling_coordinator()
+    try:
+        ray.get(coordinator.__ray_ready__.remote())
+    except ray.exceptions.ActorUnschedulableError:
+        ray.kill(coordinator)
+        ray.get(get_or_create_autoscaling_coordinator().__ray_ready__.remote())
 
 
 def machine_is_leaving() -> bool:
