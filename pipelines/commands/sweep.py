@@ -10,13 +10,20 @@ from proser_core.config import Recipe
 from proser_core.errors import ConfigError
 from tune_spaces import space_names
 
+ELSEWHERE = {
+    "--space": "`proser run`; here, name search spaces right after the recipe",
+    "--model-name": "`proser promote --best-of SWEEP`, which registers the best point; a sweep registers no model",
+}
+"""Options that people look for here."""
+
 
 def main(arguments: list[str]) -> int:
     """Sweep. Raises ConfigError without a search space, for an option in its place, and for class splits that are given
     twice."""
     spaces = ", ".join(space_names())
-    if any(word.partition("=")[0] == "--space" for word in arguments):
-        raise ConfigError("--space is an option of `proser run`; here, name search spaces right after the recipe")
+    for option in (word.partition("=")[0] for word in arguments):
+        if option in ELSEWHERE:
+            raise ConfigError(f"{option} is an option of {ELSEWHERE[option]}")
     more = f" SPACE [SPACE ...]\n\nSearch spaces: {spaces}"
     request = parse_with_recipe(
         lambda recipe: SweepRequest(SweptRecipe(**{**vars(recipe), "space": ""})), "sweep", arguments, more

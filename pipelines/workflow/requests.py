@@ -74,9 +74,10 @@ ModelName = Annotated[str, tyro.conf.arg(help="Registered model.")]
 
 @dataclass(frozen=True, kw_only=True)
 class SweptRecipe(Recipe):
-    """The options of a recipe, without its own search space: a sweep takes the spaces that are named to it."""
+    """The options of a recipe that a sweep heeds: it takes the spaces that are named to it, and registers no model."""
 
     space: tyro.conf.Suppress[str] = ""
+    model_name: tyro.conf.Suppress[str] = "proser"
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ LINES = {
     "sweep digits trade_off --split-indices 0-999999999": "ranges of at most 1,000",
     "sweep digits num_dummies --data.split-index 7 --split-indices 0-1": "--data.split-index got 7",
     "sweep digits num_dummies --space mixup_alpha": "name search spaces right after the recipe",
+    "sweep digits num_dummies --model-name birds": "`proser promote --best-of SWEEP`",
     "sweep digits num_dummies --num-samples 3": "--num-samples got 3, and num_dummies is a grid",
     "sweep digits num_dummies --calibration.score auto --calibration.development noise": "whose images only",
     "run digits --stop-early --space ''": "stop_early is set and space is empty",
