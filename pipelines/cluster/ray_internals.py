@@ -14,6 +14,9 @@ import grpc
 from proser_core.errors import ClusterError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ray.actor import ActorHandle
     from ray.tune import Callback
     from ray.util.placement_group import PlacementGroup
 
@@ -108,26 +111,27 @@ def keep_coordinator() -> None:
     """
     import ray
 
-    on_head = ray.remote(num_cpus=0, resources={HEAD_NODE: 0.001})(_coordinate_here)
     try:
-        ray.get(on_head.remote())
+        from ray.data._internal.cluster_autoscaler.default_autoscaling_coordinator import (
+            get_or_create_autoscaling_coordinator,
+        )
     except ABSENT:
         advice = "where elastic trainings wait after a machine was lost, restart the cluster"
         warnings.warn(str(_absent("AutoscalingCoordinator", advice)), RuntimeWarning, stacklevel=2)
+        return
+    on_head = ray.remote(num_cpus=0, resources={HEAD_NODE: 0.001})(_coordinate_here)
+    ray.get(on_head.remote(get_or_create_autoscaling_coordinator))
 
 
-def _coordinate_here() -> None:
+def _coordinate_here(get_or_create: "Callable[[], ActorHandle]") -> None:
     import ray
-    from ray.data._internal.cluster_autoscaler.default_autoscaling_coordinator import (
-        get_or_create_autoscaling_coordinator,
-    )
 
-    coordinator = get_or_create_autoscaling_coordinator()
+    coordinator = get_or_create()
     try:
         ray.get(coordinator.__ray_ready__.remote())
     except ray.exceptions.ActorUnschedulableError:
         ray.kill(coordinator)
-        ray.get(get_or_create_autoscaling_coordinator().__ray_ready__.remote())
+        ray.get(get_or_create().__ray_ready__.remote())
 
 
 def machine_is_leaving() -> bool:

@@ -1,19 +1,35 @@
 """What is used of Ray without being documented: what is done where another Ray has it no more."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import grpc
 import pytest
 import ray
 from ray import serve
-from ray_nodes import free_ports
+from ray_nodes import free_ports, head_node, node
 
 from pipelines.cluster.address import check_access
-from pipelines.cluster.ray_internals import enable_token, release_lost_groups, serve_http_address
+from pipelines.cluster.ray_internals import enable_token, keep_coordinator, release_lost_groups, serve_http_address
 from pipelines.cluster.session import join
 from proser_core.errors import ClusterError
+
+COORDINATOR = "ray.data._internal.cluster_autoscaler.default_autoscaling_coordinator"
+FIND = f"""
+import ray, sys
+from {COORDINATOR} import get_or_create_autoscaling_coordinator as find
+ray.init(sys.argv[1])
+
+def ask():
+    ray.get(find().__ray_ready__.remote(), timeout=30)
+    print("ready", flush=True)
+
+"""
+PROJECT = str(Path(__file__).parents[3])
 
 
 @contextmanager
@@ -51,6 +67,30 @@ def test_groups_of_lost_trainings_that_are_not_found_are_named_and_left(monkeypa
     monkeypatch.delattr("ray.core.generated.gcs_pb2.PlacementGroupTableData")
     with pytest.warns(RuntimeWarning, match="has no table of placement groups .*; where a training of several workers"):
         release_lost_groups()
+
+
+def test_a_coordinator_that_is_not_found_is_named_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(f"{COORDINATOR}.get_or_create_autoscaling_coordinator")
+    with pytest.warns(RuntimeWarning, match=r"has no AutoscalingCoordinator .*; where elastic trainings wait"):
+        keep_coordinator()
+
+
+@pytest.mark.slow
+def test_a_coordinator_whose_machine_is_lost_starts_again(tmp_path: Path) -> None:
+    with head_node(PYTHONPATH=PROJECT) as head:
+
+        def run(script: str) -> str:
+            arguments = [sys.executable, "-c", f"{FIND}{script}", head.address]
+            done = subprocess.run(arguments, env=head.environment, cwd=head.folder, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        leaving = [f"--address={head.address}", "--num-cpus=0", '--resources={"leaving": 1}']
+        with node(leaving, head.environment, tmp_path / "log"):
+            assert "ready" in run(
+                "there = ray.remote(num_cpus=0, resources={'leaving': 1})(ask); ray.get(there.remote())"
+            )
+        assert "ready" in run("from pipelines.cluster.ray_internals import keep_coordinator; keep_coordinator(); ask()")
 
 
 @pytest.mark.slow
