@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 WAITING = """
 import time
 import psutil, ray
@@ -22,6 +24,7 @@ except ClusterError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_lost_node_ends_the_wait() -> None:
     found = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=120, check=False)
     assert "the raylet, was killed or lost" in found.stdout, found.stderr

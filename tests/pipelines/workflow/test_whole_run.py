@@ -19,8 +19,8 @@ from proser_core.digests import sha256_of
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.files import read_json
 
-GRID = '{"beta": tune.grid_search([0.0, 1.0]), "gamma": tune.grid_search([0.0, 0.1, 10.0])}'
-POINTS = 6
+GRID = '{"beta": tune.grid_search([0.0, 1.0]), "gamma": tune.grid_search([0.0, 0.1])}'
+POINTS = 4
 SETTINGS = (1, 2, 3)
 
 
@@ -107,7 +107,7 @@ class TestTheFirstRun:
             for run in children
             if run.data.params["objective"] == "proser"
         }
-        assert pairs == {(beta, gamma) for beta in (0.0, 1.0) for gamma in (0.0, 0.1, 10.0)}
+        assert pairs == {(beta, gamma) for beta in (0.0, 1.0) for gamma in (0.0, 0.1)}
 
     def test_every_child_has_the_parameters_of_its_trial(self, children: list[Run]) -> None:
         for run in children:
