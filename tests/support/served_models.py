@@ -6,6 +6,7 @@ import os
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,15 @@ import pytest
 from registered_models import Registry
 from stored_sets import png_file
 
+from pipelines.serving.limits import Limits
 from proser_core.data.readers import digits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 COUNT = 64
 JSON = "application/json"
+LIMITS = Limits(max_images=16, max_megabytes=0.2, max_megapixels=0.01)
+Start = Callable[..., str]
+"""Starts a server with other options where they are given: its address."""
 
 
 def environment_of(classifier: OpenSetClassifier, folder: Path, name: str, patch: pytest.MonkeyPatch) -> dict[str, str]:
@@ -46,6 +51,16 @@ def ask(address: str, content: Any, kind: str = "application/json") -> tuple[int
         return error.code, json.load(error)
 
 
+def get(address: str, body: bytes | None = None, **headers: str) -> tuple[int, str]:
+    """Status and text."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, body, named), timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
 def assert_as_predicted(table: pd.DataFrame, classifier: OpenSetClassifier, pixels: np.ndarray) -> None:
     """The table has the columns and the values of the library, within what another batch changes."""
     want = pd.DataFrame(classifier.predict(pixels).columns(classifier.class_names))
@@ -60,6 +75,12 @@ def assert_as_predicted(table: pd.DataFrame, classifier: OpenSetClassifier, pixe
 def as_json(files: list[bytes]) -> dict[str, list[str]]:
     """The body of a request with several images."""
     return {"images": [base64.b64encode(file).decode() for file in files]}
+
+
+def tensor(files: list[bytes], **more: Any) -> dict[str, Any]:
+    """A request of the Open Inference Protocol."""
+    data = as_json(files)["images"]
+    return {"inputs": [{"name": "image", "datatype": "BYTES", "shape": [len(files)], "data": data}], **more}
 
 
 def large_image() -> bytes:

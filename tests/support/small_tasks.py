@@ -1,5 +1,7 @@
 """Small real parts that several tests put together: a net, a task, a classifier."""
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import nn
@@ -84,6 +86,33 @@ def small_task() -> OpenSetTask:
         mean=(0.5, 0.4, 0.3),
         std=(0.25, 0.2, 0.3),
     )
+
+
+def digits_config(**values) -> DataConfig:
+    defaults = {
+        "name": "digits",
+        "image_size": 8,
+        "num_known": 5,
+        "unknown_settings": (1, 3),
+        "development": "held-out-2",
+        "padding": 1,
+    }
+    return DataConfig(**(defaults | values))
+
+
+def loaded_again(task: OpenSetTask, folder: Path, expected: OpenSetTask) -> OpenSetTask:
+    """The task from files, which is the expected one; its images may have stayed encoded."""
+    task.save(folder)
+    loaded = OpenSetTask.load(folder)
+    for name in ("split", "class_names", "mean", "std"):
+        assert getattr(loaded, name) == getattr(expected, name)
+    for name in ("train", "val", "development", "test"):
+        before, after = getattr(expected, name), getattr(loaded, name)
+        images = after.images if isinstance(after.images, np.ndarray) else after.images.read(np.arange(len(after)))
+        np.testing.assert_array_equal(images, before.images)
+        np.testing.assert_array_equal(after.targets, before.targets)
+    np.testing.assert_array_equal(loaded.test_classes, expected.test_classes)
+    return loaded
 
 
 def make_classifier(score: str = "gap", *, mirror: bool = False, members: int = 1) -> OpenSetClassifier:

@@ -12,12 +12,10 @@ from fastapi import HTTPException, Request
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from served_models import JSON, as_json, large_image
+from served_models import JSON, LIMITS, as_json, large_image
 
 from pipelines.serving.http import decoded_images, encoded_images, read_body
 from pipelines.serving.limits import Limits
-
-LIMITS = Limits(max_images=16, max_megabytes=0.2, max_megapixels=0.01)
 
 
 class TestMessages:

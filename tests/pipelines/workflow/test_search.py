@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import ray
 from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
-from test_sweep import Done, request, rows_of, stamps
+from sweep_runs import Done, request, rows_of, stamps
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.workflow.requests import SweepRequest

@@ -1,10 +1,8 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
-from small_tasks import random_images, small_task
+from small_tasks import digits_config, loaded_again, random_images, small_task
 
-from proser_core.config import DataConfig, Recipe
+from proser_core.config import Recipe
 from proser_core.data import catalogue as sources
 from proser_core.data.catalogue import Source
 from proser_core.data.data_sets import open_data_set
@@ -17,18 +15,6 @@ from proser_core.errors import ConfigError, ProserError
 from proser_core.jobs.preparing import prepare_inputs
 from proser_core.recognition.metrics import evaluate_settings
 from proser_core.recognition.scoring import OpenSetScores
-
-
-def digits_config(**values) -> DataConfig:
-    defaults = {
-        "name": "digits",
-        "image_size": 8,
-        "num_known": 5,
-        "unknown_settings": (1, 3),
-        "development": "held-out-2",
-        "padding": 1,
-    }
-    return DataConfig(**(defaults | values))
 
 
 @pytest.fixture(scope="module")
@@ -125,21 +111,6 @@ def test_the_same_seed_makes_the_same_task_and_another_another_validation_set(ta
     np.testing.assert_array_equal(again.development.images, task.development.images)
     assert as_set(other.val.images) != as_set(task.val.images)
     np.testing.assert_array_equal(other.test.images, task.test.images)
-
-
-def loaded_again(task: OpenSetTask, folder: Path, expected: OpenSetTask) -> OpenSetTask:
-    """The task from files, which is the expected one; its images may have stayed encoded."""
-    task.save(folder)
-    loaded = OpenSetTask.load(folder)
-    for name in ("split", "class_names", "mean", "std"):
-        assert getattr(loaded, name) == getattr(expected, name)
-    for name in ("train", "val", "development", "test"):
-        before, after = getattr(expected, name), getattr(loaded, name)
-        images = after.images if isinstance(after.images, np.ndarray) else after.images.read(np.arange(len(after)))
-        np.testing.assert_array_equal(images, before.images)
-        np.testing.assert_array_equal(after.targets, before.targets)
-    np.testing.assert_array_equal(loaded.test_classes, expected.test_classes)
-    return loaded
 
 
 @pytest.mark.parametrize("make", [small_task, lambda: make_task(digits_config(), None, seed=0)])

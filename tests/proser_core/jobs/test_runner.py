@@ -1,9 +1,7 @@
 """All trainings of a JOB.json in one process: what they leave, and that nothing is done twice."""
 
-import io
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -11,25 +9,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-import job_runs
 import pytest
 import torch
 from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, run_here, write_job
 
-from proser_core.config import Recipe, from_json
 from proser_core.digests import sha256_of
 from proser_core.errors import CalibrationError, ConfigError
-from proser_core.job import main, table
+from proser_core.job import main
 from proser_core.jobs import runner, spec
 from proser_core.jobs.job_file import read_job_file
-from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.trials import plan_trials
 from proser_core.jobs.worker import run_job
 from proser_core.processor import hardware
 from proser_core.recognition.scores import MaxSoftmaxProbability
 from proser_core.store.files import read_json
-from proser_core.store.lock import exclusive_storage
-from proser_core.store.store import Artefact, Store, load_if_complete
+from proser_core.store.store import Store, load_if_complete
 
 EPOCHS = 8
 LONG = {"recipe": {**RECIPE, "finetune": {**RECIPE["finetune"], "epochs": EPOCHS}}, "finetunes": [{"beta": 2}]}
@@ -144,22 +138,6 @@ def test_it_is_what_the_worker_of_the_pipeline_gives_under_the_same_key(done: tu
             assert sha256_of(trial.folder / name) == trained[f"trials/{trial.key}"][name]
 
 
-def test_a_training_from_scratch_has_no_pretraining_in_its_key(tmp_path: Path) -> None:
-    recipe = from_json(Recipe, RECIPE)
-    parsed = read_job_file(write_job(tmp_path))
-    task, one, other = (Artefact(tmp_path, digest) for digest in ("task", "one", "other"))
-
-    def keys(pretrained: Artefact) -> list[str]:
-        return [
-            trial.key
-            for trial in plan_trials(
-                recipe, parsed.finetunes, task, pretrained, Store(tmp_path), bf16=False, code="code"
-            )
-        ]
-
-    assert [a == b for a, b in zip(keys(one), keys(other), strict=True)] == [False, False, True]
-
-
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_was_stopped_in_a_training_comes_out_as_one_that_was_not(
     copied: Path, undisturbed: Path, tmp_path: Path, kill: signal.Signals, capsys: pytest.CaptureFixture[str]
@@ -211,28 +189,6 @@ def test_a_fine_tune_that_cannot_be_trained_is_named_and_the_others_go_on(
     assert trainings["beta=2"]["failure"].startswith(reason)
     methods = trainings["beta=3"]["methods"]
     assert methods.keys() == {"PROSER", "PROSER, p(unknown)", "PROSER, MaxLogit"}
-
-
-def test_the_epochs_of_a_failed_training_leave_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    stream = io.StringIO()
-    progress = EpochProgress(stream)
-    progress.expect("finetune", 12)
-    for name, epochs, done in (("one", 9, 0), ("two", 3, 0)):
-        progress.begin(name, "finetune", epochs, done)
-        now[0] += 60
-        progress.epoch({})
-        progress.close()
-    assert re.findall(r"(\S+) left", stream.getvalue()) == ["2:00"]  # of the first epoch nothing is concluded
-
-
-def test_points_that_are_almost_equal_have_names_of_their_own(tmp_path: Path) -> None:
-    parsed = read_job_file(write_job(tmp_path, finetunes=[{"beta": 1}, {"beta": 1.0000001}, {"gamma": 1e38}]))
-    artefact = Artefact(tmp_path, "digest")
-    trials = plan_trials(parsed.recipe, parsed.finetunes, artefact, artefact, Store(tmp_path), bf16=False, code="code")
-    names = ["beta=1 gamma=0.1", "beta=1.0000001 gamma=0.1", "beta=1 gamma=1e+38"]
-    assert [trial.name for trial in trials] == names
 
 
 def test_a_method_that_cannot_be_calibrated_leaves_its_reason(
@@ -291,64 +247,3 @@ def test_a_prepared_task_of_another_kind_is_refused_before_any_training(
     assert run_here(tmp_path, tmp_path / "out", recipe=recipe, task=str(carried)) == 2
     assert reason in capsys.readouterr().err
     assert not (tmp_path / "out/pretrain").exists()
-
-
-def test_two_runs_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "out").mkdir()
-    with exclusive_storage(tmp_path / "out", "a sweep"):
-        assert run_here(tmp_path, tmp_path / "out") == 2
-    assert f"{tmp_path / 'out'}: a sweep, process {os.getpid()} on" in capsys.readouterr().err
-
-
-def test_the_table_says_what_failed_and_lines_up() -> None:
-    entry = {"methods": {"MSP": {"test/unknown_1/auroc": 0.5, "test/unknown_1/macro_f1": 1.0}}}
-    lines = table({"net": entry, "other": {"methods": {}}}, [1])
-    assert [line.split() for line in lines[1:]] == [
-        ["net:", "MSP", "50.0", "/", "100.0"],
-        ["other:", "failed", "-", "/", "-"],
-    ]
-    assert len(set(map(len, lines))) == 1
-
-
-def test_help_names_the_exit_codes() -> None:
-    process = subprocess.run(
-        [*command(Path("a"), Path("b")), "--help"], capture_output=True, text=True, cwd=job_runs.ROOT
-    )
-    assert process.returncode == 0
-    assert "130" in process.stdout
-
-
-class TestAFolderOfJobs:
-    def test_all_are_run_in_turn_and_a_failed_one_does_not_stop_the_others(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        diverges = {"recipe": {**RECIPE, "pretrain": {**RECIPE["pretrain"], "lr": 1e30}}}
-        write_job(tmp_path / "1-diverges", finetunes=[], **diverges)
-        write_job(tmp_path / "2-good", finetunes=[])
-        assert main([str(tmp_path)]) == 1
-        out = tmp_path / "2-good" / "OUT"
-        assert digests(out)
-        assert "failed: pretraining: " in capsys.readouterr().err
-        shutil.rmtree(out / "pretrain")  # what has finished is not looked at again ...
-        write_job(tmp_path / "1-diverges", finetunes=[])
-        assert main([str(tmp_path)]) == 0
-        assert f"[2/2] {tmp_path / '2-good' / 'JOB.json'}: finished" in capsys.readouterr().out
-        assert not (out / "pretrain").exists()
-        write_job(tmp_path / "2-good", finetunes=[CONTROL])  # ... unless the job is another one
-        assert main([str(tmp_path)]) == 0
-        assert len(list(out.glob("trials/*/manifest.json"))) == 1
-
-    def test_what_cannot_be_run_is_refused_before_any_training(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert main([str(tmp_path)]) == 2
-        assert "has no */JOB.json; need what `proser reproduce --jobs` writes" in capsys.readouterr().err
-        good = write_job(tmp_path / "1-good", finetunes=[])
-        write_job(tmp_path / "2-misspelt", finetune=[])
-        assert main([str(tmp_path)]) == 2
-        assert "finetune" in capsys.readouterr().err
-        assert not (tmp_path / "1-good" / "OUT").exists()
-        assert main([str(tmp_path), str(tmp_path / "OUT")]) == 2
-        assert "its jobs write to OUT next to each file" in capsys.readouterr().err
-        assert main([str(good)]) == 2
-        assert "need a folder for weights, logits and metrics after it" in capsys.readouterr().err

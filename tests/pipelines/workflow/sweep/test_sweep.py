@@ -1,11 +1,9 @@
-"""`proser sweep`: spaces over class splits, planned before, shared work done once, found again after.
+"""`proser sweep`: spaces over class splits, shared work done once, found again after, and its best trials registered.
 
-The fixtures run in this order on one storage: planned, swept, again, extended.
+The fixtures run in this order on one storage: swept, again, extended.
 """
 
-import json
 import math
-import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,21 +15,22 @@ import pytest
 import torch
 from mlflow.entities import Run
 from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
+from sweep_runs import Done, newest_report, pretraining_of, request, rows_of, stamps, task_of
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.reports.sweep_table import read_table
-from pipelines.reproduction.protocols import STUDIES
 from pipelines.serving.served_model import ServedModel
 from pipelines.tracking.models import Model, load
 from pipelines.workflow.best_of import _classifier, _task_of, register_best
 from pipelines.workflow.promotion import promote
-from pipelines.workflow.requests import PromoteRequest, SweepRequest, parse_indices
+from pipelines.workflow.requests import PromoteRequest
 from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs.network_tables import trained_network
+from proser_core.jobs.spec import WEIGHTS
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.embedding_table import task_embeddings
@@ -42,48 +41,11 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import MaxLogit
 from proser_core.store.store import Artefact, Store, load_if_complete
 
-SPACES = {
-    "betas": '{"beta": tune.grid_search([1.0, 2.0])}',
-    "pairs": 'tune.grid_search([{"beta": 2.0}, {"beta": 2.0, "gamma": 1.0}])',  # one point of the other, and its own
-}
-Done = tuple[int, str]
-
-
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
 
 
 @pytest.fixture(scope="module")
-def folder(run_folder: RunFolder, spaces: Path) -> RunFolder:
-    for name, finetune in SPACES.items():
-        write_space(spaces, name, finetune)
-    return run_folder
-
-
-def request(folder: RunFolder, **options: Any) -> SweepRequest:
-    asked = {"spaces": ("betas", "pairs"), "split_indices": (0, 1), "data_dir": None, "storage": folder.storage}
-    return SweepRequest(**{"recipe": tiny_recipe(), **asked, **options})
-
-
-def stamps(folder: RunFolder) -> dict[str, int]:
-    """Time of change of every network: one that was trained again has another."""
-    return {path.parent.name: path.stat().st_mtime_ns for path in folder.storage.glob("*/*/weights.safetensors")}
-
-
-def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
-    """The rows of the newest sweep."""
-    newest = max(folder.storage.glob("sweep/*/trials.json"), key=lambda path: path.stat().st_mtime_ns)
-    return json.loads(newest.read_text())
-
-
-@pytest.fixture(scope="module")
-def planned(folder: RunFolder) -> tuple[Done, Path]:
-    """A dry run, and the storage that it had for itself."""
-    storage = folder.root / "planned"
-    return printed(sweep, request(folder, storage=storage, dry_run=True)), storage
-
-
-@pytest.fixture(scope="module")
-def swept(planned: object, folder: RunFolder) -> tuple[Done, list[dict[str, Any]], dict[str, int], list[Run]]:
+def swept(folder: RunFolder) -> tuple[Done, list[dict[str, Any]], dict[str, int], list[Run]]:
     done = printed(sweep, request(folder))
     return done, rows_of(folder), stamps(folder), folder._runs()
 
@@ -96,29 +58,6 @@ def again(swept: object, folder: RunFolder) -> tuple[Done, dict[str, int], list[
 @pytest.fixture(scope="module")
 def extended(again: object, folder: RunFolder) -> tuple[Done, dict[str, int]]:
     return printed(sweep, request(folder, spaces=("betas",), split_indices=(0, 1, 2))), stamps(folder)
-
-
-class TestThePlan:
-    def test_it_says_what_is_to_do_on_what_and_for_how_long(self, planned: tuple[Done, Path]) -> None:
-        (code, text), _ = planned
-        assert code == 0
-        for part in ("betas (2 points), pairs (2 points)", "2 to make", "2 to train", "8 to train", "4 per split"):
-            assert part in text
-        assert "1 worker of 1 CPU" in text
-        assert "ms per step, measured now" in text
-        assert re.search(r"time +about \d+:\d\d", text)
-
-    def test_it_says_what_the_calibration_of_a_model_does_not_change(self, folder: RunFolder, tmp_path: Path) -> None:
-        recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True))
-        code, text = printed(sweep, request(folder, recipe=recipe, storage=tmp_path / "storage", dry_run=True))
-        said = " ".join(text.split())
-        assert code == 0
-        assert "Rows are by each method's own score, without mirrored images;" in said
-        assert "; calibration.score and calibration.mirror will be used by `proser promote --best-of`." in said
-
-    def test_a_dry_run_makes_nothing(self, planned: tuple[Done, Path]) -> None:
-        _, storage = planned
-        assert not storage.exists()
 
 
 class TestTheSweep:
@@ -287,10 +226,8 @@ class TestItsBestTrials:
         self, model: Model, swept: tuple, folder: RunFolder
     ) -> None:
         (control,) = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "cross_entropy"]
-        manifest = json.loads((folder.storage / "trials" / control["key"] / "manifest.json").read_text())
-        made = [load_if_complete(path) for path in folder.storage.glob("pretrain/*")]
-        (pretrained,) = [each.path for each in made if each.digest == manifest["inputs"]["weights"]]
-        folders = pretrained, folder.storage / "trials" / control["key"]
+        trial = folder.storage / "trials" / control["key"]
+        folders = pretraining_of(folder, trial).path, trial
         of_pretrained, of_control = (load_logits(path / "logits.npz") for path in folders)
         task = OpenSetTask.load(task_of(folder, control))
         right = (of_control["test"].known + of_pretrained["test"].known).argmax(1) == task.test.targets
@@ -317,7 +254,7 @@ class TestItsBestTrials:
     def test_a_score_of_embeddings_and_mirrored_images_reads_those_of_all_members(
         self, trials: list[dict[str, Any]], folder: RunFolder, tmp_path: Path
     ) -> None:
-        table = read_table(max(folder.storage.glob("sweep_report/*"), key=lambda path: path.stat().st_mtime_ns))
+        table = read_table(newest_report(folder))
         recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True))
         recipe = replace(recipe, data=replace(recipe.data, split_index=1))
         trial = load_if_complete(folder.storage / "trials" / trials[0]["key"])
@@ -332,9 +269,7 @@ class TestItsBestTrials:
 
     @staticmethod
     def mirrored_control(recipe: Recipe, trial: Artefact, folder: RunFolder) -> dict[str, float]:
-        task, wanted = OpenSetTask.load(_task_of(trial).path), json.loads((trial.path / "manifest.json").read_text())
-        made = [load_if_complete(path) for path in folder.storage.glob("pretrain/*")]
-        (weights,) = [each.path / "weights.safetensors" for each in made if each.digest == wanted["inputs"]["weights"]]
+        task, weights = OpenSetTask.load(_task_of(trial).path), pretraining_of(folder, trial.path).path / WEIGHTS
         net, device = trained_network(recipe, None, task.num_known, weights), torch.device("cpu")
         tables = task_embeddings(net, task, device, seed=recipe.seed, mirror=True)
         return evaluate(tables, MaxLogit(), task, recipe.calibration.target_rate).flat()
@@ -354,8 +289,8 @@ def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(swept:
     recipe = replace(tiny_recipe(), calibration=CalibrationConfig(network="control"))
     code, _ = printed(sweep, request(folder, recipe=recipe, spaces=("betas",), split_indices=(1,)))
     assert code == 0
-    newest = max(folder.storage.glob("sweep_report/*/results.md"), key=lambda path: path.stat().st_mtime_ns)
-    assert "; calibration.network will be used by `proser promote --best-of`." in newest.read_text()
+    results = (newest_report(folder) / "results.md").read_text()
+    assert "; calibration.network will be used by `proser promote --best-of`." in results
     name = "digits, betas"
     (control,) = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "cross_entropy"]
     register_best(name, folder.storage, 1, "controls")
@@ -368,14 +303,6 @@ def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(swept:
     assert made_by.data.tags["mlflow.proser.trial_key"] == control["key"]
     with pytest.raises(ConfigError, match="--ensemble takes networks with placeholders"):
         register_best(name, folder.storage, 1, "controls", members=2)
-
-
-def task_of(folder: RunFolder, row: dict[str, Any]) -> Path:
-    """The prepared images of a row's class split."""
-    for path in folder.storage.glob("prepare/*/manifest.json"):
-        if json.loads(path.read_text())["inputs"]["data"]["split_index"] == row["split_index"]:
-            return path.parent
-    raise AssertionError(row)
 
 
 @pytest.mark.slow
@@ -414,35 +341,6 @@ def test_a_budget_that_ends_after_the_last_trial_leaves_nothing_to_go_on_with(
     assert "every stage was found finished" in printed(sweep, asked)[1]
 
 
-@pytest.mark.parametrize(
-    "names", [("a/my.py", "b/my.py"), ("my.py", "./my.py"), ("betas", "betas.py"), ("a b.py", "a_b.py")]
-)
-def test_spaces_whose_figures_would_overwrite_each_other_are_refused(
-    names: tuple[str, str], folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in names:
-        if name.endswith(".py"):
-            Path(name).parent.mkdir(exist_ok=True)
-            write_space(Path(name).parent, Path(name).stem, SPACES["betas"])
-    with pytest.raises(ConfigError, match=f"search spaces {names[0]} and {names[1]} would be in one folder"):
-        request(folder, spaces=names)
-    assert request(folder, spaces=(names[0], names[0], "pairs"))
-
-
-def test_trials_that_know_the_same_classes_have_seeds_of_their_own(folder: RunFolder) -> None:
-    data = STUDIES["cifar-plus"].data_of("neal", split_index=0)
-    asked = request(folder, recipe=replace(tiny_recipe(), space="", data=data), split_indices=(0, 2))
-    assert [(recipe.data.split_index, recipe.seed) for recipe in asked.recipes] == [(0, 0), (2, 2)]
-    chosen = replace(asked.recipe, data=replace(data, split_index=2))
-    assert request(folder, recipe=chosen, split_indices=()).recipes == [chosen]  # as `proser run` would train it
-
-
-def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="found nothing of this sweep"):
-        printed(sweep, request(folder, storage=tmp_path / "other", resume=True))
-
-
 @pytest.mark.usefixtures("again")
 @pytest.mark.parametrize("block", ["pretrain", "finetune"])
 def test_resume_with_another_option_begins_nothing_where_the_images_are_there(block: str, folder: RunFolder) -> None:
@@ -459,34 +357,6 @@ def test_resume_goes_on_with_a_pretraining_that_has_begun(folder: RunFolder) -> 
     plan_pretraining(recipe, task, Store(folder.storage), bf16=False).folder.mkdir()
     asked = request(folder, recipe=recipe, spaces=("betas",), split_indices=(0,), resume=True, dry_run=True)
     assert printed(sweep, asked)[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("indices", "workers", "message"),
-    [((0, 1), 1, "on one class split, and --split-indices gives 2"), ((0,), 2, "num_workers is 2, set it to 1")],
-)
-@pytest.mark.parametrize(("space", "stop_early"), [("continuous", False), ("trade_off", True)])
-def test_a_search_of_what_cannot_be_compared_is_refused(
-    folder: RunFolder, indices: tuple[int, ...], workers: int, message: str, space: str, stop_early: bool
-) -> None:
-    cluster = replace(tiny_recipe().cluster, num_workers=workers)
-    recipe = replace(tiny_recipe(), cluster=cluster, stop_early=stop_early)
-    options = {"recipe": recipe, "spaces": (space,), "split_indices": indices}
-    with pytest.raises(ConfigError, match=message):
-        printed(sweep, request(folder, **options))
-
-
-@pytest.mark.parametrize(
-    ("text", "indices"), [("0", (0,)), ("0-4", (0, 1, 2, 3, 4)), ("0,2,5-6", (0, 2, 5, 6)), ("3, 3", (3,))]
-)
-def test_class_splits_are_numbers_and_ranges(text: str, indices: tuple[int, ...]) -> None:
-    assert parse_indices(text) == indices
-
-
-@pytest.mark.parametrize("text", ["", "a", "4-0", "-1", "1..3", "1,,2"])
-def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="need numbers and ranges"):
-        parse_indices(text)
 
 
 @pytest.mark.usefixtures("again")

@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
-from matplotlib import rcParams
-from matplotlib.figure import Figure
-from PIL import Image
 from pipeline_runs import printed
 from pyarrow import parquet
 from registered_models import Registry
@@ -23,38 +20,13 @@ from stored_sets import png_file
 
 from pipelines.cluster.session import join
 from pipelines.commands.predict import PredictRequest, predict
-from pipelines.inference import contact_sheet, prediction_files
+from pipelines.inference import prediction_files
 from pipelines.inference.prediction_files import FORMATS, open_output
-from pipelines.inference.predictions import PredictedPart, predict_part, predict_paths
-from proser_core.data.readers import digits, image_files
-from proser_core.data.readers.image_files import Decoded, Failure, Found
+from pipelines.inference.predictions import PredictedPart, predict_paths
+from proser_core.data.readers import image_files
+from proser_core.data.readers.image_files import Failure, Found
 from proser_core.errors import ConfigError, DataError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
-
-COUNT = 60
-
-
-@pytest.fixture(scope="module")
-def model(classifier: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("model")
-    classifier.save(folder)
-    return str(folder)
-
-
-@pytest.fixture(scope="module")
-def pixels() -> np.ndarray:
-    return digits.read("test", 8).images[:COUNT]
-
-
-@pytest.fixture(scope="module")
-def images(pixels: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixty digits as files, a damaged one and a text among them."""
-    folder = tmp_path_factory.mktemp("images")
-    for number, image in enumerate(pixels):
-        Image.fromarray(image).save(folder / f"{number:03}.png")
-    (folder / "999.png").write_bytes(b"\x89PNG, and no more")
-    (folder / "notes.txt").write_text("what these are")
-    return folder
 
 
 def predicted(**request) -> tuple[int, str]:
@@ -110,8 +82,8 @@ def test_the_summary_counts_every_class_and_the_exit_code_is_clean(
     labels = classifier.predict(pixels).labels
     lines = {line.split()[0]: line.split()[1:] for line in text.splitlines() if len(line.split()) == 3}
     for name in {*labels, "unknown"}:
-        assert lines[name] == [str(labels.count(name)), f"{100 * labels.count(name) / COUNT:.1f}"]
-    assert f"{COUNT} images in" in text
+        assert lines[name] == [str(labels.count(name)), f"{100 * labels.count(name) / len(pixels):.1f}"]
+    assert f"{len(pixels)} images in" in text
 
 
 def test_the_pieces_that_are_read_change_nothing(
@@ -141,57 +113,6 @@ def test_a_cluster_answers_the_same_in_the_same_order(
     *rows, last = rows_of(output)
     assert_as_predicted(rows, classifier, pixels)
     assert "cannot be decoded" in last["error"]
-
-
-def test_a_contact_sheet_is_drawn(model: str, images: Path, tmp_path: Path) -> None:
-    code, _ = predicted(model=model, paths=(f"{images}/0*.png",), contact_sheet=tmp_path / "sheet.png")
-    assert code == 0
-    with Image.open(tmp_path / "sheet.png") as sheet:
-        assert min(sheet.size) > 500
-
-
-def test_a_contact_sheet_says_what_each_image_was_called_and_frames_the_unknown_ones(
-    classifier: OpenSetClassifier, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    figures: list[Figure] = []
-    monkeypatch.setattr(contact_sheet, "write_picture", lambda figure, path: figures.append(figure))
-    names = [f"folder/{number}.png" for number in range(len(pixels))]
-    part = predict_part(classifier, Decoded(names, pixels, []), "cpu", contact_sheet.NUM_IMAGES)
-    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.png")
-    sheet.add(part)
-    assert sheet.save()
-    called = dict(zip(names, zip(part.predictions.labels, part.predictions.unknown_scores, strict=True), strict=True))
-    drawn = [axes for axes in figures[0].axes if axes.get_xlabel()]
-    assert len(drawn) == min(len(names), contact_sheet.NUM_IMAGES)
-    for axes in drawn:
-        label, against, name = axes.get_xlabel().split("\n")
-        expected, score = called[f"folder/{name}"]
-        assert label == expected
-        assert against == f"{score:.2f} {'>' if score > 0 else '≤'} 0"
-        assert axes.get_frame_on() == (label == "unknown")
-    assert {axes.get_frame_on() for axes in drawn} == {True, False}
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_contact_sheet_shows_letters_that_its_font_lacks_by_their_number(
-    classifier: OpenSetClassifier, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    names = ["日本.png", "日光.png", "a\tb\n.png", "été Ж.png"]
-    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.svg")
-    sheet.add(predict_part(classifier, Decoded(names, pixels[:4], []), "cpu", contact_sheet.NUM_IMAGES))
-    monkeypatch.setitem(rcParams, "svg.fonttype", "none")
-    assert sheet.save()
-    text = (tmp_path / "sheet.svg").read_text()
-    for name in (r"\u65e5\u672c.png", r"\u65e5\u5149.png", r"a\u0009b\u000a.png", "été Ж.png"):
-        assert f">{name}<" in text
-
-
-def test_a_contact_sheet_of_no_image_is_not_said_to_be_written(model: str, tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(b"no image")
-    code, text = predicted(model=model, paths=(str(tmp_path),), contact_sheet=tmp_path / "sheet.png")
-    assert code == 1
-    assert not (tmp_path / "sheet.png").exists()
-    assert "written:" not in text
 
 
 def test_a_registered_model_is_found_by_its_alias(
@@ -238,8 +159,8 @@ def test_what_is_written_into_the_folder_that_is_read_is_not_read(
         written = {"output": folder / "predictions.parquet", "contact_sheet": folder / "sheet.png"}
         code, text = predicted(model=model, paths=(str(folder),), **written)
         assert code == 1
-        assert f"{COUNT} images in" in text
-        assert len(rows_of(folder / "predictions.parquet")) == COUNT + 1
+        assert f"{len(pixels)} images in" in text
+        assert len(rows_of(folder / "predictions.parquet")) == len(pixels) + 1
 
 
 def test_names_that_are_not_utf8_are_written(model: str, pixels: np.ndarray, tmp_path: Path) -> None:

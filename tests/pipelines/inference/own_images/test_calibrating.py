@@ -1,0 +1,141 @@
+"""A model calibrated anew on images of a user's own: the version that it becomes, and what is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from pipeline_runs import printed
+from registered_models import Registry
+
+from pipelines.commands.calibrate import CalibrateRequest, calibrate, images_needed
+from pipelines.inference.labelled_folder import folder_logits
+from pipelines.tracking.models import load
+from pipelines.tracking.server import experiment_id
+from pipelines.tracking.versions import CALIBRATED_FROM
+from pipelines.workflow.promotion import promote
+from pipelines.workflow.requests import PromoteRequest
+from proser_core.errors import ConfigError, DataError, TrackingError
+from proser_core.recognition.calibration import calibrate as fit_bias
+from proser_core.recognition.model_card import model_card
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+pytestmark = pytest.mark.usefixtures("empty_programs")
+
+
+def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_else(
+    registry: Registry, classifier: OpenSetClassifier, known: Path
+) -> None:
+    code, text = printed(calibrate, CalibrateRequest("models:/own/1", known, 0.8))
+    assert code == 0
+    made = load("models:/own@candidate")
+    assert made.version.tags[CALIBRATED_FROM] == "1"
+    scores = classifier.score_function(folder_logits(classifier, known, "cpu").logits)
+    kept = int(np.ceil(0.8 * len(scores) - 1e-9))
+    assert made.classifier.calibration.bias == -float(np.sort(scores)[kept - 1])
+    assert made.classifier.calibration.num_images == len(scores)
+    for name, weights in classifier.net.state_dict().items():
+        np.testing.assert_array_equal(made.classifier.net.state_dict()[name].numpy(), weights.numpy())
+    assert f"{100 * kept / len(scores):.1f} % of {len(scores)} images stay known (target 80 %)" in text
+    assert f"models:/own/{made.version.number} (candidate)" in text
+    figures = {name: float(made.version.tags[name]) for name in ("dev/auroc", "val/known_rate")}
+    assert figures["dev/auroc"] == pytest.approx(classifier.results["dev/auroc"], abs=1e-3)
+    assert figures["val/known_rate"] < classifier.results["val/known_rate"] - 0.05
+
+
+def test_its_card_says_what_was_measured_with_what(registry: Registry, known: Path) -> None:
+    printed(calibrate, CalibrateRequest("models:/own/1", known, 0.85))
+    made = load("models:/own@candidate")
+    card = model_card(made.classifier)
+    assert "(target 85 %)" in card
+    before = load("models:/own/1").classifier
+    assert f"Measured with bias {before.calibration.bias:.4f}" in card
+    assert "Measured with bias" not in model_card(before)
+    assert card.count("## Results") == 1
+    assert "| MaxLogit |" in card
+
+
+def test_it_can_be_compared_with_the_model_that_it_was_made_of(registry: Registry, known: Path) -> None:
+    printed(calibrate, CalibrateRequest("models:/own/1", known, 0.9))
+    code, text = printed(promote, PromoteRequest("own", tolerance=0.3, force=True))
+    assert code == 0
+    assert "AUROC" in text
+    assert "+0.0 to +0.0" in text, "the order of the scores is the same"
+    assert "test/known_rate" not in text, "it was measured with another bias"
+
+
+@pytest.mark.parametrize(("rate", "needed"), [(0.95, 20), (0.9, 10), (0.93, 15), (0.97, 34), (0.7, 4)])
+def test_there_are_as_many_images_as_make_one_unknown(rate: float, needed: int) -> None:
+    assert images_needed(rate) == needed
+    assert fit_bias(np.arange(float(needed)), rate).known_rate < 1
+    assert fit_bias(np.arange(needed - 1.0), rate).known_rate == 1
+
+
+@pytest.mark.parametrize(("rate", "reason"), [(1.0, "--target-rate got 1; need"), (0.9999, "need at least 10000")])
+def test_a_rate_that_cannot_be_told_is_refused(registry: Registry, known: Path, rate: float, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        printed(calibrate, CalibrateRequest("models:/own/1", known, rate))
+
+
+def test_it_takes_the_rate_at_which_errors_cost_least(
+    registry: Registry, classifier: OpenSetClassifier, known: Path
+) -> None:
+    printed(calibrate, CalibrateRequest("models:/own/1", known, unknown_share=0.5, cost=4))
+    made = load("models:/own@candidate").classifier
+    assert classifier.known_rates is not None
+    assert made.calibration.target_rate == classifier.known_rates.cheapest(0.5, 4)
+    printed(calibrate, CalibrateRequest("models:/own/1", known, unknown_share=0.3))
+    assert load("models:/own@candidate").classifier.calibration.target_rate > made.calibration.target_rate
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"unknown_share": 1.5}, "--unknown-share got 1.5; need a fraction"),
+        ({"unknown_share": 0.1, "cost": -1.0}, "--cost got -1; need a positive number"),
+        ({"unknown_share": 0.1, "target_rate": 0.9}, "are both given"),
+        ({"cost": 3.0}, "--unknown-share, which is missing"),
+    ],
+)
+def test_a_rule_that_decides_nothing_is_refused(known: Path, given: dict[str, float], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        CalibrateRequest("models:/own/1", known, **given)
+
+
+def test_a_run_whose_version_cannot_be_registered_is_marked_as_failed(
+    registry: Registry, known: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*arguments: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr("pipelines.tracking.registry._log_model", refused)
+    with pytest.raises(OSError, match="no space"):
+        printed(calibrate, CalibrateRequest("models:/own/1", known, 0.7))
+    client = registry.client
+    last = client.search_runs([experiment_id(client)], order_by=["start_time DESC"], max_results=1)[0]
+    assert (last.info.run_name, last.info.status) == (f"calibrate: own version 1 on {known.name}", "FAILED")
+
+
+def test_images_next_to_the_folders_of_classes_are_skipped(
+    registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path
+) -> None:
+    """Without such folders, all images count."""
+    images = known / classifier.class_names[0]
+    code, text = printed(calibrate, CalibrateRequest("models:/own/1", images, 0.8))
+    assert (code, "skipped" in text) == (0, False)
+    (tmp_path / images.name).symlink_to(images)
+    Image.new("RGB", (8, 8)).save(tmp_path / "stray.png")
+    code, text = printed(calibrate, CalibrateRequest("models:/own/1", tmp_path, 0.8))
+    assert (code, "skipped: 1 image in no folder of a class" in text) == (1, True)
+    assert load("models:/own@candidate").classifier.calibration.num_images == len(list(images.iterdir()))
+
+
+def test_images_of_other_classes_are_refused(registry: Registry, labelled: Path) -> None:
+    with pytest.raises(DataError, match="give images of known classes only"):
+        printed(calibrate, CalibrateRequest("models:/own/1", labelled))
+
+
+def test_a_model_in_a_folder_is_refused(classifier: OpenSetClassifier, known: Path, tmp_path: Path) -> None:
+    classifier.save(tmp_path)
+    with pytest.raises(TrackingError, match="is a folder; a new version needs a registered model"):
+        printed(calibrate, CalibrateRequest(str(tmp_path), known))

@@ -1,0 +1,58 @@
+"""A model watched for drift on images of a user's own."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from pipeline_runs import printed
+from registered_models import Registry
+
+from pipelines.commands.drift import DriftRequest, drift
+from pipelines.inference.drift import measure_drift
+from proser_core.errors import DataError
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+pytestmark = pytest.mark.usefixtures("empty_programs")
+
+
+def test_images_of_the_same_kind_do_not_drift_and_others_do(
+    registry: Registry, known: Path, labelled: Path, classifier: OpenSetClassifier, tmp_path: Path
+) -> None:
+    same = [str(known / name) for name in classifier.class_names]
+    code, text = printed(drift, DriftRequest("models:/own/1", same))
+    assert code == 0
+    assert "no significant drift" in text
+    strangers = [str(path) for path in labelled.iterdir() if path.name not in classifier.class_names]
+    code, text = printed(drift, DriftRequest("models:/own/1", strangers, tmp_path / "drift.png"))
+    assert code == 0
+    assert "drift: the scores differ" in text
+    with Image.open(tmp_path / "drift.png") as picture:
+        assert picture.size[0] > 500
+
+
+def test_its_numbers_are_those_of_the_scores() -> None:
+    generator = np.random.default_rng(0)
+    validation = generator.normal(size=400)
+    bias = -float(np.quantile(validation, 0.95))
+    same = measure_drift(generator.normal(size=500), validation, bias)
+    assert not same.drifted
+    assert same.interval[0] < 0.05 < same.interval[1]
+    moved = measure_drift(generator.normal(1, size=500), validation, bias)
+    assert moved.drifted
+    assert moved.unknown_share > 3 * moved.expected_share
+
+
+def test_false_alarms_are_as_rare_as_the_level_says() -> None:
+    generator = np.random.default_rng(1)
+    alarms = [measure_drift(generator.normal(size=80), generator.normal(size=120), 0.0).drifted for _ in range(400)]
+    assert sum(alarms) <= 12  # 4 expected; 13 or more would come once in 4,000 times
+
+
+def test_a_model_without_its_validation_images_is_refused(
+    classifier: OpenSetClassifier, known: Path, tmp_path: Path
+) -> None:
+    replace(classifier, validation_scores=None).save(tmp_path / "model")
+    with pytest.raises(DataError, match="has no record of its validation images"):
+        printed(drift, DriftRequest(str(tmp_path / "model"), [str(known)]))

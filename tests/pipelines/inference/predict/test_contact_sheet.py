@@ -1,0 +1,67 @@
+"""The contact sheet of a prediction: what each image was called, and which are unknown."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import rcParams
+from matplotlib.figure import Figure
+from PIL import Image
+from pipeline_runs import printed
+
+from pipelines.commands.predict import PredictRequest, predict
+from pipelines.inference import contact_sheet
+from pipelines.inference.predictions import predict_part
+from proser_core.data.readers.image_files import Decoded
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+
+def test_a_contact_sheet_is_drawn(model: str, images: Path, tmp_path: Path) -> None:
+    code, _ = printed(predict, PredictRequest(model, (f"{images}/0*.png",), contact_sheet=tmp_path / "sheet.png"))
+    assert code == 0
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert min(sheet.size) > 500
+
+
+def test_a_contact_sheet_says_what_each_image_was_called_and_frames_the_unknown_ones(
+    classifier: OpenSetClassifier, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(contact_sheet, "write_picture", lambda figure, path: figures.append(figure))
+    names = [f"folder/{number}.png" for number in range(len(pixels))]
+    part = predict_part(classifier, Decoded(names, pixels, []), "cpu", contact_sheet.NUM_IMAGES)
+    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.png")
+    sheet.add(part)
+    assert sheet.save()
+    called = dict(zip(names, zip(part.predictions.labels, part.predictions.unknown_scores, strict=True), strict=True))
+    drawn = [axes for axes in figures[0].axes if axes.get_xlabel()]
+    assert len(drawn) == min(len(names), contact_sheet.NUM_IMAGES)
+    for axes in drawn:
+        label, against, name = axes.get_xlabel().split("\n")
+        expected, score = called[f"folder/{name}"]
+        assert label == expected
+        assert against == f"{score:.2f} {'>' if score > 0 else '≤'} 0"
+        assert axes.get_frame_on() == (label == "unknown")
+    assert {axes.get_frame_on() for axes in drawn} == {True, False}
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_contact_sheet_shows_letters_that_its_font_lacks_by_their_number(
+    classifier: OpenSetClassifier, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = ["日本.png", "日光.png", "a\tb\n.png", "été Ж.png"]
+    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.svg")
+    sheet.add(predict_part(classifier, Decoded(names, pixels[:4], []), "cpu", contact_sheet.NUM_IMAGES))
+    monkeypatch.setitem(rcParams, "svg.fonttype", "none")
+    assert sheet.save()
+    text = (tmp_path / "sheet.svg").read_text()
+    for name in (r"\u65e5\u672c.png", r"\u65e5\u5149.png", r"a\u0009b\u000a.png", "été Ж.png"):
+        assert f">{name}<" in text
+
+
+def test_a_contact_sheet_of_no_image_is_not_said_to_be_written(model: str, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"no image")
+    code, text = printed(predict, PredictRequest(model, (str(tmp_path),), contact_sheet=tmp_path / "sheet.png"))
+    assert code == 1
+    assert not (tmp_path / "sheet.png").exists()
+    assert "written:" not in text

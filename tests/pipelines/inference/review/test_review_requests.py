@@ -1,0 +1,94 @@
+"""What `proser review` takes and says, with a review for each, and what it refuses."""
+
+import errno
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pipeline_runs import printed
+from pyarrow import parquet
+from reviews import name_groups, png, table
+
+from pipelines.commands.review import ApplyRequest, ReviewRequest, apply, review
+from pipelines.inference.review_files import write_review
+from pipelines.inference.review_names import IMAGES, PAGE
+from pipelines.inference.unknown_groups import Reviewed
+from proser_core.errors import ConfigError, DataError, StorageError
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+
+def test_its_commands_can_be_pasted(model: Path, photos: Path, tmp_path: Path) -> None:
+    folder, images = tmp_path / "my review", tmp_path / "my images"
+    _, text = printed(review, ReviewRequest(str(model), (str(photos),), folder, least=4))
+    assert f"proser review --apply '{folder}' --to MY_IMAGES" in text
+    images.mkdir()
+    name_groups(folder, {"1": {"name": "new"}})
+    assert f"proser run folder --data-dir '{images}' (or" in printed(apply, ApplyRequest(folder, images))[1]
+
+
+def test_a_smaller_known_rate_shows_more(classifier: OpenSetClassifier, photos: Path, tmp_path: Path) -> None:
+    classifier.save(tmp_path / "model")
+    counts = []
+    for rate in (None, 0.5, 0.2):
+        out = tmp_path / f"review {rate}"
+        printed(review, ReviewRequest(str(tmp_path / "model"), (str(photos),), out, rate))
+        counts.append(len(table(out / IMAGES)))
+    assert counts[0] < counts[1] < counts[2]
+
+
+def test_without_a_group_the_page_says_so(model: Path, photos: Path, tmp_path: Path) -> None:
+    few = tuple(str(path) for path in sorted(photos.iterdir())[:3])
+    _, text = printed(review, ReviewRequest(str(model), few, tmp_path / "review"))
+    assert "no group: fewer than 5 images are unknown" in text
+    assert "most like" not in text
+    page = (tmp_path / "review" / PAGE).read_text()
+    assert "No group" in page
+    for remedy in ("--known-rate", "--least"):
+        assert remedy in text
+        assert remedy in page
+
+
+def test_an_image_that_cannot_be_decoded_is_named(model: Path, photos: Path, tmp_path: Path) -> None:
+    shutil.copytree(photos, tmp_path / "photos")
+    (tmp_path / "photos" / "broken.png").write_bytes(b"no image")
+    code, text = printed(review, ReviewRequest(str(model), (str(tmp_path / "photos"),), tmp_path / "review"))
+    assert code == 1
+    assert "broken.png" in text
+
+
+def test_rows_of_parquet_files_are_refused(model: Path, tmp_path: Path) -> None:
+    contents = [{"bytes": path.read_bytes()} for path in [png(tmp_path)]]
+    parquet.write_table(pa.table({"image": contents}), tmp_path / "set.parquet")
+    with pytest.raises(DataError, match="give folders of image files"):
+        printed(review, ReviewRequest(str(model), (str(tmp_path / "set.parquet"),), tmp_path / "new" / "review"))
+    assert not (tmp_path / "new").exists(), "what is refused leaves nothing behind"
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_model_is_read(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(ConfigError, match=r"which cannot be made \(Not a directory\)"):
+        printed(review, ReviewRequest("no model", (str(photos),), tmp_path / "file" / "review"))
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_on_a_full_disk_it_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
+    room = iter([None] * written)
+
+    def fill(descriptor: int) -> None:
+        if next(room, "full"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fill)
+    with pytest.raises(StorageError, match="is full; free some space, and run the command again"):
+        write_review(tmp_path / "new" / "review", "model", Reviewed(), [], [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_use_and_odd_values_are_refused(photos: Path) -> None:
+    with pytest.raises(ConfigError, match="exists and is not empty; give a new folder"):
+        ReviewRequest("model", ("photos",), photos)
+    with pytest.raises(ConfigError, match="--least got 1"):
+        ReviewRequest("model", ("photos",), Path("new"), least=1)
+    with pytest.raises(ConfigError, match="--known-rate got 1;"):
+        ReviewRequest("model", ("photos",), Path("new"), known_rate=1.0)

@@ -1,0 +1,52 @@
+"""Heads of requests to `proser serve` that are too long or never end."""
+
+import http.client
+import socket
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from served_models import LIMITS, Start
+
+from pipelines.serving.head_limits import MAX_HEAD
+
+HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+
+
+class TestHeads:
+    @pytest.mark.parametrize("begin", [HEAD, HEAD + b"\r\n1\r\nx\r\n0\r\n"], ids=["head", "trailers"])
+    def test_headers_that_are_too_long_are_refused_before_their_end(self, address: str, begin: bytes) -> None:
+        with connected(address) as client, suppress(ConnectionError):  # by what is sent after it was closed
+            client.sendall(begin + b"X-Long: ")
+            for _ in range(8):
+                client.sendall(b"x" * MAX_HEAD)
+            assert b"send fewer or shorter headers" in rest(client)
+
+    @pytest.mark.parametrize(
+        "before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["new", "kept alive"]
+    )
+    def test_a_head_that_does_not_arrive_is_given_up(self, start: Start, before: bytes) -> None:
+        with connected(start(limits=replace(LIMITS, max_seconds=0.3))) as client:
+            client.sendall(before)
+            assert not before or b"200 OK" in client.recv(10_000)
+            client.sendall(HEAD)
+            rest(client)
+
+    def test_no_number_of_requests_with_bodies_of_any_length_is_too_long_a_head(self, address: str) -> None:
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+        for length in (10, 150_000) * 3:
+            for content in (bytes(length), iter([bytes(length // 2)] * 2)):  # the second one in chunks
+                connection.request("POST", "/predict", content, {"X-Long": "x" * 30_000})
+                answer = connection.getresponse()
+                assert (answer.status, b"image 0" in answer.read()) == (422, True)
+
+
+def connected(address: str) -> socket.socket:
+    """A client that waits no longer than this for an end that is due at once."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=20)
+
+
+def rest(client: socket.socket) -> bytes:
+    """All that comes until the server closes the connection. Raises TimeoutError where it does not."""
+    return b"".join(iter(lambda: client.recv(10_000), b""))

@@ -1,0 +1,125 @@
+"""What is refused of a run that knows all classes, and what is left where its proxy fails."""
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from own_digits import NAMES, own_recipe
+from pipeline_runs import RunFolder, printed, write_space
+
+from pipelines.recipes import digits as digits_recipe
+from pipelines.recipes import folder
+from pipelines.workflow.requests import SweepRequest
+from pipelines.workflow.run import run
+from pipelines.workflow.sweeping import sweep
+from proser_core.config import CalibrationConfig, ClusterConfig
+from proser_core.errors import ConfigError, DataError, TrainingError
+from proser_core.jobs.trials import check_recipe
+
+pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
+
+
+def test_broken_images_of_any_class_are_found_before_anything_trains(
+    my_images: Path, run_folder: RunFolder, tmp_path: Path
+) -> None:
+    root = tmp_path / "broken"
+    shutil.copytree(my_images, root)
+    for name in NAMES:
+        (root / name / "0.png").write_bytes(b"no image")
+        recipe = replace(own_recipe(), model_name="never")
+        with pytest.raises(DataError, match=f"{name}/0.png: the image"):
+            printed(run, recipe, root, tmp_path / "storage", None)
+        shutil.copy(my_images / name / "0.png", root / name / "0.png")
+    assert not (tmp_path / "storage/pretrain").exists()
+    statuses = {parent.info.status for parent in run_folder.parents()}
+    assert "FAILED" in statuses
+    assert "RUNNING" not in statuses
+
+
+def test_a_space_whose_file_was_edited_is_another_run(my_images: Path, run_folder: RunFolder) -> None:
+    diverges = replace(own_recipe(), pretrain=replace(own_recipe().pretrain, lr=1e30), seed=8)
+    before = {parent.info.run_id for parent in run_folder.parents()}
+    for beta in (1.0, 2.0):
+        write_space(run_folder.root, "edited", f'{{"beta": tune.grid_search([{beta}])}}')
+        with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
+            printed(
+                run, replace(diverges, space=str(run_folder.root / "edited.py")), my_images, run_folder.storage, None
+            )
+    new = [parent.info.run_name for parent in run_folder.parents() if parent.info.run_id not in before]
+    assert sorted(new) == ["folder", "folder", "folder-proxy", "folder-proxy"]
+
+
+def test_a_proxy_that_fails_ends_both_runs_as_failed(my_images: Path, run_folder: RunFolder) -> None:
+    diverges = replace(own_recipe(), pretrain=replace(own_recipe().pretrain, lr=1e30), seed=7)
+    before = {parent.info.run_id for parent in run_folder.parents()}
+    with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
+        printed(run, diverges, my_images, run_folder.storage, None)
+    new = [parent for parent in run_folder.parents() if parent.info.run_id not in before]
+    assert {parent.info.run_name: parent.info.status for parent in new} == {
+        "folder": "FAILED",
+        "folder-proxy": "FAILED",
+    }
+
+
+def test_a_space_that_is_none_is_refused_before_the_images_are_read(
+    my_images: Path, run_folder: RunFolder, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'own_images'"):
+        printed(run, replace(own_recipe(), space="own_image"), my_images, tmp_path, None)
+    assert not (tmp_path / "prepare").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"calibration": CalibrationConfig(score="auto", development=("noize",))}, "noize"),
+        ({"stop_early": True, "cluster": ClusterConfig(num_workers=2, pretrain_workers=1)}, "num_workers is 2"),
+    ],
+)
+def test_what_the_proxy_could_not_use_is_refused_before_the_images_are_read(
+    options: dict[str, Any], message: str, my_images: Path, tmp_path: Path
+) -> None:
+    recipe = replace(own_recipe(), **options)
+    with pytest.raises(ConfigError, match=message):
+        printed(run, recipe, my_images, tmp_path / "storage", None)
+    assert not (tmp_path / "storage" / "prepare").exists()
+
+
+def test_a_storage_among_the_images_is_refused(my_images: Path, run_folder: RunFolder) -> None:
+    with pytest.raises(ConfigError, match=r"--storage writes to .*figures would be taken for images"):
+        printed(run, own_recipe(), my_images, my_images / "storage", None)
+    assert not (my_images / "storage").exists()
+    with pytest.raises(ConfigError, match="the tracking database writes to"):
+        printed(run, own_recipe(), run_folder.root, run_folder.root.parent / "elsewhere", None)
+
+
+def test_a_sweep_without_unknown_classes_is_refused(my_images: Path, tmp_path: Path) -> None:
+    recipe = replace(digits_recipe(), data=replace(digits_recipe().data, unknown_settings=()))
+    with pytest.raises(ConfigError, match=r"data\.unknown_settings is \(\).*give both"):
+        printed(sweep, SweepRequest(recipe, ("trade_off",), (0,), None, tmp_path))
+
+
+def test_all_classes_leave_none_to_test_or_choose_by() -> None:
+    wrong = {"unknown_settings": (3,), "development": "held-out-2", "unknown": "cifar100", "split_family": "neal"}
+    for name, value in wrong.items():
+        with pytest.raises(ConfigError, match=re.escape(f"data.{name} is {value!r}")):
+            replace(folder().data, **{name: value})
+
+
+def test_nothing_to_choose_by_needs_an_empty_space() -> None:
+    data = replace(folder().data, num_known=4)
+    with pytest.raises(ConfigError, match="space is 'own_images'; it must be empty"):
+        replace(folder(), data=data)
+
+
+def test_a_checkpoint_of_all_classes_does_not_fit_the_proxy(my_images: Path, run_folder: RunFolder) -> None:
+    with pytest.raises(ConfigError, match="--pretrained got a checkpoint"):
+        printed(run, own_recipe(), my_images, run_folder.storage, my_images / "any.pth")
+
+
+def test_what_cannot_run_two_trainings_says_so() -> None:
+    with pytest.raises(ConfigError, match="`proser run` makes both"):
+        check_recipe(folder())

@@ -1,0 +1,46 @@
+"""The plan of `proser sweep`, which a dry run prints: what is to do, on what and for how long."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pipeline_runs import RunFolder, printed, tiny_recipe
+from sweep_runs import Done, request
+
+from pipelines.workflow.sweeping import sweep
+from proser_core.config import CalibrationConfig
+
+pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
+
+
+@pytest.fixture(scope="module")
+def planned(folder: RunFolder) -> tuple[Done, Path]:
+    """A dry run, and the storage that it had for itself."""
+    storage = folder.root / "planned"
+    return printed(sweep, request(folder, storage=storage, dry_run=True)), storage
+
+
+def test_it_says_what_is_to_do_on_what_and_for_how_long(planned: tuple[Done, Path]) -> None:
+    (code, text), _ = planned
+    assert code == 0
+    for part in ("betas (2 points), pairs (2 points)", "2 to make", "2 to train", "8 to train", "4 per split"):
+        assert part in text
+    assert "1 worker of 1 CPU" in text
+    assert "ms per step, measured now" in text
+    assert re.search(r"time +about \d+:\d\d", text)
+
+
+def test_it_says_what_the_calibration_of_a_model_does_not_change(folder: RunFolder, tmp_path: Path) -> None:
+    recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True))
+    code, text = printed(sweep, request(folder, recipe=recipe, storage=tmp_path / "storage", dry_run=True))
+    said = " ".join(text.split())
+    assert code == 0
+    assert "Rows are by each method's own score, without mirrored images;" in said
+    assert "; calibration.score and calibration.mirror will be used by `proser promote --best-of`." in said
+
+
+def test_a_dry_run_makes_nothing(planned: tuple[Done, Path], folder: RunFolder) -> None:
+    _, storage = planned
+    assert not storage.exists()
+    assert not (folder.root / "mlflow.db").exists()

@@ -1,0 +1,92 @@
+"""The command of the runner: one job or a folder of them, its table, its estimate and what it refuses."""
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import job_runs
+import pytest
+from job_runs import CONTROL, RECIPE, command, digests, run_here, write_job
+
+from proser_core.job import main, table
+from proser_core.jobs.progress import EpochProgress
+from proser_core.store.lock import exclusive_storage
+
+
+def test_the_epochs_of_a_failed_training_leave_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    progress = EpochProgress(stream)
+    progress.expect("finetune", 12)
+    for name, epochs, done in (("one", 9, 0), ("two", 3, 0)):
+        progress.begin(name, "finetune", epochs, done)
+        now[0] += 60
+        progress.epoch({})
+        progress.close()
+    assert re.findall(r"(\S+) left", stream.getvalue()) == ["2:00"]  # of the first epoch nothing is concluded
+
+
+def test_two_runs_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").mkdir()
+    with exclusive_storage(tmp_path / "out", "a sweep"):
+        assert run_here(tmp_path, tmp_path / "out") == 2
+    assert f"{tmp_path / 'out'}: a sweep, process {os.getpid()} on" in capsys.readouterr().err
+
+
+def test_the_table_says_what_failed_and_lines_up() -> None:
+    entry = {"methods": {"MSP": {"test/unknown_1/auroc": 0.5, "test/unknown_1/macro_f1": 1.0}}}
+    lines = table({"net": entry, "other": {"methods": {}}}, [1])
+    assert [line.split() for line in lines[1:]] == [
+        ["net:", "MSP", "50.0", "/", "100.0"],
+        ["other:", "failed", "-", "/", "-"],
+    ]
+    assert len(set(map(len, lines))) == 1
+
+
+def test_help_names_the_exit_codes() -> None:
+    process = subprocess.run(
+        [*command(Path("a"), Path("b")), "--help"], capture_output=True, text=True, cwd=job_runs.ROOT
+    )
+    assert process.returncode == 0
+    assert "130" in process.stdout
+
+
+class TestAFolderOfJobs:
+    def test_all_are_run_in_turn_and_a_failed_one_does_not_stop_the_others(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        diverges = {"recipe": {**RECIPE, "pretrain": {**RECIPE["pretrain"], "lr": 1e30}}}
+        write_job(tmp_path / "1-diverges", finetunes=[], **diverges)
+        write_job(tmp_path / "2-good", finetunes=[])
+        assert main([str(tmp_path)]) == 1
+        out = tmp_path / "2-good" / "OUT"
+        assert digests(out)
+        assert "failed: pretraining: " in capsys.readouterr().err
+        shutil.rmtree(out / "pretrain")  # what has finished is not looked at again ...
+        write_job(tmp_path / "1-diverges", finetunes=[])
+        assert main([str(tmp_path)]) == 0
+        assert f"[2/2] {tmp_path / '2-good' / 'JOB.json'}: finished" in capsys.readouterr().out
+        assert not (out / "pretrain").exists()
+        write_job(tmp_path / "2-good", finetunes=[CONTROL])  # ... unless the job is another one
+        assert main([str(tmp_path)]) == 0
+        assert len(list(out.glob("trials/*/manifest.json"))) == 1
+
+    def test_what_cannot_be_run_is_refused_before_any_training(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main([str(tmp_path)]) == 2
+        assert "has no */JOB.json; need what `proser reproduce --jobs` writes" in capsys.readouterr().err
+        good = write_job(tmp_path / "1-good", finetunes=[])
+        write_job(tmp_path / "2-misspelt", finetune=[])
+        assert main([str(tmp_path)]) == 2
+        assert "finetune" in capsys.readouterr().err
+        assert not (tmp_path / "1-good" / "OUT").exists()
+        assert main([str(tmp_path), str(tmp_path / "OUT")]) == 2
+        assert "its jobs write to OUT next to each file" in capsys.readouterr().err
+        assert main([str(good)]) == 2
+        assert "need a folder for weights, logits and metrics after it" in capsys.readouterr().err

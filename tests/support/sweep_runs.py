@@ -1,0 +1,52 @@
+"""Sweeps of the tiny recipe over class splits of digits, and what they leave in their storage."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pipeline_runs import RunFolder, tiny_recipe
+
+from pipelines.workflow.requests import SweepRequest
+from proser_core.store.store import Artefact, load_if_complete
+
+SPACES = {
+    "betas": '{"beta": tune.grid_search([1.0, 2.0])}',
+    "pairs": 'tune.grid_search([{"beta": 2.0}, {"beta": 2.0, "gamma": 1.0}])',  # one point of the other, and its own
+}
+Done = tuple[int, str]
+
+
+def request(folder: RunFolder, **options: Any) -> SweepRequest:
+    asked = {"spaces": ("betas", "pairs"), "split_indices": (0, 1), "data_dir": None, "storage": folder.storage}
+    return SweepRequest(**{"recipe": tiny_recipe(), **asked, **options})
+
+
+def stamps(folder: RunFolder) -> dict[str, int]:
+    """Time of change of every network: one that was trained again has another."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in folder.storage.glob("*/*/weights.safetensors")}
+
+
+def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
+    """The rows of the newest sweep."""
+    newest = max(folder.storage.glob("sweep/*/trials.json"), key=lambda path: path.stat().st_mtime_ns)
+    return json.loads(newest.read_text())
+
+
+def newest_report(folder: RunFolder) -> Path:
+    return max(folder.storage.glob("sweep_report/*"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def task_of(folder: RunFolder, row: dict[str, Any]) -> Path:
+    """The prepared images of a row's class split."""
+    for path in folder.storage.glob("prepare/*/manifest.json"):
+        if json.loads(path.read_text())["inputs"]["data"]["split_index"] == row["split_index"]:
+            return path.parent
+    raise AssertionError(row)
+
+
+def pretraining_of(folder: RunFolder, trial: Path) -> Artefact:
+    """The finished pretraining that a trial began with."""
+    wanted = json.loads((trial / "manifest.json").read_text())["inputs"]["weights"]
+    made = [load_if_complete(path) for path in folder.storage.glob("pretrain/*")]
+    (found,) = [each for each in made if each is not None and each.digest == wanted]
+    return found
