@@ -180,7 +180,7 @@ class Cluster:
         if self.mirror is not None:
             jobs = self.mirror.begin(jobs)
         with nullcontext() if self.config.address else watched_node():
-            if isinstance(self._scaling(jobs, workers), tuple):
+            if self.config.is_elastic(jobs[0].kind):
                 keep_coordinator()
             if len(jobs) > 1 or workers == 1 or max_seconds:
                 ended = self._tune(jobs, workers, name, max_seconds, rivals)

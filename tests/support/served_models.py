@@ -1,4 +1,4 @@
-"""Servers of a registered model as processes of their own, what they are asked, and what they must answer."""
+"""Servers of a model, in this process or as others; what they are asked, and what they must answer."""
 
 import base64
 import json
@@ -6,17 +6,23 @@ import os
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from ray_nodes import free_ports
 from registered_models import Registry
 from stored_sets import png_file
 
+from pipelines.serving.access import Access
 from pipelines.serving.limits import Limits
+from pipelines.serving.local_server import local_server
+from pipelines.serving.recogniser import Options
 from proser_core.data.readers import digits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -25,6 +31,21 @@ JSON = "application/json"
 LIMITS = Limits(max_images=16, max_megabytes=0.2, max_megapixels=0.01)
 Start = Callable[..., str]
 """Starts a server with other options where they are given: its address."""
+
+
+@contextmanager
+def servers_of(classifier: OpenSetClassifier, folder: Path, limits: Limits = LIMITS) -> Iterator[Start]:
+    """Servers in this process of a classifier, which is saved in the folder."""
+    classifier.save(folder)
+    options = Options(str(folder), "", "cpu", limits, 256, 0, Access(("127.0.0.1",)))
+    with ExitStack() as stack:
+
+        def start(**changed: Any) -> str:
+            (port,) = free_ports(1)
+            stack.enter_context(local_server(replace(options, **changed), "127.0.0.1", port))
+            return f"http://127.0.0.1:{port}"
+
+        yield start
 
 
 def environment_of(classifier: OpenSetClassifier, folder: Path, name: str, patch: pytest.MonkeyPatch) -> dict[str, str]:

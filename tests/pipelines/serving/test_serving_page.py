@@ -7,8 +7,7 @@ import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,11 @@ import numpy as np
 import pytest
 import screenshots
 from browser import Page, open_browser
-from ray_nodes import free_ports
-from served_models import as_json, ask, large_image
+from served_models import Start, as_json, ask, large_image, servers_of
 
 from pipelines.serving import messages
 from pipelines.serving.access import Access, digest_of
 from pipelines.serving.limits import Limits
-from pipelines.serving.local_server import local_server
-from pipelines.serving.recogniser import Options
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 BROWSERS = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8"
@@ -32,7 +28,6 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 TOKEN = "a-token"
 FAR = 1e6
 """A bias with which no image is known, and every probability of a known class is 0."""
-Start = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -43,18 +38,8 @@ def hostile(classifier: OpenSetClassifier) -> OpenSetClassifier:
 
 @pytest.fixture(scope="module")
 def start(hostile: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
-    """Starts a server of this classifier, with other options where they are given: its address."""
-    folder = tmp_path_factory.mktemp("somewhere") / "digits model"
-    hostile.save(folder)
     limits = Limits(max_megabytes=0.2, max_megapixels=0.01)
-    options = Options(str(folder), "", "cpu", limits, 256, 0, Access(("127.0.0.1",)))
-    with ExitStack() as stack:
-
-        def start(**changed: Any) -> str:
-            (port,) = free_ports(1)
-            stack.enter_context(local_server(replace(options, **changed), "127.0.0.1", port))
-            return f"http://127.0.0.1:{port}"
-
+    with servers_of(hostile, tmp_path_factory.mktemp("somewhere") / "digits model", limits) as start:
         yield start
 
 
