@@ -95,8 +95,8 @@ def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> l
     plans = plan.plan_splits(inputs, session.store)
     if request.resume and not plan.has_begun(plans, session.store):
         raise ConfigError(
-            f"--resume found nothing of this sweep in {storage_name(session.store)}; give the storage and the options "
-            "with which it began, or omit --resume to begin"
+            f"--resume found nothing of this sweep in {storage_name(session.store)}, at most its pretraining; give the "
+            "storage and the options with which it began, or omit --resume: what is finished there is used"
         )
     return plans
 

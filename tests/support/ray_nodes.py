@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -42,18 +41,19 @@ class Head:
 @contextmanager
 def head_node(**more: str) -> Iterator[Head]:
     """A head node with one CPU and a token, on ports of its own; `more` are further environment variables."""
-    folder = Path(tempfile.mkdtemp(prefix="head"))  # its sockets need a short path
     clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     environment = {**clean, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16), **more}
-    environment |= {"RAY_TMPDIR": str(folder), "HOME": str(folder)}
     (port,) = free_ports(1)
     arguments = ["--head", f"--port={port}", "--num-cpus=1", "--include-dashboard=false"]
-    with node(arguments, environment, folder / "head.log"):
-        written, end_at = folder / "ray" / "ray_current_cluster", time.monotonic() + 30
-        while not (written.is_file() and written.read_text()) and time.monotonic() < end_at:
-            time.sleep(0.1)  # Ray writes it after it says that it runs
-        yield Head(written.read_text(), folder, environment)
-    shutil.rmtree(folder, ignore_errors=True)
+    # sockets need a short path; a dying process may still write there
+    with tempfile.TemporaryDirectory(prefix="head", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        environment |= {"RAY_TMPDIR": name, "HOME": name}
+        with node(arguments, environment, folder / "head.log"):
+            written, end_at = folder / "ray" / "ray_current_cluster", time.monotonic() + 30
+            while not (written.is_file() and written.read_text()) and time.monotonic() < end_at:
+                time.sleep(0.1)  # Ray writes it after it says that it runs
+            yield Head(written.read_text(), folder, environment)
 
 
 @contextmanager
