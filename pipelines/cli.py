@@ -48,7 +48,7 @@ GROUPS = {
     "Storage and tracking": {
         "list": Command("list_", "[KIND]", "list recipes, spaces, methods, data sets and more"),
         "ui": Command("ui", "", "browse runs, figures and models in the MLflow UI"),
-        "clean": Command("clean", "", "list (--yes: delete) artefacts that no run will reuse"),
+        "clean": Command("clean", "", "list (--yes: delete) unfinished and outdated work"),
     },
     "Machines without Ray": {
         "job": Command("job", "RECIPE", "write a recipe's trainings to a file"),

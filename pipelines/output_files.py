@@ -2,13 +2,12 @@
 and written atomically."""
 
 import io
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proser_core.errors import ConfigError, StorageError
-from proser_core.store.files import DISK_FULL, temporary_path, write_atomically
+from proser_core.errors import ConfigError
+from proser_core.store.files import disk_full_errors, temporary_path, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +36,7 @@ def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None
 
 def write_output(path: Path, content: bytes) -> None:
     """Write the file atomically. Raises StorageError where its disk is full."""
-    with full_disk_errors(path):
+    with disk_full_errors(path.parent):
         write_atomically(path, content)
 
 
@@ -46,14 +45,3 @@ def write_picture(figure: "Figure", path: Path) -> None:
     content = io.BytesIO()
     figure.savefig(content, format=path.suffix.removeprefix("."), dpi=150)
     write_output(path, content.getvalue())
-
-
-@contextmanager
-def full_disk_errors(path: Path) -> Iterator[None]:
-    """Turn the system's error of a full disk into a StorageError."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-        raise StorageError(f"the disk of {path} is full; free some space, and run the command again") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from pipelines.cluster import ray_internals
 from pipelines.cluster.ray_internals import AUTH_MODE, JOB_FOLDER, JOB_VARIABLE
 from pipelines.ports import check_listens
-from pipelines.storage.objects import Objects
+from pipelines.storage.objects import Objects, storage_errors
 from pipelines.tracking.server import sqlite_file, tracking_uri
 from proser_core.errors import ClusterError, first_line
 
@@ -105,14 +105,15 @@ def check_job(address: str, storage: Path) -> None:
 
 def check_storage_visible(storage: Path | str) -> None:
     """Raises ClusterError where a machine of the cluster that was joined lacks this project, or the storage: a
-    folder, or a URI."""
+    folder, or a URI; StorageError where the storage does not answer."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     uri, marker = storage if isinstance(storage, str) else storage.as_uri(), f".seen-{uuid.uuid4().hex}"
     objects, check = Objects.from_uri(uri), ray.remote(num_cpus=0, max_retries=0)(_why_invisible)
     nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
-    objects.write(marker, b"")
+    with storage_errors(objects):
+        objects.write(marker, b"")
     checks = [
         check.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(uri, marker)
         for node in nodes
@@ -125,7 +126,8 @@ def check_storage_visible(storage: Path | str) -> None:
             f"a machine of the cluster cannot run this project ({reason}); install it there, with the same versions"
         ) from error
     finally:
-        objects.delete(marker)
+        with storage_errors(objects):
+            objects.delete(marker)
     blind = [f"{address} ({why})" for address, why in zip(nodes.values(), reasons, strict=True) if why]
     if blind:
         raise ClusterError(

@@ -1,4 +1,4 @@
-"""`proser clean`: list (with --yes: delete) artefacts that no run will reuse."""
+"""`proser clean`: list (with --yes: delete) unfinished and outdated work."""
 
 import math
 import shutil
@@ -27,8 +27,8 @@ MAX_LISTED = 20  # folders that are listed without --list-all
 
 @dataclass(frozen=True)
 class CleanRequest:
-    """List artefacts that no run will reuse: unfinished work, Ray's own files, results of other code. Registered models
-    and MLflow's files stay."""
+    """List what may go: old unfinished work, also interrupted trainings, which the same command would go on with; Ray's
+    own files; results of other code. Registered models and MLflow's files stay."""
 
     storage: Annotated[StorageFolder, tyro.conf.arg(help="Storage of the runs, a folder.")] = DEFAULT_STORAGE
     older_than: float = 7.0

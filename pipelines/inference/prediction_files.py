@@ -16,9 +16,8 @@ from pyarrow import parquet
 
 from pipelines.console import utf8_text
 from pipelines.inference.predictions import PredictedPart
-from pipelines.output_files import full_disk_errors
 from proser_core.naming import UNKNOWN
-from proser_core.store.files import atomic_path
+from proser_core.store.files import atomic_path, disk_full_errors
 
 Write = Callable[[PredictedPart], None]
 FORMULA = re.compile(r"[=+@\t\r]|-(?![\d.]+$)")  # but a class may be called -1
@@ -33,7 +32,11 @@ def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write
         yield lambda part: None
         return
     write_rows = FORMATS[path.suffix]
-    with full_disk_errors(path), atomic_path(path) as temporary, write_rows(temporary, list(class_names)) as write:
+    with (
+        disk_full_errors(path.parent),
+        atomic_path(path) as temporary,
+        write_rows(temporary, list(class_names)) as write,
+    ):
         yield write
 
 

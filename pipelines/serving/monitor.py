@@ -74,4 +74,4 @@ class ReplicaMonitor:
         if now[0] != model:
             say(self.console, f"{who}now {now[0]}")
         if now[1] != problem:
-            say(self.console, f"{who}still {now[0]}: {now[1]}" if now[1] else f"{who}the registry answers again")
+            say(self.console, f"{who}still {now[0]}: {now[1]}" if now[1] else f"{who}follows the registry again")

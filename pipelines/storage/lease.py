@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from pipelines.storage.objects import Objects
+from pipelines.storage.objects import Objects, storage_errors
 from proser_core.errors import ConfigError
 
 LOCK, UNNAMED = ".lock.json", "an unnamed run"
@@ -30,15 +30,16 @@ def hold_lease(objects: Objects, mirror: str, work: str, say: Callable[[str], No
     """Hold the storage's lock; where another run takes it over, `say` so and interrupt this one.
 
     `mirror` identifies the mirror that this process has locked: a lock of the same mirror is of a run that has ended.
-    Raises ConfigError, with its holder, where another run works there.
+    Raises ConfigError, with its holder, where another run works there, StorageError where the storage does not answer.
     """
-    objects = replace(objects, retry_for_s=0.0)
     mine = {
         "token": uuid.uuid4().hex,
         "mirror": mirror,
         "holder": f"{work}, process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%F %T')}",
     }
-    _acquire(objects, mine)
+    with storage_errors(objects):
+        _acquire(objects, mine)
+    objects = replace(objects, retry_for_s=0.0)  # the next heartbeat may come through
     ended = threading.Event()
     heartbeat = threading.Thread(target=_renew, args=(objects, mine, ended, say), name="lock", daemon=True)
     heartbeat.start()
@@ -72,7 +73,7 @@ def _renew(objects: Objects, mine: dict[str, str], ended: threading.Event, say: 
             if held.get("token", mine["token"]) == mine["token"]:
                 objects.write(LOCK, json.dumps(mine).encode())
                 continue
-        except OSError:  # the next heartbeat may come through
+        except OSError:
             continue
         say(
             f"another run has taken over {objects.uri}, {EXPIRES_AFTER_S:.0f} s after this one's last heartbeat: "

@@ -113,7 +113,8 @@ def _make_version(
     inputs: Sequence[DatasetInput],
 ) -> str:
     classifier = OpenSetClassifier.load(classifier_folder)
-    title = REFUSED.sub("-", f"{name}-{classifier.recipe.get('name', 'custom')}")
+    names = dict.fromkeys((name, classifier.recipe.get("name", "custom")))  # both may be `digits`
+    title = REFUSED.sub("-", "-".join(names))
     model_uri = _log_model(client, run_id, title, classifier, classifier_folder, digest, inputs)
     with contextlib.redirect_stderr(io.StringIO()):  # MLflow prints what the closing table says better
         made = mlflow.register_model(model_uri, name, tags={**_figures(classifier), **tags})

@@ -94,7 +94,7 @@ def save_job(
             "sets; leave it empty here, and give it to `proser run`, which finds what is trained"
         )
     check_split(recipe, data_dir)
-    code, task = CodeVersions.current(), None
+    code, task = CodeVersions.current(own.names), None
     with disk_full_errors(output.parent):
         if storage is not None:
             with open_storage(storage, f"the images of {output}", partial(say, console)) as store:
@@ -185,8 +185,8 @@ def _has_ended(folder: Path, outs: Sequence[Path]) -> bool:
 
 def read_job(out: Path) -> JobFile:
     """What a runner was asked. Raises ConfigError where that was for other code."""
-    job, code = read_job_file(out / JOB_FILE), CodeVersions.current()
-    if (code.prepare, code.train) != (job.code.prepare, job.code.train):
+    job = read_job_file(out / JOB_FILE)
+    if not job.code.has_keys_of(CodeVersions.current(job.own_methods)):
         raise ConfigError(
             f"{out / JOB_FILE} has code versions of another Python, whose results are kept apart; "
             "write the job again here, and run that"

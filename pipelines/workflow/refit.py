@@ -83,9 +83,10 @@ def planned_inputs(
 
 def _recipes(recipe: Recipe, num_classes: int, data_dir: Path | None) -> dict[str, Recipe]:
     """Of both trainings by name, before the images are read: the proxy's, where there is one, and the refit's."""
+    refit = refit_of(recipe, num_classes)  # which refuses a single class
     counts = open_data_set(recipe.data.name, data_dir).class_counts() if recipe.data.is_own else np.ones(num_classes)
     proxy = proxy_of(recipe, counts)
-    return ({} if proxy is None else {"proxy": proxy}) | {"all classes": refit_of(recipe, num_classes)}
+    return ({} if proxy is None else {"proxy": proxy}) | {"all classes": refit}
 
 
 def proxy_of(recipe: Recipe, counts: np.ndarray) -> Recipe | None:

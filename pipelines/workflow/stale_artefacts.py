@@ -1,4 +1,4 @@
-"""Artefacts that no run will reuse, by their name, their age and the code in their key."""
+"""Artefacts that may go, by their name, their age and the code in their key."""
 
 import re
 import time
@@ -13,13 +13,13 @@ from pipelines.reports.page import template_digests
 from pipelines.workflow.stage import STAGES, stage_code
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.own_plans import OWN_FOLDER, own_code
-from proser_core.jobs.spec import PRETRAIN
+from proser_core.jobs.spec import PRETRAIN, STATE
 from proser_core.store.files import read_json
 from proser_core.store.store import KEY_PATTERN, MANIFEST
 
 FOLDERS = (*STAGES, OWN_FOLDER)
 DAY = 86_400
-UNFINISHED, LEFT_BY_RAY, OUTDATED = "unfinished", "left by Ray", "of other code"
+UNFINISHED, INTERRUPTED, LEFT_BY_RAY, OUTDATED = "unfinished", "interrupted, can go on", "left by Ray", "of other code"
 ARTEFACT = re.compile(KEY_PATTERN)
 COPY = re.compile(rf"\.{KEY_PATTERN}\.\d+")  # of an artefact, as `import_artefact` writes it first
 RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|{OWN_FOLDER}-[0-9]+|(pretrain-|finetune-)?{KEY_PATTERN}(-[01])?")
@@ -46,16 +46,19 @@ class StaleArtefact:
 
 
 def stale_artefacts(root: Path, older_than: float, outdated: bool) -> Iterator[StaleArtefact]:
-    """Folders that nothing was written to for `older_than` days: unfinished work, and what Ray left. With `outdated`
-    also finished work of other code, which is never reused. Folders whose names no run would choose are not ours."""
+    """Folders that nothing was written to for `older_than` days: unfinished work, also trainings that the same command
+    of the same code would go on with, and what Ray left. With `outdated` also finished work of other code, which is
+    never reused. Folders whose names no run would choose are not ours."""
     before = time.time() - older_than * DAY
     for stage in FOLDERS:
         codes = _codes(stage) if outdated else []
         for folder in _folders(root / stage, ARTEFACT, COPY):
             if _last_change(folder) > before:
                 continue
-            if COPY.fullmatch(folder.name) or not (folder / MANIFEST).is_file():
+            if COPY.fullmatch(folder.name):
                 yield StaleArtefact(folder, UNFINISHED)
+            elif not (folder / MANIFEST).is_file():
+                yield StaleArtefact(folder, INTERRUPTED if (folder / STATE).is_file() else UNFINISHED)
             elif outdated and _code(folder) not in codes:
                 yield StaleArtefact(folder, OUTDATED)
     for folder in _folders(root / RAY_FOLDER, RAY_EXPERIMENT):

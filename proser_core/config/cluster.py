@@ -27,7 +27,7 @@ class ClusterConfig(Block):
     gpus_per_worker: float = 0.0
     """GPUs per worker; a fraction puts several one-worker fine-tunes on one GPU."""
     max_concurrent: int = 0
-    """Most fine-tunes at a time; 0 is as many as the resources allow."""
+    """Most trainings at a time; 0 is as many as the resources allow."""
     address: str = ""
     """Address of a running Ray cluster, or `auto`; empty starts Ray on this machine."""
 

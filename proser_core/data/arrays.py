@@ -50,6 +50,7 @@ def task_from_arrays(
     test_ids = np.array([ids[label] for label in test_labels.tolist()], np.int64)
     test = ImageSet(tested, test_ids, tuple(map(str, ids)))
     others = nothing if development is None else _rgb(development)
+    ImageSet(others, np.zeros(len(others), np.int64), ("unknown",))  # refuses what are no images
     for name, array in (("images", pixels), ("test_images", tested), ("development", others)):
         if array.shape[1:3] != (size, size):
             raise DataError(

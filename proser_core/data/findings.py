@@ -78,10 +78,9 @@ def _repeats(inspection: Inspection) -> Iterator[Finding]:
     }
     for name, pairs in kinds.items():
         differ = labels[pairs[:, 0]] != labels[pairs[:, 1]]
-        yield _pairs(inspection, f"{name} in different classes", pairs[differ], advice[name])
+        yield _pairs(f"{name} in different classes", pairs[differ], advice[name])
     for name, pairs in kinds.items():
         yield _pairs(
-            inspection,
             f"{name} in different parts",
             pairs[parts[pairs[:, 0]] != parts[pairs[:, 1]]],
             "Results on them are too good: remove them from train/, or let a run draw the parts (CLASS/* alone).",
@@ -92,7 +91,7 @@ def _repeats(inspection: Inspection) -> Iterator[Finding]:
     }
     for name, pairs in kinds.items():
         same = (labels[pairs[:, 0]] == labels[pairs[:, 1]]) & (parts[pairs[:, 0]] == parts[pairs[:, 1]])
-        yield _pairs(inspection, f"{name} in one class", pairs[same], advice[name])
+        yield _pairs(f"{name} in one class", pairs[same], advice[name])
 
 
 def _same_files(inspection: Inspection) -> np.ndarray:
@@ -118,7 +117,7 @@ def _among(pairs: np.ndarray, exact: np.ndarray, count: int) -> np.ndarray:
     return same[pairs[:, 0]] == same[pairs[:, 1]]
 
 
-def _pairs(inspection: Inspection, title: str, pairs: np.ndarray, advice: str) -> Finding:
+def _pairs(title: str, pairs: np.ndarray, advice: str) -> Finding:
     """Images that are linked by pairs, in sets."""
     rows = np.unique(pairs)
     linked = components(np.searchsorted(rows, pairs) if len(pairs) else NO_PAIRS, len(rows))

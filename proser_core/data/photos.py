@@ -86,14 +86,11 @@ def _read(path: str, size: int) -> tuple[Photo | Failure, tuple[np.ndarray, np.n
 
 def save_photos(paths: Sequence[str], size: int, folder: Path, progress: Progress = lambda done: None) -> None:
     """Decode all files into `folder`, as `DecodedPhotos` reads them. Raises DataError with what is wrong where some
-    cannot be read, and where the disk is full."""
-    try:
-        with (folder / PIXELS).open("wb") as file:
-            found, looks = read_photos(paths, progress, size, lambda image: file.write(image.data))
-        digests = [each.digest for each in found if isinstance(each, Photo)]
-        np.savez(folder / LOOKS, **looks._asdict(), contents=numbered(digests))
-    except OSError as error:
-        raise DataError(f"the photos cannot be written to {folder} ({error}); give a storage with more room") from error
+    cannot be read, OSError where the disk is full."""
+    with (folder / PIXELS).open("wb") as file:
+        found, looks = read_photos(paths, progress, size, lambda image: file.write(image.data))
+    digests = [each.digest for each in found if isinstance(each, Photo)]
+    np.savez(folder / LOOKS, **looks._asdict(), contents=numbered(digests))
     if failures := [each.reason for each in found if isinstance(each, Failure)]:
         more = f"; {len(failures) - 1:,} more cannot be read" if len(failures) > 1 else ""
         raise DataError(f"{failures[0]}{more}")

@@ -17,6 +17,7 @@ from proser_core.data.augmentation.batches import evaluation_batches
 from proser_core.data.image_sets import chunks
 from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
 from proser_core.jobs.spec import EMBEDDINGS, embedding_inputs
+from proser_core.learning.training import scoring_device
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.processor import hardware
 from proser_core.recognition.logits import ieee_convolutions
@@ -42,12 +43,12 @@ def embed_task(recipe: Recipe, task: Artefact, store: Store, progress: Progress)
         for name, arrays in _embeddings(recipe, OpenSetTask.load(task.path), known, progress).items():
             np.savez(folder / f"{name}.npz", allow_pickle=False, **arrays)
 
-    return store.run(EMBEDDINGS, inputs, build, made_on=hardware(_device(recipe).type == "cuda"))
+    return store.run(EMBEDDINGS, inputs, build, made_on=hardware(scoring_device(recipe).type == "cuda"))
 
 
 def _embeddings(recipe: Recipe, task: OpenSetTask, known: Known, progress: Progress) -> dict[str, Arrays]:
     """By part: embeddings float32[N, d] and the images' digests uint8[N, 32]."""
-    device = _device(recipe)
+    device = scoring_device(recipe)
     net = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed).backbone
     net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     parts = {name: getattr(task, name) for name in PARTS}
@@ -120,8 +121,3 @@ def with_embeddings(task: OpenSetTask, embeddings: dict[str, np.ndarray]) -> Ope
     """The task with embeddings float32[N, d] by part in the place of its images."""
     parts = {name: Labelled(rows, getattr(task, name).targets) for name, rows in embeddings.items()}
     return replace(task, **parts)  # type: ignore[arg-type]
-
-
-def _device(recipe: Recipe) -> torch.device:
-    """A GPU of this process, where the recipe trains on GPUs."""
-    return torch.device("cuda" if recipe.cluster.uses_gpu and torch.cuda.is_available() else "cpu")

@@ -50,7 +50,7 @@ def train(
     check_machine(recipe)
     recipe = with_features(with_pretrained(recipe), len(task.train))
     _check_task(task, recipe)
-    check_score(recipe)
+    check_score(recipe, can_choose=len(task.development) > 0)
     if recipe.data.normalisation:
         mean, std = channels_of(recipe.data.normalisation)
         task = replace(task, mean=mean, std=std)

@@ -12,7 +12,8 @@ what `proser job` writes, and with the runner's OUT.
 """
 
 import shutil
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,7 +24,7 @@ from proser_core.config.own_networks import ScheduleName
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
-from proser_core.jobs.own_plans import check_servable
+from proser_core.jobs.own_plans import check_servable, own_code, own_modules
 from proser_core.jobs.preparing import PREPARING
 from proser_core.jobs.trials import WORKER, check_recipe, control_of
 from proser_core.naming import unknown_name
@@ -36,16 +37,26 @@ FIELDS = ("recipe", "finetunes", "task", "data_dir", "code", "own_methods", "own
 
 @dataclass(frozen=True)
 class CodeVersions:
-    """Code versions that stand in the keys of prepared tasks and of trainings, and the files they came from."""
+    """Code versions that stand in the keys of prepared tasks, of trainings and, by name, of networks of methods' own,
+    and the files they came from."""
 
     prepare: str
     train: str
     sources: dict[str, str]
+    own: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def current(cls) -> "CodeVersions":
-        """Of the code that is running."""
-        return cls(code_version(PREPARING), code_version(WORKER), source_digests(PREPARING, WORKER))
+    def current(cls, own_methods: Sequence[str] = ()) -> "CodeVersions":
+        """Of the code that is running; of networks of methods' own only where there are such methods."""
+        networks = OWN_NETWORKS if own_methods else {}
+        modules = {module for network in networks.values() for module in own_modules(network)}
+        sources = source_digests(PREPARING, WORKER, *modules)
+        own = {name: tuple(own_code(network)) for name, network in networks.items()}
+        return cls(code_version(PREPARING), code_version(WORKER), sources, own)
+
+    def has_keys_of(self, other: "CodeVersions") -> bool:
+        """Whether both lead to the same keys."""
+        return replace(self, sources={}) == replace(other, sources={})
 
 
 @dataclass(frozen=True)
@@ -102,10 +113,10 @@ def read_job_file(path: Path) -> JobFile:
         recipe = with_pretrained(_with_weights(path, from_json(Recipe, values.get("recipe", {}), "recipe")))
         check_recipe(recipe)
         finetunes = _finetunes(recipe, values.get("finetunes", []))
-        code = CodeVersions.current()
+        own = _own_networks(recipe, values)
+        code = CodeVersions.current(own[0])
         if "code" in values:
             code = _same_sources(from_json(CodeVersions, values["code"], "code"), code)
-        own = _own_networks(recipe, values)
         task, data_dir = (_place(path, values.get(name), name) for name in ("task", "data_dir"))
     except (ConfigError, CheckpointError) as error:
         raise type(error)(f"{path}: {error}") from error
@@ -179,7 +190,7 @@ def _same_sources(recorded: CodeVersions, own: CodeVersions) -> CodeVersions:
 
     Versions of another Python differ though the code does not; then the files decide.
     """
-    if (recorded.prepare, recorded.train) == (own.prepare, own.train):
+    if recorded.has_keys_of(own):
         return recorded
     for name in sorted({*recorded.sources, *own.sources}):
         if recorded.sources.get(name) != own.sources.get(name):

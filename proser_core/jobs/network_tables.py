@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
-
 from proser_core.config import FinetuneConfig, Recipe, decisive_network
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.jobs.further_development import load_further
 from proser_core.jobs.spec import LOGITS, WEIGHTS
+from proser_core.learning.training import scoring_device
 from proser_core.networks.heads import load_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
@@ -81,7 +80,7 @@ def network_tables(
     def build(made: Path) -> None:
         images = OpenSetTask.load(task.path)
         net = trained_network(recipe, finetune, images.num_known, folder / WEIGHTS)
-        device = torch.device("cuda" if recipe.cluster.uses_gpu and torch.cuda.is_available() else "cpu")
+        device = scoring_device(recipe)
         mirror, normalisation = recipe.calibration.mirror, (images.mean, images.std)
         tables = task_embeddings(net, images, device, seed=recipe.seed, mirror=mirror)
         for name, pixels in load_further(further).items():

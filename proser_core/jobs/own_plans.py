@@ -4,10 +4,11 @@ A network that others need is trained before them. A key holds what the parts we
 all folders are known before anything is trained.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from proser_core.config import Recipe, digest_of, to_json
@@ -70,10 +71,17 @@ class OwnPlan:
 
 
 def plan_own(
-    network: OwnNetwork[Any], schedule: ScheduleName, recipe: Recipe, task: Artefact, store: Store, bf16: bool
+    network: OwnNetwork[Any],
+    schedule: ScheduleName,
+    recipe: Recipe,
+    task: Artefact,
+    store: Store,
+    bf16: bool,
+    codes: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> OwnPlan:
-    """The training of a network, with all that it needs."""
-    parts = tuple(plan_own(OWN_NETWORKS[name], schedule, recipe, task, store, bf16) for name in network.needs)
+    """The training of a network, with all that it needs. `codes` are code versions by network, of those where they are
+    not this Python's own."""
+    parts = tuple(plan_own(OWN_NETWORKS[name], schedule, recipe, task, store, bf16, codes) for name in network.needs)
     inputs = {
         "network": network.name,
         "schedule": to_json(network.schedules[schedule]),
@@ -84,15 +92,20 @@ def plan_own(
         "bf16": bf16,
         "gpu": recipe.cluster.uses_gpu,
         "threads": recipe.cluster.cpus_per_worker,
-        "code": own_code(network),
+        "code": list(codes.get(network.name) or own_code(network)),
     }
     return OwnPlan(network, schedule, recipe, task, inputs, store.folder(OWN_FOLDER, inputs), parts)
 
 
 def own_code(network: OwnNetwork[Any]) -> list[str]:
-    """Code versions in the key of a network's training: of the worker, and of the module of its own."""
+    """Code versions in the key of a network's training."""
+    return [code_version(module) for module in own_modules(network)]
+
+
+def own_modules(network: OwnNetwork[Any]) -> tuple[str, str]:
+    """What trains a network: the worker, and the module of its own."""
     train = network.train.func if isinstance(network.train, partial) else network.train
-    return [code_version(OWN_WORKER), code_version(train.__module__)]
+    return OWN_WORKER, train.__module__
 
 
 def in_order(plans: Iterable[OwnPlan]) -> list[OwnPlan]:

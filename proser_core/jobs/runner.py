@@ -128,7 +128,8 @@ class _Runner:
         job, methods = self.job, [METHODS[name] for name in self.job.own_methods]
         networks = [OWN_NETWORKS[name] for name in dict.fromkeys(method.network for method in methods)]
         plans = in_order(
-            plan_own(network, job.own_schedule, job.recipe, self.task, self.store, self.bf16) for network in networks
+            plan_own(network, job.own_schedule, job.recipe, self.task, self.store, self.bf16, job.code.own)
+            for network in networks
         )
         for plan in plans:
             name = plan.network.name

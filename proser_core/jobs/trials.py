@@ -70,13 +70,13 @@ def check_recipe(recipe: Recipe) -> None:
             f"{recipe.name} has data.num_known 0, all classes, which takes one training after another; `proser run` "
             "makes both. Here, give data.num_known, data.unknown_settings and data.development"
         )
-    check_score(recipe)
+    check_score(recipe, recipe.data.has_development or bool(recipe.calibration.development))
     make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
 
 
-def check_score(recipe: Recipe) -> None:
+def check_score(recipe: Recipe, can_choose: bool) -> None:
     """Raises ConfigError for a score that there is not, for one that the wanted network does not have, and for a choice
-    that nothing could make."""
+    without development unknowns, by which one `can_choose`."""
     calibration = recipe.calibration
     if calibration.score not in ("", AUTO):
         score = look_up("score", calibration.score, {**SCORES, **FURTHER_SCORES})
@@ -85,12 +85,11 @@ def check_score(recipe: Recipe) -> None:
                 f"calibration.network is {calibration.network}, and the score {calibration.score} reads dummies, which "
                 "the control does not have; name another score (`proser list scores`), or omit calibration.network"
             )
-    can_choose = recipe.data.has_development or calibration.development
     for name, remedy in (("score", "name a score (`proser list scores`)"), ("network", "give proser or control")):
         if getattr(calibration, name) == AUTO and not can_choose:
             raise ConfigError(
-                f"calibration.{name} is {AUTO}, and there are no development unknowns to choose by; give "
-                f"data.development or calibration.development, or {remedy}"
+                f"calibration.{name} is {AUTO}, and there are no development unknowns to choose by; give some, by "
+                f"data.development or calibration.development or in the task, or {remedy}"
             )
 
 

@@ -61,6 +61,11 @@ def _with_objective(
     return net, ProserObjective(net, recipe.finetune, recipe.seed)
 
 
+def scoring_device(recipe: Recipe) -> torch.device:
+    """A GPU of this process where the recipe trains on GPUs and one is here, else the CPU."""
+    return torch.device("cuda" if recipe.cluster.uses_gpu and torch.cuda.is_available() else "cpu")
+
+
 def training_device(recipe: Recipe) -> torch.device:
     """The GPU of this process where the recipe asks for one, else the CPU."""
     return torch.device("cuda", torch.cuda.current_device()) if recipe.cluster.uses_gpu else torch.device("cpu")

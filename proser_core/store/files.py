@@ -65,7 +65,7 @@ def disk_full_errors(folder: Path) -> Iterator[None]:
             raise
         place = error.filename2 or error.filename or folder  # of a copy, the second is where it goes
         raise StorageError(
-            f"the disk of {place} is full; free some space, then the same command goes on, and nothing finished is lost"
+            f"the disk of {place} is full; free some space, and run the command again: nothing finished is lost"
         ) from error
 
 

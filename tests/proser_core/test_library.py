@@ -109,6 +109,18 @@ def test_a_score_is_chosen_and_images_are_mirrored_in_memory_too(task: OpenSetTa
         train(task, chosen)
 
 
+def test_a_score_is_chosen_by_the_tasks_own_development_images(task: OpenSetTask) -> None:
+    auto = replace(RECIPE, calibration=replace(RECIPE.calibration, score="auto"))
+    with pytest.raises(ConfigError, match="no development unknowns to choose by"):
+        train(task, auto)
+    digits = load_digits(n_class=5)
+    images, known = (digits.images * 255 / 16).astype(np.uint8), digits.target < 3
+    able = task_from_arrays(images[known], digits.target[known], development=images[~known])
+    for development in ("cifar10", "none"):  # of the recipe's data, of which a task from arrays takes nothing
+        classifier = train(able, replace(auto, space="", data=replace(RECIPE.data, development=development)))
+        assert "chosen by" in classifier.notes["Score"]
+
+
 def test_from_scratch_there_is_no_pretraining(task: OpenSetTask) -> None:
     lines = io.StringIO()
     train(task, replace(RECIPE, finetune=replace(RECIPE.finetune, start="scratch")), progress=EpochProgress(lines))

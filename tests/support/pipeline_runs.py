@@ -20,11 +20,12 @@ from proser_core.store.store import Artefact
 
 
 def tiny_recipe(epochs: int = 2) -> Recipe:
-    """The digits recipe at 8 pixels with few epochs of each training and one worker, in fp32."""
+    """The digits recipe at 8 pixels with few epochs of each training and one worker, in fp32; the model is `proser`."""
     recipe = digits()
     return replace(
         recipe,
         precision="fp32",
+        model_name="proser",
         data=replace(recipe.data, image_size=8),
         pretrain=replace(recipe.pretrain, epochs=epochs),
         finetune=replace(recipe.finetune, epochs=epochs),

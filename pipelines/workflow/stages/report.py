@@ -52,7 +52,7 @@ def promotion_note(recipe: Recipe) -> str:
     )
 
 
-def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, trial_folders: Path, folder: Path) -> None:
+def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, folder: Path) -> None:
     """Draw the figures and write the class split, the recipe, the data fingerprint and the tables."""
     recipe, task = split.recipe, split.task
     images = OpenSetTask.load(task.path)

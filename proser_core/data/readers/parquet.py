@@ -118,16 +118,13 @@ class ParquetLayout:
 def unpack(shards: list[Path], folder: Path) -> None:
     """Write the encoded images of each shard one after another into `folder`, and where each begins.
 
-    Memory does not grow with the file. Raises DataError for a damaged file, or where the disk is full.
+    Memory does not grow with the file. Raises DataError for a damaged file, OSError where the disk is full.
     """
-    try:
-        for shard in shards:
-            lengths = [0]
-            with _unpacked(shard, folder).open("wb") as file:
-                lengths += [file.write(encoded or b"") for encoded in encoded_rows(shard)]
-            np.save(_offsets(shard, folder), np.cumsum(lengths, dtype=np.int64))
-    except OSError as error:
-        raise DataError(f"the images cannot be written to {folder} ({error}); give a storage with more room") from error
+    for shard in shards:
+        lengths = [0]
+        with _unpacked(shard, folder).open("wb") as file:
+            lengths += [file.write(encoded or b"") for encoded in encoded_rows(shard)]
+        np.save(_offsets(shard, folder), np.cumsum(lengths, dtype=np.int64))
 
 
 def _unpacked(shard: Path, folder: Path) -> Path:

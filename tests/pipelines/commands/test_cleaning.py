@@ -79,8 +79,12 @@ def carry_out(storage: Path, *, outdated: bool = False, yes: bool = False, list_
 def test_unfinished_work_and_what_ray_left_may_go_and_work_of_other_code_where_asked_for(
     storage: Path, theirs: str
 ) -> None:
-    assert found(storage) == {HALF: "unfinished", OF_RAY: "left by Ray"}
-    assert found(storage, outdated=True) == {HALF: "unfinished", OF_RAY: "left by Ray", theirs: "of other code"}
+    stale = {HALF: "interrupted, can go on", OF_RAY: "left by Ray"}
+    assert found(storage) == stale
+    assert found(storage, outdated=True) == stale | {theirs: "of other code"}
+    (storage / HALF / "state.pt").unlink()
+    made_old(storage)
+    assert found(storage)[HALF] == "unfinished"
 
 
 def test_what_was_written_to_lately_stays(storage: Path) -> None:
@@ -103,7 +107,7 @@ def test_with_a_yes_all_that_was_listed_goes_and_nothing_else(storage: Path, our
 def test_each_folder_is_named(storage: Path, yes: bool) -> None:
     lines = carry_out(storage, yes=yes).splitlines()
     assert lines[0] == str(storage)
-    assert {f"  {HALF}: unfinished", f"  {OF_RAY}: left by Ray"} <= set(lines)
+    assert {f"  {HALF}: interrupted, can go on", f"  {OF_RAY}: left by Ray"} <= set(lines)
 
 
 def test_of_very_many_folders_the_first_are_named_and_all_where_asked_for(storage: Path) -> None:
@@ -111,8 +115,8 @@ def test_of_very_many_folders_the_first_are_named_and_all_where_asked_for(storag
     made_old(storage)
     some, every = carry_out(storage), carry_out(storage, list_all=True)
     assert "and 2 more; --list-all lists all of them" in some
-    assert some.count(": unfinished") + some.count(": left by Ray") == MAX_LISTED
-    assert every.count(": unfinished") + every.count(": left by Ray") == MAX_LISTED + 2
+    assert some.count(": interrupted") + some.count(": left by Ray") == MAX_LISTED
+    assert every.count(": interrupted") + every.count(": left by Ray") == MAX_LISTED + 2
     assert "more" not in every
 
 
@@ -162,7 +166,7 @@ def test_every_stage_leaves_unfinished_work_and_work_of_other_code(tmp_path: Pat
     half, theirs = f"{stage}/{KEY}", finished(tmp_path, stage, "another")
     unfinished(tmp_path, half)
     made_old(tmp_path)
-    assert found(tmp_path, outdated=True) == {half: "unfinished", theirs: "of other code"}
+    assert found(tmp_path, outdated=True) == {half: "interrupted, can go on", theirs: "of other code"}
 
 
 def test_work_of_this_code_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

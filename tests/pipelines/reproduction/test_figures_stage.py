@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pipeline_runs import ignore, printed, tiny_recipe
+from pipeline_runs import RunFolder, ignore, printed, tiny_recipe
 from rich.console import Console
 
 import pipelines.reproduction.paper_figures.stage as stage
@@ -148,6 +148,16 @@ def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(
     with pytest.raises(ConfigError, match=told):
         printed(reproduce_figures, replace(figures_mnist(), **changes), None, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("trains_here", "empty_figures")
+def test_the_run_of_the_figures_ends_as_finished_once_they_are_logged(run_folder: RunFolder) -> None:
+    tiny, network = tiny_recipe(epochs=1), NetworkConfig(backbone="classifier32_2d")
+    recipe = replace(tiny, space="mixup_place", network=network, data=replace(tiny.data, unknown_settings=(1, 2)))
+    assert printed(reproduce_figures, recipe, None, run_folder.storage)[0] == 0
+    (run,) = run_folder.parents()
+    assert run.info.status == "FINISHED"
+    assert "report.html" in run_folder.files(run.info.run_id)
 
 
 def test_the_page_holds_every_figure_and_what_stands_in_it(drawn: Path, tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ class TestReplicaMonitor:
         assert text.splitlines() == [
             "now m version 2",
             "still m version 2: the registry does not answer",
-            "the registry answers again",
+            "follows the registry again",
         ]
 
     def test_of_several_replicas_each_is_told(self) -> None:

@@ -48,6 +48,17 @@ class TestTheLock:
         with pytest.raises(StorageError, match="does not answer"):
             work()
 
+    def test_of_a_storage_that_goes_away_before_it_is_taken_is_an_error_that_says_so(
+        self, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def away(objects: Objects, name: str, content: bytes) -> None:
+            raise OSError("AWS Error UNKNOWN (HTTP status 503)")
+
+        lock = self.hold(machines, "first")
+        monkeypatch.setattr(Objects, "write", away)
+        with pytest.raises(StorageError, match="does not answer"), lock:
+            pass
+
     def test_of_a_run_that_was_killed_on_this_machine_is_taken_over_at_once(self, machines: Machines) -> None:
         machines.objects.write(REMOTE_LOCK, json.dumps({"token": "x", "mirror": "first", "holder": "dead"}).encode())
         with self.hold(machines, "first"):

@@ -15,6 +15,7 @@ from pipelines.recipes import RECIPES
 from pipelines.workflow.run import run
 from proser_core.config import Recipe
 from proser_core.data.readers import digits
+from proser_core.errors import DataError
 from proser_core.store.store import Store
 from proser_core.titles import counted
 
@@ -52,6 +53,13 @@ def test_weights_of_your_own_are_not_pretrained(tmp_path: Path, closed_set_weigh
     assert code == 0
     assert re.search(r"pretrain +0 to train", text)
     assert "a pretraining" not in text
+
+
+def test_one_class_is_refused_as_by_a_run(tmp_path: Path) -> None:
+    (tmp_path / "images/alone").mkdir(parents=True)
+    Image.fromarray(digits.read("train", 8).images[0]).save(tmp_path / "images/alone/0.png")
+    with pytest.raises(DataError, match="folder has 1 class; need 2 or more"):
+        planned(RECIPES["folder"](), tmp_path / "images", tmp_path)
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
     for each in (evaluated, folder):
         each.mkdir()
     evaluate_run(split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated)
-    report(split, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
+    report(split, trained.rows, Artefact(evaluated, ""), folder)
     names = {path.name for path in (folder / "tables").iterdir()}
     assert {"evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
     assert "CE control" in (folder / "results.md").read_text()
@@ -116,7 +116,7 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
 
     evaluate_run(*given)
     assert sorted((store.root / TABLES).glob("*")) == computed
-    report(split, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
+    report(split, trained.rows, Artefact(evaluated, ""), folder)
     page = (folder / "tables" / SCORES_PAGE).read_text()
     assert page.count("(chosen)") == 3
     assert "development, noise" in page
@@ -155,7 +155,7 @@ def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
     val = OpenSetTask.load(split.task.path).val
     scores = classifier.score_function(classifier.logits(np.asarray(val.images)))
     np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(val)], rtol=1e-4, atol=1e-4)
-    report(split, trained.rows, Artefact(evaluated, ""), trained.folders, folder)
+    report(split, trained.rows, Artefact(evaluated, ""), folder)
     assert f"Network of the model: {found['network']}" in (folder / "results.md").read_text()
     for name in ("scores", "macro_f1_over_known_rate", "known_rate", "confusion"):
         assert f"<title>{wanted}: " in (folder / "figures" / f"{name}.svg").read_text()
@@ -196,7 +196,7 @@ def test_a_score_or_development_set_that_cannot_be_used_is_refused(
     recipe = replace(recipe, calibration=replace(recipe.calibration, **calibration))
 
     def check() -> None:
-        check_score(recipe)
+        check_score(recipe, can_choose=True)
         check_further(recipe, None)
 
     with pytest.raises(ConfigError, match=message):

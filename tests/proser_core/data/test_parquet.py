@@ -11,7 +11,8 @@ from PIL import Image
 from small_tasks import random_images
 
 from proser_core.data.readers.parquet import ParquetLayout, find_shards, unpack
-from proser_core.errors import DataError
+from proser_core.errors import DataError, StorageError
+from proser_core.store.files import disk_full_errors
 
 NAMES = ["ant", "bee", "cow"]
 
@@ -206,5 +207,5 @@ def test_a_disk_that_is_full_is_named_when_files_are_unpacked(tmp_path):
     write(tmp_path / "train-0.parquet", pngs(1), [0])
     (tmp_path / "unpacked").mkdir()
     (tmp_path / "unpacked/.train-0.parquet").symlink_to("/dev/full")
-    with pytest.raises(DataError, match=r"cannot be written to .*No space left.*more room"):
+    with pytest.raises(StorageError, match=r"the disk of .* is full; free some space"), disk_full_errors(tmp_path):
         index(tmp_path)

@@ -11,10 +11,12 @@ import torch
 from job_runs import CONTROL, RECIPE, write_job
 from torchvision.models import resnet18
 
-from proser_core.config import FinetuneConfig, decisive_network
+from proser_core.config import FinetuneConfig, decisive_network, to_json
 from proser_core.errors import ConfigError
+from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.job import main
 from proser_core.jobs.job_file import CodeVersions, read_job_file
+from proser_core.jobs.own_plans import own_code
 from proser_core.jobs.trials import WORKER, control_of
 from proser_core.store.code_version import source_digests
 
@@ -120,6 +122,21 @@ def test_the_code_versions_of_the_file_are_used_where_the_sources_are_equal(tmp_
     code = replace(CodeVersions.current(), train="of another Python")
     assert read_job_file(write_job(tmp_path, code=vars(code))).code.train == "of another Python"
     assert read_job_file(write_job(tmp_path)).code == CodeVersions.current()
+
+
+def test_networks_of_methods_own_have_the_code_versions_of_the_file_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = CodeVersions.current(["CROSR"])
+    assert CodeVersions.current().own == {}
+    assert code.own["DHRNet"] == tuple(own_code(OWN_NETWORKS["DHRNet"]))
+    other_python = replace(code, own=dict.fromkeys(code.own, ("of another", "Python")))
+    assert not other_python.has_keys_of(code)
+    job = write_job(tmp_path, own_methods=["CROSR"], code=to_json(other_python))
+    assert read_job_file(job).code == other_python
+    changed = {**code.sources, "proser_core.generative.crosr": "0" * 64}
+    job = write_job(tmp_path, own_methods=["CROSR"], code=to_json(replace(other_python, sources=changed)))
+    assert "the source of proser_core.generative.crosr is not that" in refusal(job, capsys)
 
 
 def test_equal_code_versions_are_enough_whatever_the_bytes_of_the_files(tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ def test_networks_of_methods_travel_with_job_files(
     code, _ = printed(reproduce, request(folder, "few", jobs=tmp_path / "jobs", **asked))
     assert code == 0
     (job,) = (tmp_path / "jobs").glob("*/JOB.json")
-    assert runner.main([str(job), str(tmp_path / "OUT")]) == 0
+    with pytest.MonkeyPatch.context() as patch:  # the folders are those of the Python that wrote the file
+        patch.setattr("proser_core.jobs.own_plans.own_code", lambda network: ["of another", "Python"])
+        assert runner.main([str(job), str(tmp_path / "OUT")]) == 0
     told = capsys.readouterr().out
     assert f"command again, with --import-from {tmp_path / 'OUT'} instead of --jobs" in told
     assert "proser import" not in told
