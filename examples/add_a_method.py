@@ -6,13 +6,13 @@ python examples/add_a_method.py
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from sklearn.datasets import load_digits
 
 from proser_core import (
     METHODS,
     SCORES,
     DataConfig,
-    LogitTable,
     Method,
     PretrainConfig,
     Recipe,
@@ -29,9 +29,9 @@ class Margin(ScoreFunction):
     name = "margin"
     source = "Scheffer et al. 2001"
 
-    def __call__(self, logits: LogitTable) -> np.ndarray:
-        ordered = np.sort(logits.known, axis=1)
-        return ordered[:, -2] - ordered[:, -1]
+    def in_torch(self, known: torch.Tensor, dummies: torch.Tensor) -> torch.Tensor:
+        best = known.topk(2, 1).values
+        return best[:, 1] - best[:, 0]
 
 
 SCORES["margin"] = Margin  # a saved classifier names its score; this finds it again

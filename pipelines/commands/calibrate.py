@@ -3,11 +3,12 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import tyro
 from rich.console import Console
 
-from pipelines.commands.model_options import Device, Model, check_device, skipped_lines
+from pipelines.commands.model_options import Device, check_device, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from proser_core.errors import ConfigError, DataError, TrackingError
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 class CalibrateRequest:
     """Fit a new bias on your own images of known classes, and register it as a new version. Nothing is trained."""
 
-    model: Model
+    model: Annotated[
+        tyro.conf.Positional[str],
+        tyro.conf.arg(metavar="MODEL", help="Registered model: models:/NAME@ALIAS or models:/NAME/VERSION."),
+    ]
     data: Path
     """Folder of images of known classes: DATA/CLASS/*, or DATA/* where it has no folder of a class."""
     target_rate: float | None = None

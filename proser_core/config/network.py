@@ -20,7 +20,7 @@ class NetworkConfig(Block):
     """Embedding network. For 32 pixels: classifier32 (128-d, average-pooled, as in ARPL and MLS), classifier32_flat
     (flattened, as in Neal et al. 2018), classifier32_2d (2-d, for plots), resnet18, wide_resnet28_10 (the authors'
     released code). For 64 pixels and more: resnet18_224, resnet34_224, resnet50_224 (torchvision). Pretrained:
-    torchvision:NAME, any classifier of torchvision.models, and timm:NAME (needs proser[timm])."""
+    torchvision:NAME, any classifier of torchvision.models, and timm:NAME (needs the package timm)."""
     dropout: float = 0.0
     """Dropout rate: of the three spatial dropouts of classifier32 (0.2 in Neal et al. 2018; 0 suits
     short schedules, which input dropout slows down), or in each block of wide_resnet28_10 (0.3 as

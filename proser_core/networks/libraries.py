@@ -161,7 +161,7 @@ def fetch(network: NetworkConfig) -> Path:
 
 def _timm() -> Any:
     if importlib.util.find_spec("timm") is None:
-        raise ConfigError("backbones of timm need the package timm; install proser[timm]")
+        raise ConfigError("backbones of timm need the package timm: pip install timm")
     import timm
 
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it would print every attempt to download

@@ -27,7 +27,7 @@ def check_packages() -> None:
     """Raises ConfigError where a package is missing that writes the file, or reads it for the check."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
-        raise ConfigError(f"ONNX needs {', '.join(missing)}; install proser[onnx], or export to pt2")
+        raise ConfigError(f"ONNX needs {', '.join(missing)}: pip install {' '.join(missing)}, or export to pt2")
 
 
 def export_onnx(classifier: OpenSetClassifier, path: Path) -> None:
