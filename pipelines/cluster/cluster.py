@@ -100,7 +100,8 @@ class Cluster:
         this machine alone, where nobody else waits for them; no more than the threads that torch takes by itself."""
         if self.config.address or self.config.uses_gpu or self.compares_times:
             return self
-        cores = int(self.connect()["CPU"]) // (trainings * workers)
+        at_once = min(trainings, self.config.max_concurrent or trainings)
+        cores = int(self.connect()["CPU"]) // (at_once * workers)
         cpus = max(self.config.cpus_per_worker, min(cores, torch.get_num_threads()))
         return replace(self, config=replace(self.config, cpus_per_worker=cpus))
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say
 from pipelines.tracking.server import connect, shown_uri
-from pipelines.workflow.requests import ModelName, PromoteRequest
+from pipelines.workflow.requests import DEFAULT_MODEL, ModelName
 from proser_core.titles import METRICS, best_marked
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -21,7 +21,7 @@ HEADS = (METRICS["macro_f1"], METRICS["auroc"], "accuracy", "known")
 class ModelsRequest:
     """List the versions of a registered model: aliases, metrics on validation and development images, age."""
 
-    model_name: ModelName = PromoteRequest.model_name
+    model_name: ModelName = DEFAULT_MODEL
 
 
 def main(arguments: list[str]) -> int:

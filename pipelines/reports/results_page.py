@@ -137,7 +137,7 @@ def _signed(difference: float) -> str:
 def _section(space: Space) -> list[str]:
     parts = [f"{space.info.headline}\n"] if space.info.headline else []
     parts.append(_points_table(space.table, space.points, space))
-    if len(space.varied) == 2 and len(space.points) > 2 and space.table.settings:
+    if len(space.varied) == 2 and len(space.points) > 2 and space.is_grid and space.table.settings:
         parts.append(_cross(space))
     claims = [_claim(found) for _, found in itertools.groupby(verdicts(space), lambda verdict: verdict.claim)]
     return [*parts, "\n".join(claims) + "\n"] if claims else parts

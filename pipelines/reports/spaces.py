@@ -5,7 +5,10 @@ Numbers and claims of a paper are shown only where the data set and the numbers 
 paper's. A claim is checked on the means over splits of test macro-F1, which have chosen nothing.
 """
 
+import itertools
+import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +53,12 @@ class Space:
         return next(iter(self.ranked), None)
 
     @property
+    def is_grid(self) -> bool:
+        """Whether the points fill half of the grid that the values of the varied fields span, or more."""
+        values = ({_plain(point.params.get(name)) for point in self.points} for name in self.varied)
+        return math.prod(map(len, values)) <= 2 * len(self.points)
+
+    @property
     def own(self) -> Point | None:
         """The recipe's own point, if the space has it."""
         return self.find(to_json(self.table.own))
@@ -82,8 +91,14 @@ def _space(table: SweepTable, name: str) -> Space:
     params = [group[0]["params"] for group in groups.values()]
     info, varied = space_info(name), _varied(params)
     usual = _usual(params, varied)
+    labels = {key: _label(group[0], varied, usual, info) for key, group in groups.items()}
+    shared = {label for label, count in Counter(labels.values()).items() if count > 1}
     points = {
-        key: Point(_label(group[0], varied, usual, info), group[0]["params"], by_split(group))
+        key: Point(
+            f"{labels[key]} ({group[0]['name']})" if labels[key] in shared else labels[key],
+            group[0]["params"],
+            by_split(group),
+        )
         for key, group in groups.items()
     }
     best = [points[point_of(group[0]["params"])] for group in ranked(rows, table.own)]
@@ -120,7 +135,7 @@ def _usual(params: list[dict[str, Any]], varied: list[str]) -> dict[str, str]:
 def _order(point: Point, varied: list[str], info: SpaceInfo) -> tuple[Any, ...]:
     """Named points as their module lists them, those of a grid by their fields, others as they came."""
     if info.points:
-        return (list(info.points).index(point.label) if point.label in info.points else len(info.points),)
+        return ([*info.points, ""].index(_named(point.params, info)),)
     if len(varied) > 2:
         return ()
     values = [point.params.get(name) for name in varied]
@@ -129,13 +144,20 @@ def _order(point: Point, varied: list[str], info: SpaceInfo) -> tuple[Any, ...]:
 
 def _label(row: Row, varied: list[str], usual: dict[str, str], info: SpaceInfo) -> str:
     """The point's name in its space, else the fields that vary."""
-    for name, fields in info.points.items():
-        if all(row["params"].get(field) == value for field, value in fields.items()):
-            return name
+    if name := _named(row["params"], info):
+        return name
     values = {name: row["params"].get(name) for name in varied}
     values = {name: value for name, value in values.items() if usual.get(name) != _plain(value)}
     fields_in_words = [f"{SHORT.get(name, name)} {number(value)}" for name, value in values.items()]
     return ", ".join(fields_in_words) or row["name"]
+
+
+def _named(params: dict[str, Any], info: SpaceInfo) -> str:
+    """What the space calls a point; empty where it does not."""
+    for name, fields in info.points.items():
+        if all(params.get(field) == value for field, value in fields.items()):
+            return name
+    return ""
 
 
 @dataclass(frozen=True)
@@ -163,9 +185,9 @@ def lead_of(space: Space, metric: str) -> tuple[Point, str] | None:
         leads = [first for first, _ in claim.pairs]
         metrics = [f"{where(setting)}/macro_f1" for setting in _settings(space.table, claim)]
         if metric in metrics and leads.count(leads[0]) == len(leads):
-            point = _point(space, leads[0])
-            if point is not None:
-                return point, claim.says
+            found = _meant(space, leads[0])
+            if len(found) == 1:
+                return found[0], claim.says
     return None
 
 
@@ -185,10 +207,7 @@ def _is_of(stated: Published | Claim, table: SweepTable) -> bool:
 
 def _verdict(space: Space, claim: Claim, setting: int) -> Verdict:
     held = measured = 0
-    for first, second in claim.pairs:
-        above, below = _point(space, first), _point(space, second)
-        if above is None or below is None:
-            continue
+    for above, below in (both for pair in claim.pairs for both in _pairs(space, *pair)):
         values, others = (point.values(f"{where(setting)}/macro_f1") for point in (above, below))
         common = values.keys() & others.keys()
         measured += bool(common)
@@ -196,11 +215,22 @@ def _verdict(space: Space, claim: Claim, setting: int) -> Verdict:
     return Verdict(claim, setting, held, measured)
 
 
-def _point(space: Space, named: Fields | str) -> Point | None:
-    """A point by its fields or its name, or a control by its name."""
-    if isinstance(named, dict):
-        return space.find(named)
-    fields = space.info.points.get(named)
+def _pairs(space: Space, first: Fields | str, second: Fields | str) -> Iterator[tuple[Point, Point]]:
+    """The points that are meant, each with the one that is equal in what neither names."""
+    both = [_fields(space, each) for each in (first, second)]
+    free = [name for name in space.varied if None not in both and not any(name in each for each in both if each)]
+    for above, below in itertools.product(_meant(space, first), _meant(space, second)):
+        if all(above.params.get(name) == below.params.get(name) for name in free):
+            yield above, below
+
+
+def _meant(space: Space, named: Fields | str) -> list[Point]:
+    """Points by their fields or their name, or a control by its name."""
+    fields = _fields(space, named)
     if fields is not None:
-        return space.find(fields)
-    return next((control for control in controls_of(space.table) if control.label == named), None)
+        return [point for point in space.points if point.has(fields)]
+    return [control for control in controls_of(space.table) if control.label == named]
+
+
+def _fields(space: Space, named: Fields | str) -> Fields | None:
+    return named if isinstance(named, dict) else space.info.points.get(named)

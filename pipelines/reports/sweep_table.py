@@ -180,8 +180,8 @@ def is_numeric(values: Iterable[Any]) -> bool:
 
 
 def number(value: Any) -> str:
-    """A field's value, with up to three digits."""
-    return f"{value:.3g}" if is_numeric([value]) else str(value)
+    """A field's value; a fraction with up to three digits."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def by_split(rows: Iterable[Row]) -> dict[int, Row]:

@@ -132,7 +132,8 @@ def _took_effect(client: MlflowClient, decision: Decision) -> bool:
 
 
 def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> list[str]:
-    """The versions that had the alias on the way to version `now`, oldest first, some of them perhaps deleted since.
+    """The versions that had the alias on the way to version `now`, oldest first, some of them perhaps deleted since;
+    all of them where no version has it now, as after its deletion.
 
     Decisions are replayed in the order of time: a promotion adds a version, a rollback goes back to one. Moves of the
     alias that `proser` did not make are unknown.
@@ -141,10 +142,13 @@ def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> li
     query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, OVERTAKEN))
     held: list[str] = []
     for run in all_pages(client.search_runs, [experiment_id(client)], query, order_by=["start_time ASC"]):
-        tags = run.data.tags
-        held = _way_to(tags[BEFORE], held)
-        held = _way_to(tags[VERSION], held[:-1]) if tags[KIND] == ROLLED_BACK else [*held, tags[VERSION]]
-    return _way_to(now, held)[:-1]
+        version, before = run.data.tags[VERSION], run.data.tags[BEFORE]
+        held = _way_to(before, held)
+        if run.data.tags[KIND] == ROLLED_BACK:
+            held = _way_to(version, held[:-1] if before else held)
+        else:
+            held.append(version)
+    return _way_to(now, held)[:-1] if now else held
 
 
 def _of(model: str, alias: str) -> str:
@@ -152,9 +156,10 @@ def _of(model: str, alias: str) -> str:
 
 
 def _way_to(version: str, held: list[str]) -> list[str]:
-    """`held` as far as where the version had the alias last; the version alone, where it never did."""
+    """`held` as far as where the version had the alias last, all of it without a version; the version alone, where it
+    never did."""
     if not version:
-        return []
+        return held
     if version not in held:
         return [version]
     return held[: len(held) - held[::-1].index(version)]

@@ -46,8 +46,9 @@ Metrics = dict[str, float]
 
 def register_best(sweep: str, storage: Path, split_index: int | None, model: str, *, members: int = 1) -> Registered:
     """Register a sweep's best trial on development data, or the ensemble of its best ones, as the candidate, or find
-    its version; the sweep is given by the name or id of its run. Raises TrackingError for a run that is no finished
-    sweep, ConfigError for a class split that it does not have, too few trials, or a storage without them."""
+    its version; the sweep is given by the name or id of its run, and an empty `model` is that of its recipe. Raises
+    TrackingError for a run that is no finished sweep, ConfigError for a class split that it does not have, too few
+    trials, or a storage without them."""
     client = connect()
     run = find_run(client, sweep)
     with tempfile.TemporaryDirectory() as place:
@@ -76,7 +77,7 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
             tags["proser.members"] = "; ".join(row["name"] for row in rows)
             key = f"ensemble-{digest[:16]}"  # children of a sweep are told apart by their keys
             made = run_of_its_own(client, f"ensemble of {members}", {PARENT_TAG: run.info.run_id, TRIAL_KEY: key})
-        return register(client, made, model, folder, digest, tags, data_sets(recipe, task))
+        return register(client, made, model or recipe.model_name, folder, digest, tags, data_sets(recipe, task))
 
 
 def best_rows(table: SweepTable, own: FinetuneConfig, split_index: int | None, count: int = 1) -> list[Row]:

@@ -21,7 +21,7 @@ from pipelines.tracking.models import Model, load
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE
 from pipelines.workflow.best_of import MOST_MEMBERS, register_best
-from pipelines.workflow.requests import PromoteRequest
+from pipelines.workflow.requests import DEFAULT_MODEL, PromoteRequest
 from proser_core.errors import ConfigError, ProserError, TrackingError
 from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -33,27 +33,28 @@ def promote(request: PromoteRequest, console: Console) -> int:
     where there is no such version, where the two cannot be compared, or where another promotion comes in between."""
     _check(request)
     client = connect()
-    version = request.version
+    name, version = request.model_name or DEFAULT_MODEL, request.version
     if request.best_of:
         asked = request.best_of, request.storage, request.split_index, request.model_name
-        version = register_best(*asked, members=request.ensemble).version
-    candidate = load(f"models:/{request.model_name}" + (f"/{version}" if version else f"@{CANDIDATE}"))
+        made = register_best(*asked, members=request.ensemble)
+        name, version = made.name, made.version
+    candidate = load(f"models:/{name}" + (f"/{version}" if version else f"@{CANDIDATE}"))
     assert candidate.version is not None
     passes = candidate.classifier.forward_passes
     if passes > 1:
         say(console, f"{candidate.title} is an ensemble: each prediction takes {passes} forward passes")
-    with alone(request.model_name):
-        before = decisions.settle(client, request.model_name, request.alias)
+    with alone(name):
+        before = decisions.settle(client, name, request.alias)
         if before == candidate.version.number:
             say(console, f"{candidate.title} is the {request.alias} already; nothing to do")
             return 0
-        wanted = Decision(decisions.PROMOTED, request.model_name, request.alias, candidate.version.number, before)
+        wanted = Decision(decisions.PROMOTED, name, request.alias, candidate.version.number, before)
         if not before:
             carry_out(client, wanted, {}, f"# {wanted.title}\n\nNo version had the alias before.\n")
             say(console, f"{candidate.title} is the {wanted.alias} now; there was none before")
             return 0
         try:
-            champion = load(f"models:/{request.model_name}/{before}")
+            champion = load(f"models:/{name}/{before}")
         except ProserError as error:
             if not request.force:
                 raise TrackingError(f"{error}. --force promotes {candidate.title} without a comparison") from error

@@ -128,7 +128,9 @@ def refit_of(recipe: Recipe, num_classes: int) -> Recipe:
 def with_batches(recipe: Recipe, size: int) -> Recipe:
     """The recipe with batches of `size` training images at most, which its workers can share. Raises ConfigError where
     there are fewer images than workers need."""
-    parts = math.lcm(2 * recipe.cluster.num_workers, recipe.cluster.pretrain_workers)
+    cluster = recipe.cluster
+    workers = range(cluster.fewest_workers, cluster.num_workers + 1)
+    parts = math.lcm(*(2 * number for number in workers), cluster.pretrain_workers)
     if size < parts:
         raise ConfigError(
             f"{recipe.name} has {size} training images, and its workers need {parts} for a batch; add images, or lower "

@@ -70,6 +70,7 @@ ClusterFile = Annotated[
     ),
 ]
 ModelName = Annotated[str, tyro.conf.arg(help="Registered model.")]
+DEFAULT_MODEL = Recipe.model_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,7 @@ class SweptRecipe(Recipe):
     """The options of a recipe that a sweep heeds: it takes the spaces that are named to it, and registers no model."""
 
     space: tyro.conf.Suppress[str] = ""
-    model_name: tyro.conf.Suppress[str] = "proser"
+    model_name: tyro.conf.Suppress[str] = DEFAULT_MODEL
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,8 @@ class PromoteRequest:
     AUROC and closed-set accuracy on the same validation images and development unknowns; the known rate must hold its
     target. Exit code 1: the version was refused. Every decision is a run in MLflow."""
 
-    model_name: ModelName = "proser"
+    model_name: str = ""
+    """Registered model; by default `proser`, with --best-of that of the sweep's recipe."""
     version: str = ""
     """Version to promote; by default the one with the alias `candidate`."""
     alias: str = "champion"

@@ -32,5 +32,6 @@ def rollback(model: str, alias: str, console: Console) -> int:
             )
         decision = Decision(decisions.ROLLED_BACK, model, alias, before, now)
         carry_out(client, decision, {}, f"# {decision.title}\n\nRolled back by hand.\n")
-    say(console, f"{model} version {before} is the {alias} again, instead of version {now}")
+    instead = f", instead of version {now}" if now else ""
+    say(console, f"{model} version {before} is the {alias} again{instead}")
     return 0

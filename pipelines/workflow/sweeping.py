@@ -72,7 +72,7 @@ def _inputs(request: SweepRequest) -> TrainingInputs:
             f"{'is a grid' if len(request.spaces) == 1 else 'are grids'}, of which every point is trained; omit it"
         )
     compared = request.spaces if recipe.stop_early else drawn
-    if compared and len(request.splits) > 1:
+    if compared and len(request.splits) > 1 and not recipe.network.is_frozen("finetune"):  # heads are never stopped
         raise ConfigError(
             f"points of the search space {compared[0]!r} are compared while they train, because those that fall behind "
             f"are stopped: on one class split, and --split-indices gives {len(request.splits)}. Give one, and sweep "

@@ -4,11 +4,11 @@ Light to import: nothing here loads torch.
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from proser_core.config import LATER, Recipe, decisive_network, to_json
+from proser_core.config import LATER, NetworkConfig, Recipe, decisive_network, to_json
 from proser_core.data.tasks import TaskSummary
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, artefact_folder
@@ -70,10 +70,13 @@ def job_inputs(kind: str, recipe: Recipe, task: Artefact, weights: str, bf16: bo
     `weights` is the content digest of the weights to begin from, or an empty string.
     """
     training, workers = recipe.training(kind)
+    network = recipe.network
+    if kind == "pretrain" or recipe.finetune.objective == "cross_entropy":  # which mix nothing
+        network = replace(network, split=NetworkConfig.split)
     return {
         "task": task.digest,
         "weights": weights,
-        "network": decisive_network(recipe.network),
+        "network": decisive_network(network),
         "training": to_json(training),
         "augmentation": augmentation(recipe, task),
         "seed": recipe.seed,

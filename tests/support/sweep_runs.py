@@ -1,6 +1,7 @@
 """Sweeps of the tiny recipe over class splits of digits, and what they leave in their storage."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ Done = tuple[int, str]
 
 def request(folder: RunFolder, **options: Any) -> SweepRequest:
     asked = {"spaces": ("betas", "pairs"), "split_indices": (0, 1), "data_dir": None, "storage": folder.storage}
-    return SweepRequest(**{"recipe": tiny_recipe(), **asked, **options})
+    recipe = replace(tiny_recipe(), model_name="ensembles")
+    return SweepRequest(**{"recipe": recipe, **asked, **options})
 
 
 def stamps(folder: RunFolder) -> dict[str, int]:

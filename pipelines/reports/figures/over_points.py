@@ -22,8 +22,7 @@ def kind(space: Space) -> str:
     if len(cells) < len(space.points):
         return "dots"
     if numeric == [True, True]:
-        grid = math.prod(len({point.params[name] for point in space.points}) for name in space.varied)
-        return "heat_map" if grid <= 2 * len(space.points) else "dots"
+        return "heat_map" if space.is_grid else "dots"
     return {(True,): "curve", (True, False): "grouped", (False, True): "grouped"}.get(tuple(numeric), "dots")
 
 

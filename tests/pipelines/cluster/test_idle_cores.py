@@ -34,6 +34,10 @@ def test_they_are_shared_out_evenly(trainings: int, workers: int, each: int, tmp
     assert cores(of_cores(8, tmp_path), trainings, workers) == each
 
 
+def test_they_go_to_those_that_are_trained_at_a_time(tmp_path: Path) -> None:
+    assert cores(of_cores(8, tmp_path, ClusterConfig(max_concurrent=2)), 5) == 4
+
+
 def test_no_worker_has_fewer_than_it_asks_for_or_more_than_torch_takes(tmp_path: Path) -> None:
     assert cores(of_cores(8, tmp_path, ClusterConfig(cpus_per_worker=3)), 4) == 3
     assert cores(of_cores(64, tmp_path), 1) == 8

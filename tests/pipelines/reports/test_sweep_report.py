@@ -271,6 +271,36 @@ def test_many_fields_are_told_by_where_a_point_departs_from_most() -> None:
     assert [point.label for point in space.points] == ["lr 0.05", "alpha 1", "beta 3", "gamma 1", "epochs 20"]
 
 
+def test_points_that_share_a_name_are_told_apart_and_compared_where_the_rest_is_equal(tmp_path: Path) -> None:
+    space = tmp_path / "two_rates.py"
+    claim = 'Claim("all is better", (("all", "halves"),), source="here", data_set="cifar100", num_known=15)'
+    points = '{"halves": {"batch_use": "half"}, "all": {"batch_use": "all"}}'
+    code = ["from tune_spaces import Claim", f"POINTS = {points}", f"CLAIMS = [{claim}]", "def param_space(): ..."]
+    space.write_text("\n".join(code))
+    grid = [{"batch_use": use, "lr": lr} for use in ("half", "all") for lr in (0.001, 0.01)]
+    values = {("half", 0.001): 0.5, ("half", 0.01): 0.6, ("all", 0.001): 0.7, ("all", 0.01): 0.55}
+    made = table(str(space), grid, range(1), lambda point, split: values[point["batch_use"], point["lr"]])
+    (found,) = spaces_of(made)
+    assert len({point.label for point in found.points}) == 4
+    assert [point.label.partition(" ")[0] for point in found.points] == ["halves", "halves", "all", "all"]
+    assert {(each.held, each.measured) for each in verdicts(found)} == {(1, 2)}
+    page = results_page(made)
+    assert "| 0.001 | 50.0 | **70.0** |" in page
+    assert "| 0.01 | 60.0 | 55.0 |" in page
+
+
+def test_drawn_values_are_not_crossed() -> None:
+    points = [{"beta": 0.1 * step, "gamma": 0.2 * step} for step in range(1, 9)]
+    assert "downwards" not in results_page(table("searched", points, range(1), lambda point, split: 0.5))
+    assert "downwards" in results_page(trade_off())
+
+
+def test_whole_numbers_are_written_in_full() -> None:
+    points = [{"batch_size": size} for size in (1020, 1024)]
+    (space,) = spaces_of(table("sizes", points, range(1), lambda point, split: 0.5))
+    assert [point.label for point in space.points] == ["batch_size 1020", "batch_size 1024"]
+
+
 def test_the_made_tables_have_the_metrics_of_a_report() -> None:
     names = {name.removeprefix("test/unknown_15/") for name in metrics(0.5) if name.startswith("test/unknown_15/")}
     assert names == set(SettingMetrics.__dataclass_fields__)

@@ -30,6 +30,14 @@ def test_a_rollback_passes_over_versions_that_were_deleted(three: Registry) -> N
         rolled_back(three)
 
 
+def test_after_the_champion_was_deleted_the_one_before_is_champion_again(three: Registry) -> None:
+    for version in ("2", "3"):
+        promoted(three, version=version, force=True)
+    three.client.delete_model_version(three.name, "3")
+    assert rolled_back(three) == "2"
+    assert rolled_back(three) == "1"
+
+
 def test_what_was_before_an_alias_that_was_moved_by_another_hand_is_not_guessed(three: Registry) -> None:
     promoted(three, version="2")
     three.client.set_registered_model_alias(three.name, "champion", "3")

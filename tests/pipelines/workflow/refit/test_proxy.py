@@ -84,5 +84,8 @@ class TestProxy:
         assert with_batches(folder(), 500) == folder()
         shared = with_batches(replace(folder(), cluster=ClusterConfig(num_workers=4)), 29)
         assert (shared.pretrain.batch_size, shared.finetune.batch_size) == (24, 24)
+        elastic = replace(folder(), finetune=replace(folder().finetune, batch_size=96))
+        elastic = replace(elastic, cluster=ClusterConfig(num_workers=4, min_workers=2))
+        assert with_batches(elastic, 90).finetune.batch_size == 72, "for 2, 3 and 4 workers"
         with pytest.raises(ConfigError, match="has 6 training images, and its workers need 8 for a batch"):
             with_batches(replace(folder(), cluster=ClusterConfig(num_workers=4)), 6)

@@ -204,9 +204,10 @@ class TestItsBestTrials:
         np.testing.assert_allclose(served.unknown_scores, expected.unknown_scores, atol=1e-4)
 
     def test_a_promotion_says_what_a_prediction_takes(self, model: Model, folder: RunFolder) -> None:
-        asked = PromoteRequest("ensembles", best_of=self.NAME, ensemble=3, split_index=1, storage=folder.storage)
+        asked = PromoteRequest(best_of=self.NAME, ensemble=3, split_index=1, storage=folder.storage)
         code, text = printed(promote, asked)
         assert (code, "each prediction takes 3 forward passes" in text) == (0, True)
+        assert model.title in text, "the sweep's recipe names the model"
 
     def test_the_card_has_the_members_their_cost_and_what_they_are_to_be_compared_with(
         self, model: Model, trials: list[dict[str, Any]]
