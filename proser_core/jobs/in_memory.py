@@ -129,6 +129,7 @@ def _trained(
         if seen is not task and not recipe.network.is_frozen(kind):
             whole = _fresh(task, recipe)
             on_backbone(closed_set, whole)
+            whole.backbone.standardised_by = None  # of embeddings that its training changes
             seen, closed_set = task, whole
         progress.begin(kind, kind, count, done=0)
         in_bf16 = bf16 and seen is task

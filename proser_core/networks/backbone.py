@@ -21,6 +21,8 @@ class Backbone(nn.Module):
     weights trained with one split load under another. `is_own` says that a BatchNorm that stands behind a convolution
     is applied to what it gives, as in this project's networks. With `keeps_statistics` each BatchNorm normalises in
     training as in evaluation, by what it was pretrained with: a head that was trained on frozen features fits no other.
+    `standardised_by` are the mean and standard deviation [d] of the features that such a head was trained on; the head
+    itself takes embeddings as they are.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Backbone(nn.Module):
         )
         self.is_own = is_own
         self.keeps_statistics = False
+        self.standardised_by: tuple[Tensor, Tensor] | None = None
 
     @property
     def pre(self) -> nn.Sequential:

@@ -29,6 +29,10 @@ class EnsembleNet(PlaceholderNet):
         size, is_own = sum(each.embedding_size for each in backbones), all(each.is_own for each in backbones)
         places: dict[SplitPoint, str] = dict.fromkeys(get_args(SplitPoint), MEMBERS)
         self.backbone = Backbone({MEMBERS: _SideBySide(backbones)}, size, places, is_own=is_own)
+        seen = [each.standardised_by for each in backbones if each.standardised_by is not None]
+        if len(seen) == len(backbones):
+            means, stds = zip(*seen, strict=True)
+            self.backbone.standardised_by = torch.cat(means), torch.cat(stds)
         self.classifier = _MeanKnown([member.classifier for member in members])  # type: ignore[assignment]
         self.dummies = _MeanBestDummy([member.dummies for member in members])  # type: ignore[assignment]
 

@@ -53,13 +53,16 @@ def load_heads(net: ClosedSetNet | PlaceholderNet, path: Path) -> None:
     """Put heads from a file onto the backbone that gave their embeddings, which stays as it is. Raises CheckpointError
     for a file that does not fit."""
     kept = {name: value for name, value in net.state_dict().items() if name.startswith("backbone.")}
-    fill(net, kept | _on_raw_embeddings(read_weights(path)), path, "Give the heads of a frozen backbone")
+    heads = read_weights(path)
+    fill(net, kept | _on_raw_embeddings(heads), path, "Give the heads of a frozen backbone")
+    net.backbone.standardised_by = _standardisation(heads)
 
 
 def on_backbone(heads: ClosedSetNet | PlaceholderNet, closed_set: ClosedSetNet) -> ClosedSetNet | PlaceholderNet:
     """`closed_set`, whose backbone gave the embeddings that `heads` were trained on, with these heads."""
     net = PlaceholderNet(closed_set, heads.dummies.out_features) if isinstance(heads, PlaceholderNet) else closed_set
     net.load_state_dict(net.state_dict() | _on_raw_embeddings(heads.state_dict()))
+    net.backbone.standardised_by = _standardisation(heads.state_dict())
     return net
 
 
@@ -74,12 +77,18 @@ def as_on_backbone(heads: ClosedSetNet | PlaceholderNet) -> ClosedSetNet | Place
 
 def _on_raw_embeddings(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """`W (e - mean) / std + b` as `W' e + b'`, for each head."""
-    mean, std = state.get(MEAN), state.get(STD)
+    found = _standardisation(state)
     heads = {name: value for name, value in state.items() if name not in (MEAN, STD)}
-    if mean is None or std is None:
+    if found is None:
         return heads
+    mean, std = found
     for name in ("classifier", "dummies"):
         if f"{name}.weight" in heads:
             weight = heads[f"{name}.weight"] / std
             heads |= {f"{name}.weight": weight, f"{name}.bias": heads[f"{name}.bias"] - weight @ mean}
     return heads
+
+
+def _standardisation(state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
+    """Mean and standard deviation of what heads were trained on; None where these are embeddings as they are."""
+    return (state[MEAN], state[STD]) if MEAN in state and STD in state else None

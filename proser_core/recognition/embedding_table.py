@@ -4,7 +4,7 @@ Computed from finished weights, in one pass over the images: no training holds t
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, ieee_convolutions, place
+from proser_core.recognition.scores.embedding_score import NOT_CENTRED, NOT_SCALED
 from proser_core.rng import keyed_generator
 
 INDEX_SIZE = 10_000
@@ -25,16 +26,23 @@ INDEX_SIZE = 10_000
 is a distance to them: 5 MB of 128 numbers each."""
 LEAST_OF_CLASS = 10
 ARRAYS = ("known", "dummies", "embeddings")
+HEAD = ("weights", "biases", "centre", "scale")
 
 
 @dataclass(frozen=True)
 class EmbeddingTable(LogitTable):
     """Logits of N images, their embeddings phi(x) float32[N, d], and the known classes' classifier: weights
-    float32[K, d] and biases float32[K]."""
+    float32[K, d] and biases float32[K].
+
+    `centre` and `scale` float32[d] or [1] say what the classifier was trained on: `(phi(x) - centre) / scale`. Heads of
+    a frozen backbone see its embeddings so, though their weights are for phi(x) itself.
+    """
 
     embeddings: np.ndarray
     weights: np.ndarray
     biases: np.ndarray
+    centre: np.ndarray = field(default_factory=lambda: NOT_CENTRED)
+    scale: np.ndarray = field(default_factory=lambda: NOT_SCALED)
 
 
 def select(table: LogitTable, rows: np.ndarray) -> LogitTable:
@@ -94,7 +102,8 @@ def compute_embedding_table(
         ]
     known, dummies, embeddings = (torch.cat(column).numpy()[: len(images)] for column in zip(*parts, strict=True))
     weights, biases = (each.detach().float().cpu().numpy() for each in (net.classifier.weight, net.classifier.bias))
-    return EmbeddingTable(known, dummies, embeddings, weights, biases)
+    seen = [] if net.backbone.standardised_by is None else [each.cpu().numpy() for each in net.backbone.standardised_by]
+    return EmbeddingTable(known, dummies, embeddings, weights, biases, *seen)
 
 
 def index_rows(task: OpenSetTask, seed: int) -> np.ndarray:
@@ -177,13 +186,13 @@ class FittingData:
 def save_embeddings(tables: Mapping[str, EmbeddingTable], path: Path, **more: np.ndarray) -> None:
     """Write the tables of all parts, of one network, and `more` arrays into one .npz file."""
     arrays = {f"{part}_{name}": getattr(table, name) for part, table in tables.items() for name in ARRAYS}
-    head = next(iter(tables.values()))
-    np.savez(path, allow_pickle=False, weights=head.weights, biases=head.biases, **arrays, **more)
+    head = {name: getattr(next(iter(tables.values())), name) for name in HEAD}
+    np.savez(path, allow_pickle=False, **head, **arrays, **more)
 
 
 def load_embeddings(path: Path) -> dict[str, EmbeddingTable]:
     """Inverse of `save_embeddings`."""
     with np.load(path) as arrays:
         parts = [name.removesuffix("_known") for name in arrays if name.endswith("_known")]
-        head = {name: arrays[name] for name in ("weights", "biases")}
+        head = {name: arrays[name] for name in HEAD if name in arrays}  # earlier files lack the last two
         return {part: EmbeddingTable(**{name: arrays[f"{part}_{name}"] for name in ARRAYS}, **head) for part in parts}

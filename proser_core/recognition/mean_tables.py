@@ -25,10 +25,15 @@ def mean_table(members: Sequence[LogitTable]) -> LogitTable:
     if len(embedded) < len(members):
         return LogitTable(known, np.mean(best, axis=0))
     weights = np.concatenate([table.weights for table in embedded], axis=1) / np.float32(len(embedded))
+    seen = (
+        np.concatenate([np.broadcast_to(getattr(table, name), table.embeddings.shape[1]) for table in embedded])
+        for name in ("centre", "scale")
+    )
     return EmbeddingTable(
         known,
         np.mean(best, axis=0),
         np.concatenate([table.embeddings for table in embedded], axis=1),
         weights,
         np.mean([table.biases for table in embedded], axis=0),
+        *seen,
     )

@@ -1,12 +1,19 @@
 """Scores of the angle between an embedding and the weights of the classes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from proser_core import titles
-from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of, unit
+from proser_core.recognition.scores.embedding_score import (
+    NOT_CENTRED,
+    NOT_SCALED,
+    TINY,
+    EmbeddingScore,
+    embeddings_of,
+    unit,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,12 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Cosine(EmbeddingScore):
-    """`-max_k cos(w_k, phi(x))`, float64[N] in -1..1, with the directions w float64[K, d] of the classes.
+    """`-max_k cos(w_k, (phi(x) - centre) / scale)`, float64[N] in -1..1, with the directions w float64[K, d] of the
+    classes, for what the classifier was trained on: phi(x) itself, or standardised features.
 
     The paper trains a network for it; here any linear classifier is read so.
     """
 
     directions: np.ndarray
+    centre: np.ndarray = field(default_factory=lambda: NOT_CENTRED)
+    scale: np.ndarray = field(default_factory=lambda: NOT_SCALED)
 
     name = titles.COSINE
     source = "Techapanurak et al. 2020"
@@ -31,10 +41,11 @@ class Cosine(EmbeddingScore):
 
     @classmethod
     def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
-        return cls(unit(embeddings_of(training, cls.name).weights))
+        table = embeddings_of(training, cls.name)
+        return cls(unit(table.weights * table.scale), table.centre, table.scale)
 
     def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
-        return -_largest_cosine(embeddings, self.directions)
+        return -_largest_cosine(embeddings, self.directions, self.centre, self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +58,8 @@ class MaxLogitAndCosine(EmbeddingScore):
     directions: np.ndarray
     logit_scale: float
     cosine_scale: float
+    centre: np.ndarray = field(default_factory=lambda: NOT_CENTRED)
+    scale: np.ndarray = field(default_factory=lambda: NOT_SCALED)
 
     name = titles.MAX_LOGIT_COSINE
     source = "docs/method-notes.md"
@@ -59,20 +72,22 @@ class MaxLogitAndCosine(EmbeddingScore):
         import torch
 
         table = embeddings_of(training, cls.name)
-        directions = unit(table.weights)
-        cosines = _largest_cosine(torch.tensor(table.embeddings), directions).numpy()
+        directions = unit(table.weights * table.scale)
+        cosines = _largest_cosine(torch.tensor(table.embeddings), directions, table.centre, table.scale).numpy()
         scales = (float(each.std(dtype=np.float64)) for each in (table.known.max(axis=1), cosines))
-        return cls(directions, *(scale if scale > TINY else 1.0 for scale in scales))  # of one image there is none
+        logit_scale, cosine_scale = (scale if scale > TINY else 1.0 for scale in scales)  # of one image there is none
+        return cls(directions, logit_scale, cosine_scale, table.centre, table.scale)
 
     def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
-        cosines = _largest_cosine(embeddings, self.directions)
+        cosines = _largest_cosine(embeddings, self.directions, self.centre, self.scale)
         return -known.double().amax(1) / self.logit_scale - cosines / self.cosine_scale
 
 
-def _largest_cosine(embeddings: "Tensor", directions: np.ndarray) -> "Tensor":
-    """float64[N] of embeddings [N, d] and unit vectors [K, d]."""
+def _largest_cosine(embeddings: "Tensor", directions: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> "Tensor":
+    """float64[N] of embeddings [N, d], as the classifier sees them, and unit vectors [K, d]."""
     import torch
 
-    embeddings = embeddings.double()
+    mean, std = (torch.as_tensor(each, device=embeddings.device).double() for each in (centre, scale))
+    embeddings = (embeddings.double() - mean) / std
     lengths = embeddings.norm(dim=1).clamp_min(TINY)
     return (embeddings @ torch.as_tensor(directions, device=embeddings.device).T).amax(1) / lengths

@@ -1,12 +1,12 @@
 """fDBD (Liu and Qin 2024): how near an embedding lies to the boundaries between its class and the others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from proser_core import titles
-from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of
+from proser_core.recognition.scores.embedding_score import NOT_SCALED, TINY, EmbeddingScore, embeddings_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,11 +19,13 @@ class BoundaryDistance(EmbeddingScore):
     """`-mean_c |l_p - l_c| / (|w_p - w_c| |phi(x) - mu|)`, float64[N], over all classes c but the predicted one, p.
 
     The distances of an embedding to the decision boundaries, in units of that to the mean mu float64[d] of training
-    embeddings; `weights` float64[K, d] are those of the classes.
+    embeddings; `weights` float64[K, d] are those of the classes. Both distances are in units of `scale`, by which the
+    features were divided that the classifier was trained on.
     """
 
     mean: np.ndarray
     weights: np.ndarray
+    scale: np.ndarray = field(default_factory=lambda: NOT_SCALED)
 
     name = titles.FDBD
     source = "Liu and Qin 2024"
@@ -32,14 +34,16 @@ class BoundaryDistance(EmbeddingScore):
     @classmethod
     def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
         table = embeddings_of(training, cls.name)
-        return cls(table.embeddings.mean(axis=0, dtype=np.float64), table.weights.astype(np.float64))
+        weights = table.weights.astype(np.float64) * table.scale
+        return cls(table.embeddings.mean(axis=0, dtype=np.float64), weights, table.scale)
 
     def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
         import torch
 
-        mean, weights = (torch.as_tensor(each, device=known.device) for each in (self.mean, self.weights))
+        arrays = (self.mean, self.weights, self.scale)
+        mean, weights, scale = (torch.as_tensor(each, device=known.device).double() for each in arrays)
         best = known.double().max(1)
         squares = (weights**2).sum(1)  # of all pairs of classes there would be too many
         gaps = (squares[best.indices, None] + squares - 2 * weights[best.indices] @ weights.T).clamp_min(TINY**2).sqrt()
         to_boundaries = ((best.values[:, None] - known.double()) / gaps).sum(1) / (known.shape[1] - 1)
-        return -to_boundaries / (embeddings.double() - mean).norm(dim=1).clamp_min(TINY)
+        return -to_boundaries / ((embeddings.double() - mean) / scale).norm(dim=1).clamp_min(TINY)

@@ -1,6 +1,6 @@
 """`EmbeddingScore`: what scores of embeddings have in common."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 512  # images: their distances to an index of 10,000 take 40 MB
 TINY = 1e-12  # norm of an embedding that has no direction
+NOT_CENTRED, NOT_SCALED = np.zeros(1, np.float32), np.ones(1, np.float32)
+"""Of a classifier on embeddings as they are."""
 
 
 class EmbeddingScore(ScoreFunction):
@@ -48,13 +50,11 @@ class EmbeddingScore(ScoreFunction):
 
 def embeddings_of(logits: "LogitTable", score: str) -> "EmbeddingTable":
     """The logits as an `EmbeddingTable`. Raises ConfigError for those that have no embeddings."""
-    from proser_core.recognition.embedding_table import EmbeddingTable
-
-    if not isinstance(logits, EmbeddingTable):
+    if not hasattr(logits, "embeddings"):
         raise ConfigError(
             f"the score {score} reads embeddings, and these are logits alone; compute both by compute_embedding_table"
         )
-    return logits
+    return cast("EmbeddingTable", logits)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -48,6 +48,8 @@ class RelativeMahalanobis(EmbeddingScore):
     float64[N].
 
     The arrays of `Mahalanobis`, and the same of the one Gaussian: `background` float64[d, r], `centre` float64[1, r].
+    Both distances are in the r directions in which embeddings differ within a class: of no more images than
+    dimensions, those between the classes would count in the second alone.
     """
 
     whitening: np.ndarray
@@ -62,8 +64,10 @@ class RelativeMahalanobis(EmbeddingScore):
     @classmethod
     def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
         embeddings = embeddings_of(training, cls.name).embeddings.astype(np.float64)
-        one = np.zeros(len(embeddings), np.int64)
-        return cls(*_tied_gaussian(embeddings, np.asarray(targets)), *_tied_gaussian(embeddings, one))
+        whitening, means = _tied_gaussian(embeddings, np.asarray(targets))
+        basis = whitening / np.linalg.norm(whitening, axis=0)
+        background, centre = _tied_gaussian(embeddings @ basis, np.zeros(len(embeddings), np.int64))
+        return cls(whitening, means, basis @ background, centre)
 
     def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
         to_all = _smallest_distance(embeddings, self.background, self.centre)

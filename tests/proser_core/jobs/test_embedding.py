@@ -89,6 +89,8 @@ def test_a_job_on_embeddings_writes_heads_whose_logits_are_those_of_the_whole_ne
     run_job(second, lambda metrics: None)
     net = add_placeholders(make_closed_set_net(recipe.network, 3, SIZE, 1), 2, seed=1)
     load_heads(net, Path(second.folder) / spec.WEIGHTS)
+    seen = np.asarray(embedded(task, store.folder("embeddings", spec.embedding_inputs(recipe, artefact))).train.images)
+    np.testing.assert_allclose(net.backbone.standardised_by[0], seen.mean(0), rtol=1e-5)
     whole = task_logits(net, task, CPU, with_training=False)
     kept = load_logits(Path(second.folder) / spec.LOGITS)
     for part in ("val", "development", "test"):

@@ -179,9 +179,9 @@ def test_names_and_fields_that_are_none_are_refused_with_what_to_do(network, mes
         make_closed_set_net(NetworkConfig(**network), 5, 64, seed=0)
 
 
-def test_without_timm_the_extra_is_named(monkeypatch):
+def test_without_timm_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(ConfigError, match=r"backbones of timm need the package timm; install proser\[timm\]"):
+    with pytest.raises(ConfigError, match=r"backbones of timm need the package timm: pip install timm"):
         with_pretrained(recipe_of("timm:resnet18"))
 
 

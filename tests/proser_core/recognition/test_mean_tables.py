@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_tasks import CPU, NORMALISATION, random_images, tiny_net
@@ -34,12 +35,16 @@ def test_it_is_what_a_textbook_would_compute(count: int, num_images: int, seed: 
 
 
 @pytest.mark.parametrize("mirror", [False, True])
-def test_it_is_bit_for_bit_what_the_ensemble_gives(mirror: bool) -> None:
+@pytest.mark.parametrize("standardised", [False, True])
+def test_it_is_bit_for_bit_what_the_ensemble_gives(mirror: bool, standardised: bool) -> None:
     members, images = [tiny_net(num_dummies=1 + seed, seed=seed) for seed in range(3)], random_images(20)
+    for seed, net in enumerate(members if standardised else []):
+        size = net.backbone.embedding_size
+        net.backbone.standardised_by = torch.full((size,), 0.5 + seed), torch.full((size,), 1.5 + seed)
     tables = [compute_embedding_table(net, images, NORMALISATION, CPU, mirror=mirror) for net in members]
     of_net = compute_embedding_table(EnsembleNet(members), images, NORMALISATION, CPU, mirror=mirror)
     for name, value in vars(mean_table(tables)).items():
-        np.testing.assert_array_equal(value, getattr(of_net, name))
+        np.testing.assert_array_equal(value, np.broadcast_to(getattr(of_net, name), value.shape))
 
 
 def test_a_part_that_one_of_them_lacks_is_left_out() -> None:

@@ -92,5 +92,5 @@ def test_a_score_that_has_no_such_form_is_refused_in_one_line_by_name(score: str
 def test_packages_that_are_missing_are_named_with_what_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
     check_packages()
     monkeypatch.setattr(onnx_program, "PACKAGES", ("onnx", "onnx_of_another_name"))
-    with pytest.raises(ConfigError, match=r"ONNX needs onnx_of_another_name; install proser\[onnx\]"):
+    with pytest.raises(ConfigError, match=r"ONNX needs onnx_of_another_name: pip install onnx_of_another_name"):
         check_packages()

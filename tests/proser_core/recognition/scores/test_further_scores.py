@@ -14,6 +14,8 @@ from pytorch_ood import detector
 from proser_core.errors import CalibrationError, ConfigError
 from proser_core.recognition.embedding_table import EmbeddingTable, select
 from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.mean_tables import mean_table
+from proser_core.recognition.metrics import auroc
 from proser_core.recognition.scores import FURTHER_SCORES, EmbeddingScore, GeneralizedEntropy
 
 SIZE = 6
@@ -118,6 +120,38 @@ def test_a_score_is_its_textbooks(name, seed, num_known):
     expected = [textbook(name, fitted, targets, known, point) for known, point in rows]
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)  # float32 means and an index of the twin's
+
+
+def standardised(seen: EmbeddingTable, mean: np.ndarray, std: np.ndarray) -> EmbeddingTable:
+    """The table of a backbone whose embeddings the classifier sees as in `seen`, standardised by these."""
+    weights = seen.weights / std
+    embeddings = (seen.embeddings * std + mean).astype("f")
+    return EmbeddingTable(seen.known, seen.dummies, embeddings, weights, seen.biases - weights @ mean, mean, std)
+
+
+@pytest.mark.parametrize("name", ["cosine", "MaxLogit+cosine", "fDBD"])
+def test_heads_of_a_frozen_backbone_are_scored_by_the_features_that_they_were_trained_on(name):
+    generator = np.random.default_rng(5)
+    mean, std = generator.uniform(2, 9, SIZE).astype("f"), generator.uniform(0.1, 4, SIZE).astype("f")
+    (seen, targets), images = training(), table(2, 50)
+    expected = FURTHER_SCORES[name].fit(seen, targets)(images)
+    score = FURTHER_SCORES[name].fit(standardised(seen, mean, std), targets)
+    np.testing.assert_allclose(score(standardised(images, mean, std)), expected, rtol=1e-4)
+    both = mean_table([standardised(seen, mean, std)] * 2)
+    doubled = FURTHER_SCORES[name].fit(both, targets)(mean_table([standardised(images, mean, std)] * 2))
+    assert auroc(doubled[:25], doubled[25:]) == pytest.approx(auroc(expected[:25], expected[25:]))
+
+
+def test_of_fewer_images_than_dimensions_both_distances_of_relative_mahalanobis_lie_in_one_space():
+    generator = np.random.default_rng(6)
+    means, targets = 3 * generator.standard_normal((4, 90)), np.arange(60) % 4
+
+    def around(centres: np.ndarray) -> EmbeddingTable:
+        embeddings = centres + generator.standard_normal((60, 90))
+        return EmbeddingTable(embeddings[:, :4], embeddings[:, :0], embeddings, means, means[:, 0])
+
+    score = FURTHER_SCORES["relative-Mahalanobis"].fit(around(means[targets]), targets)
+    assert auroc(score(around(means[targets])), score(around(3 * generator.standard_normal((60, 90))))) > 0.9
 
 
 @pytest.mark.parametrize("name", FURTHER_SCORES)
