@@ -1,15 +1,19 @@
 """Logits and embeddings of a finished training, computed once from its weights and kept in the storage."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from proser_core.config import FinetuneConfig, Recipe, decisive_network
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
+from proser_core.jobs.embedding import embed_task, embedded
 from proser_core.jobs.further_development import load_further
 from proser_core.jobs.spec import LOGITS, WEIGHTS
 from proser_core.learning.training import scoring_device
-from proser_core.networks.heads import load_heads
+from proser_core.networks.heads import as_on_backbone, load_heads, make_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.embedding_table import (
@@ -32,12 +36,26 @@ def trained_network(
 ) -> ClosedSetNet | PlaceholderNet:
     """A network from its weights: that of a fine-tune, or the pretrained one; of a frozen backbone the heads."""
     closed_set = make_closed_set_net(recipe.network, num_known, recipe.data.image_size, recipe.seed)
-    net: ClosedSetNet | PlaceholderNet = closed_set
-    if finetune is not None and finetune.objective == "proser":
-        net = add_placeholders(closed_set, finetune.num_dummies, recipe.seed)
+    net = closed_set if finetune is None else _as_trained(closed_set, finetune, recipe.seed)
     kind = "pretrain" if finetune is None else "finetune"
     (load_heads if recipe.network.is_frozen(kind) else load_weights)(net, weights)
     return net
+
+
+def _trained_heads(
+    recipe: Recipe, finetune: FinetuneConfig | None, task: OpenSetTask, weights: Path
+) -> ClosedSetNet | PlaceholderNet:
+    """Heads of a frozen backbone, for a task of its embeddings."""
+    assert isinstance(task.train.images, np.ndarray)
+    closed_set = make_heads(task.train.images, task.num_known, recipe.seed)
+    net = closed_set if finetune is None else _as_trained(closed_set, finetune, recipe.seed)
+    load_weights(net, weights)
+    return net
+
+
+def _as_trained(closed_set: ClosedSetNet, finetune: FinetuneConfig, seed: int) -> ClosedSetNet | PlaceholderNet:
+    """What a fine-tune makes of the closed-set network: with dummies, unless it is the control's."""
+    return add_placeholders(closed_set, finetune.num_dummies, seed) if finetune.objective == "proser" else closed_set
 
 
 def evaluation_tables(
@@ -78,13 +96,17 @@ def network_tables(
     }
 
     def build(made: Path) -> None:
-        images = OpenSetTask.load(task.path)
-        net = trained_network(recipe, finetune, images.num_known, folder / WEIGHTS)
-        device = scoring_device(recipe)
+        images, weights, device = OpenSetTask.load(task.path), folder / WEIGHTS, scoring_device(recipe)
         mirror, normalisation = recipe.calibration.mirror, (images.mean, images.std)
-        tables = task_embeddings(net, images, device, seed=recipe.seed, mirror=mirror)
+        whole = partial(trained_network, recipe, finetune, images.num_known, weights)
+        if recipe.network.is_frozen("pretrain" if finetune is None else "finetune") and not mirror:
+            seen = embedded(images, embed_task(recipe, task, store, lambda done, total: None).path)
+            heads = as_on_backbone(_trained_heads(recipe, finetune, seen, weights))
+            tables = task_embeddings(heads, seen, device, seed=recipe.seed)
+        else:
+            tables = task_embeddings(whole(), images, device, seed=recipe.seed, mirror=mirror)
         for name, pixels in load_further(further).items():
-            tables[name] = compute_embedding_table(net, pixels, normalisation, device, mirror=mirror)
+            tables[name] = compute_embedding_table(whole(), pixels, normalisation, device, mirror=mirror)
         save_embeddings(tables, made / FILE)
 
     return load_embeddings(store.run(TABLES, inputs, build).path / FILE)

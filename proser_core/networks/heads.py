@@ -72,6 +72,7 @@ def as_on_backbone(heads: ClosedSetNet | PlaceholderNet) -> ClosedSetNet | Place
     state, net = heads.state_dict(), copy.deepcopy(heads)
     plain = {MEAN: torch.zeros_like(state[MEAN]), STD: torch.ones_like(state[STD])}
     net.load_state_dict(plain | _on_raw_embeddings(state))
+    net.backbone.standardised_by = _standardisation(state)
     return net
 
 

@@ -15,11 +15,13 @@ from proser_core.errors import ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.embedding import embed_task, embedded
 from proser_core.jobs.in_memory import train
+from proser_core.jobs.network_tables import network_tables, trained_network
 from proser_core.jobs.probe import measure_heads
 from proser_core.jobs.worker import run_job
 from proser_core.networks.heads import load_heads
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.pretrained import MANY_IMAGES, describe_backbone, rebased, with_features, with_pretrained
+from proser_core.recognition.embedding_table import task_embeddings
 from proser_core.recognition.embeddings import compute_embeddings
 from proser_core.recognition.logits import load_logits, task_logits
 from proser_core.store.store import Artefact, Store
@@ -98,6 +100,26 @@ def test_a_job_on_embeddings_writes_heads_whose_logits_are_those_of_the_whole_ne
         np.testing.assert_allclose(whole[part].dummies, kept[part].dummies, rtol=1e-3, atol=1e-3)
     assert (kept["val"].known_predictions() == task.val.targets).mean() > 0.9
     assert (Path(second.folder) / spec.WEIGHTS).stat().st_size < 20_000
+
+
+def test_tables_of_heads_are_made_of_the_embeddings_that_are_there(recipe, tmp_path, monkeypatch):
+    store, task = Store(tmp_path / "storage"), bright_task()
+    artefact = as_artefact(task, tmp_path / "task")
+    embed_task(recipe, artefact, store, lambda *each: None)
+    first = job_of(recipe, "pretrain", artefact, store)
+    run_job(first, lambda metrics: None)
+    second = job_of(recipe, "finetune", artefact, store, f"{first.folder}/{spec.WEIGHTS}")
+    run_job(second, lambda metrics: None)
+    for folder, finetune in ((first.folder, None), (second.folder, recipe.finetune)):
+        net = trained_network(recipe, finetune, 3, Path(folder) / spec.WEIGHTS)
+        expected = task_embeddings(net, task, CPU, seed=recipe.seed)
+        with monkeypatch.context() as patch:
+            patch.delattr("proser_core.jobs.network_tables.make_closed_set_net")  # the backbone is not asked
+            found = network_tables(recipe, artefact, Path(folder), finetune, store)
+        assert found.keys() == expected.keys()
+        for part, table in expected.items():
+            for name, value in vars(table).items():
+                np.testing.assert_allclose(getattr(found[part], name), value, rtol=1e-3, atol=1e-3)
 
 
 def test_a_classifier_trained_in_memory_takes_images_and_leaves_the_backbone_as_it_is(recipe):
