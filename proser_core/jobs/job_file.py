@@ -55,8 +55,8 @@ class CodeVersions:
         return cls(code_version(PREPARING), code_version(WORKER), sources, own)
 
     def has_keys_of(self, other: "CodeVersions") -> bool:
-        """Whether both lead to the same keys."""
-        return replace(self, sources={}) == replace(other, sources={})
+        """Whether both lead to the same keys; those of networks that this one does not name are the other's."""
+        return (self.prepare, self.train) == (other.prepare, other.train) and self.own in ({}, other.own)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def test_the_job_file_has_the_control_the_recipes_point_and_the_space_and_its_ta
     values = json.loads((out.parent / "JOB.json").read_text())
     assert values["finetunes"] == [{"objective": "cross_entropy"}, {}, {"beta": 2.0}]
     assert values["task"].startswith("task/")
-    assert values["code"].keys() == {"prepare", "train", "sources"}
+    assert values["code"].keys() == {"prepare", "train", "sources", "own"}
     assert "data_dir" not in values
 
 
