@@ -14,15 +14,12 @@ from pyarrow import parquet
 from rich.console import Console
 from sweep_tables import (
     ALPHAS,
-    AT_15,
     COUNTS,
     GRID,
-    PARTS,
     SETTINGS,
     SPLIT,
     by_alpha,
     by_count,
-    by_order,
     by_weights,
     drawn,
     lacking,
@@ -38,7 +35,7 @@ from pipelines.reports import trials_parquet
 from pipelines.reports.report_files import figures_of, write_report
 from pipelines.reports.results_page import overview, results_page
 from pipelines.reports.scores_page import choice_facts
-from pipelines.reports.spaces import OWN_SPACE, lead_of, published_at, spaces_of, verdicts
+from pipelines.reports.spaces import OWN_SPACE, spaces_of
 from pipelines.reports.sweep_table import spreads
 from pipelines.reports.terminal import run_tables, sweep_tables
 from pipelines.workflow.best_of import best_rows
@@ -81,25 +78,6 @@ def test_a_point_that_lacks_a_split_is_not_the_best_of_a_table() -> None:
         points = spaces_of(made)[0].points
         found = dict(zip([point.label for point in points], spreads(points, "dev/macro_f1"), strict=True))
         assert (found["beta 0, gamma 0"], found["beta 0.01, gamma 0"]) == ("65.0", "**64.5 ± 0.7**")
-
-
-def test_equal_numbers_are_one_point_however_they_are_written() -> None:
-    made = replace(
-        trade_off(range(1)), rows=[trial({"beta": beta}, index, 0.5, "trade_off") for index, beta in ((0, 1), (1, 1.0))]
-    )
-    assert len(spaces_of(made)[0].points) == 1
-
-
-def test_published_values_and_claims_are_kept_from_other_class_counts_and_other_data_sets() -> None:
-    made = table("mixup_alpha", ALPHAS, range(1), by_alpha)
-    fewer = replace(made, splits={0: replace(SPLIT, known=SPLIT.known[:10])})
-    others = [fewer, *(replace(made, data_set=name) for name in ("tiny-imagenet", ""))]
-    for each, expected in ((made, 0.63), *((other, None) for other in others)):
-        (space,) = spaces_of(each)
-        assert published_at(space, space.points[0], f"{AT_15}/macro_f1") == expected
-        assert bool(verdicts(space)) == (each is made)
-        assert bool(lead_of(space, f"{AT_15}/macro_f1")) == (each is made)
-        assert ("paper" in results_page(each).lower()) == (each is made)
 
 
 def test_the_parquet_file_has_a_row_for_each_trial_and_setting_and_typed_columns(tmp_path: Path) -> None:
@@ -211,18 +189,6 @@ def test_a_sweep_without_any_outcome_still_has_a_report(tmp_path: Path) -> None:
     assert text.count("- failed: ") == 2
 
 
-def test_claims_of_the_paper_are_counted_pair_by_pair() -> None:
-    made = table("ablation", PARTS, range(2), by_order)
-    found = {(each.claim.says, each.setting): (each.held, each.measured) for each in verdicts(spaces_of(made)[0])}
-    assert found["both kinds together are above each by itself", 15] == (6, 6)
-    assert found["C = 5 is above C = 1", 30] == (2, 2)
-    assert found["each kind of placeholder is above the plain CNN", 15] == (2, 3)  # Mixup lies level with it
-    assert {setting for _, setting in found} == {15, 30}
-    (claim,) = verdicts(spaces_of(trade_off())[0])
-    level = by_weights({"beta": 1.0, "gamma": 0.1}, 0)
-    assert (claim.held, claim.measured) == (sum(by_weights(point, 0) < level - 1e-12 for point in GRID), 24)
-
-
 @pytest.mark.parametrize("splits", [range(1), range(5)])
 def test_terminal_tables_fit_and_show_the_best_five_and_the_controls(splits: range) -> None:
     made = losing(trade_off(splits), {"beta": 10.0, "gamma": 10.0}, 0)
@@ -256,49 +222,10 @@ def test_the_recipes_own_point_is_told_where_no_space_has_it() -> None:
     assert "| PROSER, recipe's own point | 71.0 / 61.0 |" in text
 
 
-def test_a_point_of_two_spaces_stands_in_both() -> None:
-    made = trade_off(range(1))
-    shared = [
-        {**row, "spaces": ["trade_off", "num_dummies"]} if row["params"]["gamma"] == 0.1 else row for row in made.rows
-    ]
-    both = replace(made, spaces=("trade_off", "num_dummies"), rows=shared)
-    assert [len(space.points) for space in spaces_of(both)] == [25, 5]
-
-
-def test_many_fields_are_told_by_where_a_point_departs_from_most() -> None:
-    points: list[dict[str, Any]] = [{"lr": 0.05}, {"alpha": 1.0}, {"beta": 3.0}, {"gamma": 1.0}, {"epochs": 20}]
-    (space,) = spaces_of(table("one_factor", points, range(1), lambda point, split: 0.5))
-    assert [point.label for point in space.points] == ["lr 0.05", "alpha 1", "beta 3", "gamma 1", "epochs 20"]
-
-
-def test_points_that_share_a_name_are_told_apart_and_compared_where_the_rest_is_equal(tmp_path: Path) -> None:
-    space = tmp_path / "two_rates.py"
-    claim = 'Claim("all is better", (("all", "halves"),), source="here", data_set="cifar100", num_known=15)'
-    points = '{"halves": {"batch_use": "half"}, "all": {"batch_use": "all"}}'
-    code = ["from tune_spaces import Claim", f"POINTS = {points}", f"CLAIMS = [{claim}]", "def param_space(): ..."]
-    space.write_text("\n".join(code))
-    grid = [{"batch_use": use, "lr": lr} for use in ("half", "all") for lr in (0.001, 0.01)]
-    values = {("half", 0.001): 0.5, ("half", 0.01): 0.6, ("all", 0.001): 0.7, ("all", 0.01): 0.55}
-    made = table(str(space), grid, range(1), lambda point, split: values[point["batch_use"], point["lr"]])
-    (found,) = spaces_of(made)
-    assert len({point.label for point in found.points}) == 4
-    assert [point.label.partition(" ")[0] for point in found.points] == ["halves", "halves", "all", "all"]
-    assert {(each.held, each.measured) for each in verdicts(found)} == {(1, 2)}
-    page = results_page(made)
-    assert "| 0.001 | 50.0 | **70.0** |" in page
-    assert "| 0.01 | 60.0 | 55.0 |" in page
-
-
 def test_drawn_values_are_not_crossed() -> None:
     points = [{"beta": 0.1 * step, "gamma": 0.2 * step} for step in range(1, 9)]
     assert "downwards" not in results_page(table("searched", points, range(1), lambda point, split: 0.5))
     assert "downwards" in results_page(trade_off())
-
-
-def test_whole_numbers_are_written_in_full() -> None:
-    points = [{"batch_size": size} for size in (1020, 1024)]
-    (space,) = spaces_of(table("sizes", points, range(1), lambda point, split: 0.5))
-    assert [point.label for point in space.points] == ["batch_size 1020", "batch_size 1024"]
 
 
 def test_the_made_tables_have_the_metrics_of_a_report() -> None:

@@ -10,7 +10,7 @@ import torch
 from frozen_features import SIZE, as_artefact, bright_task, frozen_recipe, job_of
 
 from proser_core.config import ClusterConfig, NetworkConfig, Recipe
-from proser_core.data.tasks import PARTS, Labelled
+from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.embedding import embed_task, embedded
@@ -81,41 +81,42 @@ def test_an_embedding_is_the_same_bits_whatever_other_tasks_the_storage_holds(re
         np.testing.assert_array_equal(first, second)
 
 
-def test_a_job_on_embeddings_writes_heads_whose_logits_are_those_of_the_whole_network(recipe, tmp_path):
-    store, task = Store(tmp_path / "storage"), bright_task()
-    artefact = as_artefact(task, tmp_path / "task")
+def trained_heads(recipe: Recipe, task: OpenSetTask, folder: Path) -> tuple[Store, Artefact, list[Path]]:
+    """The storage, the task in it, and the folders of heads: pretrained, and fine-tuned from these."""
+    store, artefact = Store(folder / "storage"), as_artefact(task, folder / "task")
     embed_task(recipe, artefact, store, lambda *each: None)
     first = job_of(recipe, "pretrain", artefact, store)
-    run_job(first, lambda metrics: None)
     second = job_of(recipe, "finetune", artefact, store, f"{first.folder}/{spec.WEIGHTS}")
-    run_job(second, lambda metrics: None)
+    for job in (first, second):
+        run_job(job, lambda metrics: None)
+    return store, artefact, [Path(job.folder) for job in (first, second)]
+
+
+def test_a_job_on_embeddings_writes_heads_whose_logits_are_those_of_the_whole_network(recipe, tmp_path):
+    task = bright_task()
+    store, artefact, (_, heads) = trained_heads(recipe, task, tmp_path)
     net = add_placeholders(make_closed_set_net(recipe.network, 3, SIZE, 1), 2, seed=1)
-    load_heads(net, Path(second.folder) / spec.WEIGHTS)
+    load_heads(net, heads / spec.WEIGHTS)
     seen = np.asarray(embedded(task, store.folder("embeddings", spec.embedding_inputs(recipe, artefact))).train.images)
     np.testing.assert_allclose(net.backbone.standardised_by[0], seen.mean(0), rtol=1e-5)
     whole = task_logits(net, task, CPU, with_training=False)
-    kept = load_logits(Path(second.folder) / spec.LOGITS)
+    kept = load_logits(heads / spec.LOGITS)
     for part in ("val", "development", "test"):
         np.testing.assert_allclose(whole[part].known, kept[part].known, rtol=1e-3, atol=1e-3)
         np.testing.assert_allclose(whole[part].dummies, kept[part].dummies, rtol=1e-3, atol=1e-3)
     assert (kept["val"].known_predictions() == task.val.targets).mean() > 0.9
-    assert (Path(second.folder) / spec.WEIGHTS).stat().st_size < 20_000
+    assert (heads / spec.WEIGHTS).stat().st_size < 20_000
 
 
 def test_tables_of_heads_are_made_of_the_embeddings_that_are_there(recipe, tmp_path, monkeypatch):
-    store, task = Store(tmp_path / "storage"), bright_task()
-    artefact = as_artefact(task, tmp_path / "task")
-    embed_task(recipe, artefact, store, lambda *each: None)
-    first = job_of(recipe, "pretrain", artefact, store)
-    run_job(first, lambda metrics: None)
-    second = job_of(recipe, "finetune", artefact, store, f"{first.folder}/{spec.WEIGHTS}")
-    run_job(second, lambda metrics: None)
-    for folder, finetune in ((first.folder, None), (second.folder, recipe.finetune)):
-        net = trained_network(recipe, finetune, 3, Path(folder) / spec.WEIGHTS)
+    task = bright_task()
+    store, artefact, folders = trained_heads(recipe, task, tmp_path)
+    for folder, finetune in zip(folders, (None, recipe.finetune), strict=True):
+        net = trained_network(recipe, finetune, 3, folder / spec.WEIGHTS)
         expected = task_embeddings(net, task, CPU, seed=recipe.seed)
         with monkeypatch.context() as patch:
             patch.delattr("proser_core.jobs.network_tables.make_closed_set_net")  # the backbone is not asked
-            found = network_tables(recipe, artefact, Path(folder), finetune, store)
+            found = network_tables(recipe, artefact, folder, finetune, store)
         assert found.keys() == expected.keys()
         for part, table in expected.items():
             for name, value in vars(table).items():
