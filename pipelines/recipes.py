@@ -93,19 +93,26 @@ def cifar100_cpu_paper() -> Recipe:
 
 
 def cifar100() -> Recipe:
-    """The same task with the long schedule (200 epochs), for one GPU; not yet run.
+    """The same task for one GPU: placeholders from the first epoch, 100 epochs of Muon.
 
     proser run cifar100 --data-dir DATA
 
-    Neither time nor result has been measured; the fine-tune is the one found best at 60 epochs.
+    Some 15 s for each training on an NVIDIA H200. Its own point over splits 0 to 4 (without the sweep), AUROC, macro-F1
+    in percent at 15 / 85 unknown classes: 84.3, 66.8 / 83.1, 34.9; CE control 83.7, 66.4 / 82.8, 34.9; MaxLogit 83.7,
+    67.3 / 82.8, 35.8. The whole sweep of this recipe has not been run.
     """
+    pretrain = replace(fast(), epochs=100)
     return replace(
-        cifar100_paper(), name="cifar100", finetune=OPEN_SET, calibration=CalibrationConfig(dummy_weight=0.0)
+        cifar100_cpu(),
+        name="cifar100",
+        pretrain=pretrain,
+        finetune=from_the_first_epoch(OPEN_SET, pretrain),
+        cluster=ClusterConfig(gpus_per_worker=1.0),
     )
 
 
 def cifar100_paper() -> Recipe:
-    """The long schedule with the paper's fine-tune and its score, the gap; not yet run.
+    """The paper's schedule (200 epochs), fine-tune and score, the gap, for one GPU; not yet run.
 
     proser run cifar100-paper --data-dir DATA
 

@@ -90,7 +90,7 @@ def test_placeholders_from_the_first_epoch_keep_their_losses_on_another_schedule
 @pytest.mark.parametrize(("name", "dropout"), [("short", 0.0), ("fast", 0.0), ("long", 0.2), ("strong", 0.2)])
 def test_a_short_schedule_is_without_dropout_unless_it_is_given(name, dropout, parsed, proser):
     for arguments in ([], ["--network.dropout", "0.1"]):
-        assert proser("run", "cifar100", "--pretraining", name, *arguments)[0] == 0
+        assert proser("run", "cifar100-paper", "--pretraining", name, *arguments)[0] == 0
     assert [recipe.network.dropout for recipe in parsed] == [dropout, 0.1]
 
 
