@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -62,6 +62,21 @@ class ProgressBar:
     def close(self) -> None:
         """Remove the bar."""
         self._bar.stop()
+
+
+@contextmanager
+def stage_bar(console: Console, stage: str, images: int) -> Iterator[Callable[[int], None]]:
+    """A bar for a stage that goes through so many images; to be called with how many more are done."""
+    done = 0
+    with closing(ProgressBar(console, stage, images, "images", "")) as bar:
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            bar.update(done)
+
+        bar.update(0)
+        yield advance
 
 
 @contextmanager

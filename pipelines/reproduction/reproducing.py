@@ -32,6 +32,7 @@ from pipelines.tracking.runs import ParentRun, slug
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow import own_plan, plan
+from pipelines.workflow.evaluation_plan import seconds_of_passes
 from pipelines.workflow.offline_jobs import one_process
 from pipelines.workflow.session import Session, close, execute, for_workers, open_run, open_session
 from pipelines.workflow.stage import stage_code
@@ -137,7 +138,10 @@ def _print_plan(
         "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
         "methods": "; ".join(method_names(request)),
     }
-    lines = plan.cost_lines(plans, costs) if costs or not missing else {}  # not: nothing to train
+    networks = 1 + len(study.inputs.finetunes)  # of each class split, the pretrained one first
+    passes = sum(seconds_of_passes(split, costs, networks) for split in plans) if costs else 0.0
+    compared = {"compare": passes} if passes else {}
+    lines = plan.cost_lines(plans, costs, after=compared) if costs or not missing else {}  # not: nothing to train
     table = plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines | own.lines())
     session.console.print(table, highlight=False)
     return plan.disk_needed(plans, costs) + own.disk

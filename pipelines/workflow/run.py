@@ -10,6 +10,7 @@ from rich.console import Console
 
 from pipelines.output_files import check_output, write_output
 from pipelines.workflow import dag, plan
+from pipelines.workflow.evaluation_plan import seconds_of_passes
 from pipelines.workflow.photo_plan import PhotoPlan, plan_photos
 from pipelines.workflow.refit import choose_and_refit, planned_inputs
 from pipelines.workflow.run_stages import REGISTERED, check_run, finish_run, open_run_of
@@ -19,7 +20,6 @@ from proser_core.config import Recipe
 from proser_core.data.data_sets import open_data_set
 from proser_core.errors import ConfigError
 from proser_core.jobs.evaluation_probe import measure_evaluation
-from proser_core.recognition.embedding_table import INDEX_SIZE
 from proser_core.titles import counted
 
 
@@ -90,14 +90,8 @@ def _print_plan(
 
 def _evaluation_seconds(split: plan.SplitPlan, costs: plan.Costs) -> float:
     """Of comparing the networks, and of the passes of each over the images where trainings leave too little for it."""
-    recipe, seconds = split.recipe, measure_evaluation(split.recipe, split.images)
-    if recipe.network.is_frozen("pretrain") or not recipe.calibration.reads_embeddings:
-        return seconds
-    networks = 4 if recipe.space else 3  # pretrained, control, the selected point, and the recipe's own
-    passes = 2 if recipe.calibration.mirror else 1
-    cost = next(reversed(costs.values()))
-    images = split.scored + min(split.images["train"], INDEX_SIZE)
-    return seconds + networks * passes * images / (cost.at_once * cost.step.scored_per_second)
+    networks = 4 if split.recipe.space else 3  # pretrained, control, the selected point, and the recipe's own
+    return measure_evaluation(split.recipe, split.images) + seconds_of_passes(split, costs, networks)
 
 
 def draw(path: Path) -> None:

@@ -18,6 +18,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.node_metrics import node_metrics
 from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
+from pipelines.progress import stage_bar
 from pipelines.storage.mirror import Mirror, open_storage, storage_name
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
@@ -80,6 +81,7 @@ def open_session(
     tracking_timeout()
     with open_storage(storage, work, partial(say, console)) as store, tracking_errors():
         grows_to, mirror = largest_cluster(cluster_file), store if isinstance(store, Mirror) else None
+        store.progress = partial(stage_bar, console)
         cluster_here = Cluster(cluster, store.root, stops_trials, compares_times, grows_to, mirror)
         yield Session(store, cluster_here, DeferredTracking(partial(say, console)), console)
 

@@ -20,6 +20,7 @@ from proser_core.recognition.embedding_table import (
     EmbeddingTable,
     compute_embedding_table,
     load_embeddings,
+    num_embedded,
     save_embeddings,
     task_embeddings,
 )
@@ -97,16 +98,19 @@ def network_tables(
 
     def build(made: Path) -> None:
         images, weights, device = OpenSetTask.load(task.path), folder / WEIGHTS, scoring_device(recipe)
-        mirror, normalisation = recipe.calibration.mirror, (images.mean, images.std)
+        mirror, normalisation, others = recipe.calibration.mirror, (images.mean, images.std), load_further(further)
         whole = partial(trained_network, recipe, finetune, images.num_known, weights)
-        if recipe.network.is_frozen("pretrain" if finetune is None else "finetune") and not mirror:
-            seen = embedded(images, embed_task(recipe, task, store, lambda done, total: None).path)
-            heads = as_on_backbone(_trained_heads(recipe, finetune, seen, weights))
-            tables = task_embeddings(heads, seen, device, seed=recipe.seed)
-        else:
-            tables = task_embeddings(whole(), images, device, seed=recipe.seed, mirror=mirror)
-        for name, pixels in load_further(further).items():
-            tables[name] = compute_embedding_table(whole(), pixels, normalisation, device, mirror=mirror)
+        with store.progress(TABLES, num_embedded(images) + sum(map(len, others.values()))) as progress:
+            if recipe.network.is_frozen("pretrain" if finetune is None else "finetune") and not mirror:
+                features = embedded(images, embed_task(recipe, task, store, lambda done, total: None).path)
+                heads = as_on_backbone(_trained_heads(recipe, finetune, features, weights))
+                tables = task_embeddings(heads, features, device, seed=recipe.seed, progress=progress)
+            else:
+                tables = task_embeddings(whole(), images, device, seed=recipe.seed, mirror=mirror, progress=progress)
+            for name, pixels in others.items():
+                tables[name] = compute_embedding_table(
+                    whole(), pixels, normalisation, device, mirror=mirror, progress=progress
+                )
         save_embeddings(tables, made / FILE)
 
     return load_embeddings(store.run(TABLES, inputs, build).path / FILE)

@@ -3,7 +3,7 @@
 Computed from finished weights, in one pass over the images: no training holds this code in its key.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -87,19 +87,21 @@ def compute_embedding_table(
     device: torch.device,
     *,
     mirror: bool = False,
+    progress: Callable[[int], None] = lambda images: None,
 ) -> EmbeddingTable:
-    """Of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode.
+    """Of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode; `progress` gets the number of
+    images of each batch.
 
     Raises ConfigError for a network of a method's own.
     """
     check_embeds(net)
     assert isinstance(net, ClosedSetNet | PlaceholderNet)
     place(net, device)
+    parts = []
     with torch.inference_mode(), ieee_convolutions(device):
-        parts = [
-            [each.float().cpu() for each in outputs(net, batch, mirror=mirror)]
-            for batch in evaluation_batches(images, normalisation, device)
-        ]
+        for batch in evaluation_batches(images, normalisation, device):
+            parts.append([each.float().cpu() for each in outputs(net, batch, mirror=mirror)])
+            progress(min(len(batch), len(images)))  # without the black one that stands for none
     known, dummies, embeddings = (torch.cat(column).numpy()[: len(images)] for column in zip(*parts, strict=True))
     weights, biases = (each.detach().float().cpu().numpy() for each in (net.classifier.weight, net.classifier.bias))
     seen = [] if net.backbone.standardised_by is None else [each.cpu().numpy() for each in net.backbone.standardised_by]
@@ -119,6 +121,11 @@ def index_rows(task: OpenSetTask, seed: int) -> np.ndarray:
     place[by_class] = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     wanted = np.argsort(np.minimum(place, LEAST_OF_CLASS), kind="stable")
     return np.sort(drawn[wanted[:INDEX_SIZE]])
+
+
+def num_embedded(task: OpenSetTask) -> int:
+    """Images that `task_embeddings` goes through."""
+    return sum(len(getattr(task, part)) for part in PARTS) + min(len(task.train), INDEX_SIZE)
 
 
 @dataclass(frozen=True)
@@ -144,7 +151,13 @@ def _at(images: np.ndarray | ImageSource, rows: np.ndarray) -> np.ndarray | Imag
 
 
 def task_embeddings(
-    net: nn.Module, task: OpenSetTask, device: torch.device, *, seed: int = 0, mirror: bool = False
+    net: nn.Module,
+    task: OpenSetTask,
+    device: torch.device,
+    *,
+    seed: int = 0,
+    mirror: bool = False,
+    progress: Callable[[int], None] = lambda images: None,
 ) -> dict[str, EmbeddingTable]:
     """Of a task's images by part: PARTS, and as TRAIN those of `index_rows`. Raises TrainingError where one is not
     finite, ConfigError for a network of a method's own."""
@@ -152,7 +165,8 @@ def task_embeddings(
     images[TRAIN] = _at(task.train.images, index_rows(task, seed))
     normalisation = (task.mean, task.std)
     tables = {
-        part: compute_embedding_table(net, each, normalisation, device, mirror=mirror) for part, each in images.items()
+        part: compute_embedding_table(net, each, normalisation, device, mirror=mirror, progress=progress)
+        for part, each in images.items()
     }
     if not all(np.isfinite(getattr(table, name)).all() for table in tables.values() for name in ARRAYS):
         raise TrainingError(

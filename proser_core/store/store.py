@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -95,6 +95,10 @@ def artefact_folder(root: Path, stage: str, inputs: Mapping[str, Any]) -> Path:
     return root / stage / digest_of(stage, dict(inputs))[:KEY_DIGITS]
 
 
+Progress = Callable[[int], None]
+"""Called with the number of images that have been done since the last call."""
+
+
 @dataclass
 class Store:
     """Artefacts below one folder, which all machines of a cluster must see."""
@@ -104,6 +108,10 @@ class Store:
     """Seconds of each stage that this process did not find finished."""
     announce: Callable[[str], None] = lambda stage: None
     """Called with the name of each stage that is about to run."""
+    progress: Callable[[str, int], AbstractContextManager[Progress]] = lambda stage, images: nullcontext(
+        lambda done: None
+    )
+    """Entered with the name of a stage and the number of its images, where going through them takes long."""
 
     def __post_init__(self) -> None:
         try:

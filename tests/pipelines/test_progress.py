@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from pipelines import progress
-from pipelines.progress import ProgressBar
+from pipelines.progress import ProgressBar, stage_bar
 
 
 @pytest.fixture
@@ -68,6 +68,19 @@ def test_a_line_is_printed_where_something_has_changed_and_seldom_else(clock: li
         "  pretrain: first epoch (5:20 so far)",
         "  pretrain: 1/10 epochs",
         "  pretrain: 3/10 epochs, 1:14 left",
+    ]
+
+
+def test_a_stage_counts_its_images_batch_by_batch(clock: list[float]) -> None:
+    out = io.StringIO()
+    with stage_bar(Console(file=out, width=200), "network_tables", 100) as advance:
+        for _ in range(3):
+            clock[0] += 30
+            advance(20)
+    assert out.getvalue().splitlines() == [
+        "  network_tables: 20/100 images",
+        "  network_tables: 40/100 images, 1:30 left",
+        "  network_tables: 60/100 images, 1:00 left",
     ]
 
 

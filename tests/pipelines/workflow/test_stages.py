@@ -1,5 +1,7 @@
 """Stages as functions of values: small trainings of digits evaluated and reported without Ray, cluster or MLflow."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,10 @@ from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_ro
 from pipelines.workflow.training import TrainedSplit, finetunes_of
 from proser_core.config import CalibrationConfig, DataConfig, Recipe
 from proser_core.config.calibration import NetworkName
-from proser_core.data.tasks import OpenSetTask
+from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
-from proser_core.jobs.further_development import check_further, further_images
+from proser_core.jobs.further_development import check_further, further_images, load_further
 from proser_core.jobs.network_tables import TABLES
 from proser_core.jobs.selection import select
 from proser_core.jobs.trials import check_score
@@ -27,7 +29,7 @@ from proser_core.jobs.worker import run_job
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.code_version import imported_modules, source_digests
-from proser_core.store.store import Artefact, Store
+from proser_core.store.store import Artefact, Progress, Store
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,26 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
     assert "CE control" in (folder / "results.md").read_text()
 
 
+def recording_progress() -> tuple[Callable[..., Any], list[tuple[str, int, int]]]:
+    """A store's progress, and what it is told: stage, images to come, images that were done."""
+    reported: list[tuple[str, int, int]] = []
+
+    @contextmanager
+    def progress(stage: str, images: int) -> Iterator[Progress]:
+        counts: list[int] = []
+        yield counts.append
+        reported.append((stage, images, sum(counts)))
+
+    return progress, reported
+
+
 @pytest.mark.usefixtures("empty_figures")
 def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mirrored_images(
     trained: Trained, tmp_path: Path
 ) -> None:
     calibration = replace(trained.split.recipe.calibration, score="auto", development=("noise",), mirror=True)
     recipe, store = replace(trained.split.recipe, calibration=calibration), Store(tmp_path / "store")
+    store.progress, reported = recording_progress()
     split, evaluated, folder = replace(trained.split, recipe=recipe), tmp_path / "evaluated", tmp_path / "report"
     for each in (evaluated, folder):
         each.mkdir()
@@ -100,6 +116,8 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
     evaluate_run(*given)
     computed = sorted((store.root / TABLES).glob("*"))
     assert len(computed) == 3  # selected trial, control, pretrained net
+    images = sum(TaskSummary.read(split.task.path).counts.values()) + len(load_further(further)["noise"])
+    assert reported == len(computed) * [(TABLES, images, images)]
     found = read_evaluation(Artefact(evaluated, ""))
     assert list(found["choices"]) == ["PROSER", "pretrained net", "CE control"]
     for network, choice in found["choices"].items():

@@ -16,6 +16,7 @@ from proser_core.recognition.embedding_table import (
     compute_embedding_table,
     index_rows,
     load_embeddings,
+    num_embedded,
     save_embeddings,
     task_embeddings,
 )
@@ -50,7 +51,9 @@ def test_a_mirrored_evaluation_is_the_mean_over_the_image_and_its_mirror_image()
 
 def test_the_tables_of_a_task_are_saved_and_read_again(tmp_path):
     task = small_task()
-    tables = task_embeddings(tiny_net(2, 2), task, CPU)
+    counts = list[int]()
+    tables = task_embeddings(tiny_net(2, 2), task, CPU, progress=counts.append)
+    assert sum(counts) == num_embedded(task)
     assert {part: len(table) for part, table in tables.items()} == {
         **{part: len(getattr(task, part)) for part in PARTS},
         TRAIN: len(task.train),

@@ -1,6 +1,7 @@
 """`proser reproduce`: a protocol through the stages of a sweep, over class splits, into one report."""
 
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +35,14 @@ def planned(folder: RunFolder) -> str:
 
 
 @pytest.fixture(scope="module")
-def made(folder: RunFolder, planned: str) -> tuple[int, str]:
+def planned_mirrored(folder: RunFolder, planned: str) -> str:
+    wanted = request(folder, "few", dry_run=True)
+    mirrored = replace(wanted.recipe, calibration=replace(wanted.recipe.calibration, mirror=True))
+    return printed(reproduce, replace(wanted, recipe=mirrored))[1]
+
+
+@pytest.fixture(scope="module")
+def made(folder: RunFolder, planned: str, planned_mirrored: str) -> tuple[int, str]:
     return printed(reproduce, request(folder, "few"))
 
 
@@ -47,6 +55,11 @@ def test_a_plan_is_printed_before_anything_is_trained(planned: str) -> None:
     parts = ("5 known; test settings 2, 3", "2 to make", "2 to train", "1 per split: those of the methods", "about")
     assert [part for part in parts if part not in planned] == []
     assert "Report" not in planned
+
+
+def test_passes_over_mirrored_images_are_in_the_time_of_a_plan(planned: str, planned_mirrored: str) -> None:
+    assert re.search(r"fine-tune \d+:\d\d, compare \d+:\d\d\)", planned_mirrored)
+    assert "compare" not in planned
 
 
 def test_every_method_is_measured_on_every_class_split(made: tuple[int, str]) -> None:
