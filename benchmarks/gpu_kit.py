@@ -7,11 +7,13 @@ the time is over.
 """
 
 import argparse
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import torch
@@ -76,13 +78,14 @@ def _run(name: str, command: list[str], kit: Path, deadline: float) -> int | Non
         return 0
     partial = None if name == "jobs" else log.with_suffix(".part")
     with nullcontext() if partial is None else partial.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen(command, stdout=output)
+        process = subprocess.Popen(command, stdout=output, start_new_session=True)
         try:
             code = process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             return None
         finally:  # also where the kit itself is stopped; a job writes what it has trained at the end of each epoch
-            process.terminate()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)  # the processes of a pool too
             process.wait()
     if partial is not None:
         print(partial.read_text(encoding="utf-8"), end="")

@@ -233,5 +233,8 @@ def _live_nodes() -> list[dict[str, float]]:
 
 
 def _count_shares(nodes: list[dict[str, float]], kind: str, each: float) -> int:
-    """How many shares of a resource fit on the machines, each on one; 0.1 fits ten times into 1.0."""
+    """How many shares of a resource fit on the machines, each on one, and of less than a GPU on one GPU; 0.1 fits ten
+    times into 1.0."""
+    if kind == "GPU" and each < 1:
+        return sum(math.floor(node.get(kind, 0.0)) * math.floor(1 / each + 1e-9) for node in nodes)
     return sum(math.floor(node.get(kind, 0.0) / each + 1e-9) for node in nodes)

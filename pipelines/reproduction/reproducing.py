@@ -32,6 +32,7 @@ from pipelines.tracking.runs import ParentRun, slug
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow import own_plan, plan
+from pipelines.workflow.disk_plan import check_disk, disk_needed
 from pipelines.workflow.evaluation_plan import seconds_of_passes
 from pipelines.workflow.offline_jobs import one_process
 from pipelines.workflow.session import Session, close, execute, for_workers, open_run, open_session
@@ -120,7 +121,7 @@ def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], se
     needed = 0
     for study in studies:
         needed += _print_plan(request, study, planned[study.name], own[study.name], session)
-    plan.check_disk(needed, session.store)
+    check_disk(needed, session.store)
 
 
 def _print_plan(
@@ -144,7 +145,7 @@ def _print_plan(
     lines = plan.cost_lines(plans, costs, after=compared) if costs or not missing else {}  # not: nothing to train
     table = plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines | own.lines())
     session.console.print(table, highlight=False)
-    return plan.disk_needed(plans, costs) + own.disk
+    return disk_needed(plans, costs) + own.disk
 
 
 def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session) -> ComparedStudy:

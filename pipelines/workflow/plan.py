@@ -1,6 +1,5 @@
 """Dry-run plan of a sweep: what is cached, what must be trained, estimated cost."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +11,13 @@ from rich.table import Table
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import measure_training_step
 from pipelines.console import TitledTable
-from pipelines.storage.mirror import folder_setting, poll_storage, sync
+from pipelines.storage.mirror import poll_storage, sync
 from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.tasks import TaskSummary
-from proser_core.errors import ClusterError, ConfigError
+from proser_core.errors import ClusterError
 from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.probe import StepCost, measure_heads
 from proser_core.jobs.progress import duration
@@ -175,9 +174,19 @@ def measure(
         measured = used.call_on_workers(measure_training_step, (kind, fields, bf16), copies)
         step = max(measured, key=lambda step: step.step_seconds)
         step = replace(step, memory_bytes=max(each.memory_bytes for each in measured))
+        if step.device_total:
+            step = replace(step, device_bytes=step.device_bytes + max(bytes_of_crops(plan) for plan in plans))
         costs[kind] = Cost(step, used.config.cpus_per_worker, at_once, cluster.fitting(step.memory_bytes, workers))
         _check_memory(recipe, kind, costs[kind].step)
     return costs
+
+
+def bytes_of_crops(plan: SplitPlan) -> int:
+    """Of the training images that lie on a GPU, padded and mirrored."""
+    data = plan.recipe.data.decided(flip=True)
+    return (
+        0 if data.streaming else 3 * (data.image_size + 2 * data.border) ** 2 * (1 + data.flips) * plan.images["train"]
+    )
 
 
 def _check_memory(recipe: Recipe, kind: str, step: StepCost) -> None:
@@ -186,34 +195,9 @@ def _check_memory(recipe: Recipe, kind: str, step: StepCost) -> None:
         return
     raise ClusterError(
         f"cluster.gpus_per_worker {share:g} gives a worker {share * step.device_total / 2**30:.1f} GiB of its GPU; "
-        f"a step of {kind} takes {step.device_bytes / 2**30:.1f} GiB. Set cluster.gpus_per_worker to at least "
+        f"a training of {kind} takes {step.device_bytes / 2**30:.1f} GiB. Set cluster.gpus_per_worker to at least "
         f"{step.device_bytes / step.device_total:.2f}, or lower {kind}.batch_size"
     )
-
-
-def disk_needed(plans: Sequence[SplitPlan], costs: Costs) -> int:
-    """Bytes of the weights, logits, images and checkpoints that are missing; 0 where nothing is to be trained."""
-    if not costs:
-        return 0
-    weights = (costs.get("finetune") or costs["pretrain"]).step.weight_bytes
-    needed = 4 * weights * max(cost.at_once for cost in costs.values())
-    for plan in plans:
-        logits = 8 * plan.recipe.data.num_known
-        needed += (weights + logits * plan.scored) * len(plan.missing)
-        needed += (weights + logits * plan.scored_pretrained) * (not plan.pretrained)
-        pixels = 0 if plan.recipe.data.streaming else 3 * plan.recipe.data.image_size**2
-        needed += pixels * sum(plan.images.values()) * (not plan.prepared)
-    return needed
-
-
-def check_disk(needed: int, store: Store) -> None:
-    """Raises ConfigError where what a plan needs would not fit on the disk."""
-    free = shutil.disk_usage(store.root).free
-    if needed > free:
-        raise ConfigError(
-            f"the storage {store.root} has {free / 2**30:.2f} GiB free, and the plan needs about "
-            f"{needed / 2**30:.2f} GiB; free some, or give another folder with {folder_setting(store)}"
-        )
 
 
 def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, float]:

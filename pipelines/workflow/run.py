@@ -10,6 +10,7 @@ from rich.console import Console
 
 from pipelines.output_files import check_output, write_output
 from pipelines.workflow import dag, plan
+from pipelines.workflow.disk_plan import check_disk, disk_needed
 from pipelines.workflow.evaluation_plan import seconds_of_passes
 from pipelines.workflow.photo_plan import PhotoPlan, plan_photos
 from pipelines.workflow.refit import choose_and_refit, planned_inputs
@@ -73,7 +74,7 @@ def _print_plan(
     where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
     plans = [replace(each, embedded_before=embedded_before) for each in plan.plan_splits(inputs, session.store)]
     costs = plan.measure(plans, session.cluster, inputs.bf16, known)
-    plan.check_disk(plan.disk_needed(plans, costs) + photos.disk, session.store)
+    check_disk(disk_needed(plans, costs) + photos.disk, session.store)
     spaces = ", ".join(f"{name} ({counted(len(points), 'point')})" for name, points in inputs.spaces.items())
     first = ({"search space": spaces} if spaces else {}) | photos.lines()
     each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, equal ones once"

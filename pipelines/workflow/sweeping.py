@@ -12,6 +12,7 @@ from pipelines.reports.terminal import sweep_tables
 from pipelines.storage.mirror import storage_name
 from pipelines.tracking.server import connect
 from pipelines.workflow import dag, plan
+from pipelines.workflow.disk_plan import check_disk, disk_needed
 from pipelines.workflow.photo_plan import plan_photos
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
@@ -105,7 +106,7 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.Sp
     """The plan, once it is known that there is room for it."""
     costs = plan.measure(plans, session.cluster, inputs.bf16)
     photos = plan_photos([inputs], session.store)
-    plan.check_disk(plan.disk_needed(plans, costs) + photos.disk, session.store)
+    check_disk(disk_needed(plans, costs) + photos.disk, session.store)
     lines = plan.cost_lines(plans, costs, stoppable=len(inputs.stoppable))
     if inputs.max_seconds:
         lines["budget"] = f"{duration(inputs.max_seconds)} of fine-tuning"

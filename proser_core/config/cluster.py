@@ -25,7 +25,7 @@ class ClusterConfig(Block):
     """CPU cores, and compute threads, per worker. Without a cluster, a pretraining also uses idle cores, unless times
     are compared; its result is the same except for rounding."""
     gpus_per_worker: float = 0.0
-    """GPUs per worker; a fraction puts several one-worker fine-tunes on one GPU."""
+    """GPUs per worker; a fraction below 1 puts several trainings on one GPU, if each has one worker."""
     max_concurrent: int = 0
     """Most trainings at a time; 0 is as many as the resources allow."""
     address: str = ""
@@ -38,6 +38,9 @@ class ClusterConfig(Block):
         fewer = f"0, or 1 or more and fewer than num_workers ({self.num_workers})"
         self.require("min_workers", 0 <= self.min_workers < max(self.num_workers, 1), fewer)
         self.require("gpus_per_worker", is_number(self.gpus_per_worker, 0), "at least 0")
+        whole = "a whole number where num_workers or pretrain_workers is above 1: two workers cannot share a GPU"
+        shared = self.gpus_per_worker % 1 > 0 and max(self.num_workers, self.pretrain_workers) > 1
+        self.require("gpus_per_worker", not shared, whole)
         self.require("max_concurrent", self.max_concurrent >= 0, "0 or more")
 
     def is_elastic(self, kind: str) -> bool:

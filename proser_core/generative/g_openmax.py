@@ -24,6 +24,7 @@ from proser_core.generative.tail_scores import TailScores, eucos
 from proser_core.learning import tails
 from proser_core.learning.tails import fit_tails
 from proser_core.networks.nets import ClassLogits
+from proser_core.recognition.logits import ieee_convolutions
 from proser_core.rng import keyed_generator
 
 NAME = "G-OpenMax"
@@ -158,7 +159,7 @@ def _train_classifier(net: nn.Module, made: Tensor, training: OwnTraining[GOpenM
 def _fit_tails(net: GOpenMaxNet, made: Tensor, training: OwnTraining[GOpenMaxSchedule]) -> None:
     """OpenMax's means and tails of correctly classified training images, generated ones for class K."""
     real = np.concatenate(training.outputs(_WithoutTails(net), training.task.train.images), axis=1)
-    with torch.no_grad():
+    with torch.no_grad(), ieee_convolutions(made.device):  # as the real images are scored
         generated = torch.cat([net.classifier(chunk) for chunk in made.split(AT_ONCE)]).cpu().numpy()
     targets = np.concatenate([training.task.train.targets, np.full(len(made), training.task.num_known)])
     logits = np.concatenate([real, generated]).astype(np.float64)

@@ -35,7 +35,6 @@ def run_epochs(parts: Mapping[str, Stateful], training: OwnTraining, steps: Step
     `parts` are all that changes in an epoch, by name: modules, in training mode when an epoch begins, and optimizers.
     A training that resumes equals one that never stopped. Raises TrainingError where a mean is not finite.
     """
-    torch.backends.cudnn.deterministic = True  # others add gradients in any order
     first = 0
     if training.resume is not None:
         for name, part in parts.items():

@@ -94,6 +94,7 @@ def train_own(
             f"{network.name} needs training images of each known class, and there is none of "
             f"{task.class_names[counts.argmin()]}"
         )
+    torch.backends.cudnn.deterministic = True  # others add gradients in any order, of searches for images too
     device = training_device(recipe)
     net = network.fresh(TaskShape(task.num_known, task.image_size), schedule, recipe.seed)
     net = net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -14,7 +14,7 @@ from proser_core.config import Recipe, from_json
 from proser_core.data.augmentation.batches import Normalisation
 from proser_core.data.tasks import Labelled
 from proser_core.learning.fit import Metrics, State
-from proser_core.learning.training import train_network, training_device
+from proser_core.learning.training import scoring_device, train_network, training_device
 from proser_core.networks.heads import make_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.processor import keep_freed_memory
@@ -74,7 +74,8 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
 def measure_heads(kind: Literal["pretrain", "finetune"], recipe: Recipe) -> StepCost:
     """As `measure_step`, on a frozen backbone. Images of the pretraining are scored as fast as they are embedded: it
     comes first, and later trainings find the embeddings."""
-    device, training = torch.device("cpu"), recipe.training(kind)[0]
+    device = scoring_device(recipe) if kind == "pretrain" else torch.device("cpu")
+    training = recipe.training(kind)[0]
     backbone = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed).backbone
     pixels = np.zeros((EMBEDDED, recipe.data.image_size, recipe.data.image_size, 3), np.uint8)
     rows = np.random.default_rng(0).standard_normal((training.batch_size * STEPS, backbone.embedding_size), np.float32)

@@ -71,7 +71,11 @@ def test_without_images_the_points_are_left_out_and_a_job_that_cannot_be_read_is
 
 
 def test_where_the_kit_is_stopped_no_part_goes_on_alone(tmp_path: Path) -> None:
-    sleeping = f"import time; open({str(tmp_path / 'begun')!r}, 'w').close(); time.sleep(300)"
+    own = "import time; time.sleep(300)"  # a process of the part's own
+    sleeping = f"""import subprocess, sys
+with subprocess.Popen([sys.executable, "-c", {own!r}]):
+    open({str(tmp_path / "begun")!r}, "w").close()
+"""
     kit = f"""import pathlib, sys, time
 from benchmarks.gpu_kit import _run
 from proser_core.errors import exit_code_of
@@ -81,10 +85,11 @@ sys.exit(exit_code_of(lambda: _run("step", [sys.executable, "-c", {sleeping!r}],
     process = subprocess.Popen([sys.executable, "-c", kit], cwd=ROOT)
     while not (tmp_path / "begun").exists():
         time.sleep(0.05)
-    (part,) = psutil.Process(process.pid).children()
+    parts = psutil.Process(process.pid).children(recursive=True)
+    assert len(parts) == 2
     process.terminate()
     assert process.wait() == 128 + signal.SIGTERM
-    assert not part.is_running()
+    assert psutil.wait_procs(parts, timeout=10)[1] == []
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,12 @@ def test_a_worker_never_spans_two_machines(share: dict[str, float], workers: int
     assert cluster.concurrent_jobs(workers) == fits
 
 
+@pytest.mark.parametrize(("share", "fits"), [(0.6, 2), (0.4, 4), (0.1, 20), (1.0, 2)])
+def test_a_share_of_a_gpu_never_spans_two(share: float, fits: int, tmp_path: Path) -> None:
+    cluster = Cluster(ClusterConfig(gpus_per_worker=share), tmp_path, _nodes=[{"CPU": 40.0, "GPU": 2.0}])
+    assert cluster.concurrent_jobs(1) == fits
+
+
 def test_a_plan_is_compared_with_the_full_size(tmp_path: Path) -> None:
     """`connect` asks Ray; here its comparison alone, at both sizes."""
     config = replace(cifar100().cluster, num_workers=4)

@@ -5,14 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pipeline_runs import tiny_recipe
 from stored_sets import write_folder
 
 from pipelines.cluster.cluster import Cluster
-from pipelines.workflow.plan import SplitPlan, cost_lines, measure, plan_splits
+from pipelines.workflow.evaluation_plan import seconds_of_passes
+from pipelines.workflow.plan import Cost, SplitPlan, bytes_of_crops, cost_lines, measure, plan_splits
 from pipelines.workflow.training import TrainingInputs
-from proser_core.config import ClusterConfig
+from proser_core.config import CalibrationConfig, ClusterConfig
+from proser_core.data.augmentation.crop_tables import padded_versions
 from proser_core.data.preparation import make_task
 from proser_core.jobs.probe import StepCost
 from proser_core.store.store import Store
@@ -75,3 +78,40 @@ def test_the_plan_says_where_memory_is_short_and_how_many_trainings_fit(room: in
     lines = cost_lines([plan], measure([plan], Nodes(room), bf16=False))
     assert "3.0 GiB a worker" in lines["a fine-tune"]
     assert lines.get("memory") == line
+
+
+SECONDS = {"finetune": 1.0, "pretrain": 4.0}
+"""Of 100 images, that a network of either kind scores."""
+
+
+def passes(networks: int = 3, *, mirror: bool = True, gpus: float = 0.0, features: Any = "auto") -> float:
+    """Seconds of the passes over 100 images, where two trainings run at a time."""
+    recipe = tiny_recipe()
+    recipe = replace(
+        recipe,
+        calibration=CalibrationConfig(mirror=mirror, score="" if mirror else "auto"),
+        cluster=ClusterConfig(gpus_per_worker=gpus),
+        network=replace(recipe.network, features=features),
+    )
+    plan = SplitPlan(recipe, True, False, {"train": 70, "val": 10, "development": 0, "test": 20}, 1, ())
+    costs = {kind: Cost(StepCost(0.1, 100 / each, 10, 0, 0, 0), 1, 2, None) for kind, each in SECONDS.items()}
+    return seconds_of_passes(plan, costs, networks)
+
+
+def test_passes_of_an_evaluation_are_counted_where_they_are_made() -> None:
+    assert passes(mirror=False) == pytest.approx(3 * 1.0 / 2)
+    assert passes() == pytest.approx(2 * passes(mirror=False))
+    assert passes(gpus=1.0) == pytest.approx(2 * passes()), "one after the other, on one GPU"
+    assert passes(features="frozen", mirror=False) == 0, "there are embeddings"
+    assert passes(features="frozen") == pytest.approx(2 * 3 * 4.0 / 2), "at the rate of the backbone"
+    assert passes(features="head-first", mirror=False) == pytest.approx(2 * 1.0 / 2), "but the pretrained one"
+
+
+@pytest.mark.parametrize("flip", [True, False])
+@pytest.mark.parametrize("augmentation", ["light", "none"])
+def test_images_take_memory_of_a_gpu_as_they_lie_there(flip: bool, augmentation: Any) -> None:
+    recipe = tiny_recipe()
+    recipe = replace(recipe, data=replace(recipe.data, flip=flip, augmentation=augmentation))
+    images = np.zeros((7, recipe.data.image_size, recipe.data.image_size, 3), np.uint8)
+    lying = padded_versions(images, recipe.data.border, recipe.data.flips)
+    assert bytes_of_crops(SplitPlan(recipe, True, True, {"train": 7}, 1, ())) == lying.nbytes

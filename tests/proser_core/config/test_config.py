@@ -81,6 +81,14 @@ def test_a_bad_field_is_refused_with_what_was_got_and_what_is_needed(block, pref
     assert repr(value) in str(caught.value)
 
 
+@pytest.mark.parametrize("workers", ["num_workers", "pretrain_workers"])
+def test_two_workers_of_a_training_share_no_gpu(workers):
+    assert ClusterConfig(gpus_per_worker=0.25).uses_gpu
+    assert ClusterConfig(gpus_per_worker=2.0, **{workers: 2}).uses_gpu
+    with pytest.raises(ConfigError, match=r"^cluster\.gpus_per_worker .*0\.5.*a whole number"):
+        ClusterConfig(gpus_per_worker=0.5, **{workers: 2})
+
+
 @pytest.mark.parametrize(
     ("block", "name"),
     [

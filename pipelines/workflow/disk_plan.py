@@ -1,0 +1,34 @@
+"""What a plan needs of the disk that holds the storage."""
+
+import shutil
+from collections.abc import Sequence
+
+from pipelines.storage.mirror import folder_setting
+from pipelines.workflow.plan import Costs, SplitPlan
+from proser_core.errors import ConfigError
+from proser_core.store.store import Store
+
+
+def disk_needed(plans: Sequence[SplitPlan], costs: Costs) -> int:
+    """Bytes of the weights, logits, images and checkpoints that are missing; 0 where nothing is to be trained."""
+    if not costs:
+        return 0
+    weights = (costs.get("finetune") or costs["pretrain"]).step.weight_bytes
+    needed = 4 * weights * max(cost.at_once for cost in costs.values())
+    for plan in plans:
+        logits = 8 * plan.recipe.data.num_known
+        needed += (weights + logits * plan.scored) * len(plan.missing)
+        needed += (weights + logits * plan.scored_pretrained) * (not plan.pretrained)
+        pixels = 0 if plan.recipe.data.streaming else 3 * plan.recipe.data.image_size**2
+        needed += pixels * sum(plan.images.values()) * (not plan.prepared)
+    return needed
+
+
+def check_disk(needed: int, store: Store) -> None:
+    """Raises ConfigError where what a plan needs would not fit on the disk."""
+    free = shutil.disk_usage(store.root).free
+    if needed > free:
+        raise ConfigError(
+            f"the storage {store.root} has {free / 2**30:.2f} GiB free, and the plan needs about "
+            f"{needed / 2**30:.2f} GiB; free some, or give another folder with {folder_setting(store)}"
+        )
