@@ -103,8 +103,9 @@ def serve(request: ServeRequest, console: Console) -> int:
         uri = f"models:/{model.version.name}/{model.version.number}"  # whatever the alias means later
     title, classes = model.title, len(model.classifier.class_names)
     del model  # what serves loads its own
-    access = Access((*request.allowed_hosts, request.host), token)
-    with _served(request, uri, access, console) as (ask, status), _stop_signals() as stopped:
+    access = Access(request.allowed_hosts, token, request.host)
+    with _stop_signals() as listen, _served(request, uri, access, console) as (ask, status):
+        stopped = listen()
         say(console, f"{title}: {classes} classes, and unknown")
         address = f"http://{f'[{request.host}]' if ':' in request.host else request.host}:{request.port}"
         say(console, f"{address}/predict  (in a browser: {address}; all routes: /docs; stop with Ctrl-C)")
@@ -143,16 +144,21 @@ def _served(
 
 
 @contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set."""
+def _stop_signals() -> Iterator[Callable[[], threading.Event]]:
+    """What gives an event that Ctrl-C and SIGTERM set from then on; a second one does not break off the first's end."""
     event = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def stop(number: int, frame: FrameType | None) -> None:
         event.set()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    def listen() -> threading.Event:
+        for number in before:
+            signal.signal(number, stop)
+        return event
+
     try:
-        yield event
+        yield listen
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

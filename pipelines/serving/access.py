@@ -22,11 +22,13 @@ FREE = ("/health", "/v2/health/live", "/v2/health/ready")
 
 @dataclass(frozen=True)
 class Access:
-    """Names that a request's Host header may have, besides addresses and localhost; `*` is any. The digest is SHA-256
-    of the token, None where no token is needed: the token itself goes nowhere."""
+    """Names that a request's Host header may have, besides addresses, localhost and the server's `own`, and whose pages
+    may call; `*` is any. The digest is SHA-256 of the token, None where no token is needed: the token itself goes
+    nowhere."""
 
     hosts: tuple[str, ...]
     token: bytes | None = field(default=None, repr=False)
+    own: str = ""
 
     def refusal(self, scope: Scope) -> JSONResponse | None:
         """The response to a request that may not come in."""
@@ -46,7 +48,7 @@ class Access:
 
     def allows_page(self, origin: str) -> bool:
         """Of another server than this one."""
-        return self._is_named(origin.partition("://")[2])
+        return _is_among(self.hosts, origin.partition("://")[2])
 
     def _is_allowed(self, host: str) -> bool:
         """A name that an attacker's DNS could point here is not; an address or localhost needs no DNS."""
@@ -54,12 +56,8 @@ class Access:
         try:
             ipaddress.ip_address(name)
         except ValueError:
-            return name == "localhost" or name.endswith(".localhost") or self._is_named(host)
+            return name == "localhost" or name.endswith(".localhost") or _is_among((*self.hosts, self.own), host)
         return True
-
-    def _is_named(self, host: str) -> bool:
-        name = _hostname(host)
-        return "*" in self.hosts or (name != "" and any(name in (each.lower(), _hostname(each)) for each in self.hosts))
 
 
 def digest_of(token: str) -> bytes:
@@ -111,6 +109,11 @@ class Pages(CORSMiddleware):
     def is_allowed_origin(self, origin: str) -> bool:
         """The rule of the guard."""
         return self._access.allows_page(origin)
+
+
+def _is_among(hosts: tuple[str, ...], host: str) -> bool:
+    name = _hostname(host)
+    return "*" in hosts or (name != "" and any(name in (each.lower(), _hostname(each)) for each in hosts))
 
 
 def _hostname(host: str) -> str:

@@ -1,6 +1,6 @@
 """The messages as the schema has them; those of the Open Inference Protocol are read by it too."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -91,8 +91,8 @@ class Input(BaseModel):
 
     name: Literal["image"]
     datatype: Literal["BYTES"]
-    shape: list[int]
-    data: list[str] = Field(min_length=1)
+    shape: list[int] = Field(max_length=2)
+    data: list[str] = Field(min_length=1, fail_fast=True)  # an error for each of a million elements would take minutes
 
 
 class Requested(BaseModel):
@@ -106,7 +106,7 @@ class InferenceRequest(BaseModel):
 
     id: str | None = None
     inputs: list[Input] = Field(min_length=1, max_length=1)
-    outputs: list[Requested] | None = None
+    outputs: Annotated[list[Requested], Field(max_length=4)] | None = None
 
 
 class InferenceResponse(BaseModel):

@@ -24,6 +24,9 @@ MAX_SCANS = 100
 """Of a JPEG, as libtiff has it; honest ones have about ten. A scan of 23 bytes costs a pass over the whole image."""
 SCAN = re.compile(rb"\xff\xda\0(?:\x08\x01|\x0a\x02|\x0c\x03|\x0e\x04)")
 """How a scan of one to four channels begins. Its first two bytes alone are also in any video behind a picture."""
+MAX_COMMENTS = 100
+"""Lines of comments, at most, in a PPM of text: Pillow takes time by the square of their number."""
+PLAIN_PPM = (b"P1", b"P2", b"P3")
 FULL_SIZE = "full size"
 EMPTY = "it is empty"
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -31,7 +34,9 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 RANGELESS = {"I": "signed or 32-bit integers", "F": "floating-point numbers"}
 """Pixels, by Pillow's mode, of which no file says which values are black and white; see `open_image`."""
 warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such an image is refused by its size
-warnings.filterwarnings("ignore", "Corrupt EXIF data")  # what can be read of such an image is taken
+warnings.filterwarnings(
+    "ignore", module=r"PIL\."
+)  # of damaged EXIF and tags; what can be read of such an image is taken
 
 
 def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
@@ -85,7 +90,8 @@ def read_content(content: bytes | Path | None) -> bytes | None:
 def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
     """uint8[size, size, 3] of an image file's content.
 
-    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels or more than MAX_SCANS;
+    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels, or of more than MAX_SCANS or
+    MAX_COMMENTS;
     ImageTooLargeError for one of more than MAX_PIXELS.
     """
     with open_image(encoded, name) as image:
@@ -121,6 +127,12 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
                 raise DataError(
                     f"{name}: the JPEG has {scans:,} scans, and each costs the time of a whole image; need {MAX_SCANS} "
                     "or fewer. Save it again in an image editor, or remove it"
+                )
+            comments = encoded.count(b"#") if encoded and encoded.startswith(PLAIN_PPM) else 0
+            if comments > MAX_COMMENTS:
+                raise DataError(
+                    f"{name}: the PPM of text has {comments:,} comments; need {MAX_COMMENTS} or fewer. Save it again "
+                    "in an image editor, or remove it"
                 )
             if isinstance(image, TiffImageFile):
                 _check_tiles(image, encoded or b"")

@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 
+from pipelines.commands.serve import _stop_signals
 from pipelines.commands.signals import terminated_by_signals
 from proser_core.errors import Terminated, exit_code_of
 
@@ -75,3 +76,15 @@ def test_an_interrupt_stays_one_and_the_handlers_are_put_back() -> None:
         signal.raise_signal(signal.SIGINT)
     assert not isinstance(raised.value, Terminated)
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)) == before
+
+
+def test_a_server_ends_by_the_first_signal_and_later_ones_do_not_break_that_off() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with _stop_signals() as listen:
+        assert signal.getsignal(signal.SIGTERM) == before, "while it starts, a signal ends it at once"
+        stopped = listen()
+        assert not stopped.is_set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.raise_signal(number)
+        assert stopped.is_set()
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -39,6 +39,13 @@ class TestHosts:
     def test_pages_of_other_origins_may_not_call(self, origin: str, status: int | None) -> None:
         assert refusal(Access(("my.org",)), host="127.0.0.1:8000", origin=origin) == status
 
+    def test_by_its_own_name_it_may_be_asked_but_not_by_pages_of_other_ports(self) -> None:
+        access = Access((), own="box.lan")
+        assert refusal(access, host="box.lan:8000") is None
+        assert refusal(access, host="box.lan:8000", origin="http://box.lan:8000") is None
+        assert refusal(access, host="box.lan:8000", origin="http://box.lan:5000") == 403
+        assert not access.allows_page("http://box.lan:5000")
+
     def test_a_star_allows_any(self) -> None:
         assert refusal(Access(("*",)), host="evil.com", origin="http://evil.org") is None
 

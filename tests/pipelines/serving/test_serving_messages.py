@@ -12,10 +12,13 @@ from fastapi import HTTPException, Request
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from pydantic import ValidationError
 from served_models import JSON, LIMITS, as_json, large_image
 
 from pipelines.serving.http import decoded_images, encoded_images, read_body
+from pipelines.serving.inference_protocol import read_request
 from pipelines.serving.limits import Limits
+from pipelines.serving.messages import InferenceRequest
 
 
 class TestMessages:
@@ -36,6 +39,30 @@ class TestMessages:
     def test_whatever_comes_as_a_form_is_read_or_refused(self, body: bytes, boundary: str) -> None:
         with suppress(HTTPException):
             assert encoded_images(f"multipart/form-data; boundary{boundary}", b"--x\r\n" + body, LIMITS)
+
+    @pytest.mark.parametrize(
+        ("field", "value", "error"),
+        [
+            ("inputs", [{"name": "image", "datatype": "BYTES", "shape": [1], "data": [1] * 1000}], "inputs.0.data.0: "),
+            (
+                "inputs",
+                [{"name": "image", "datatype": "BYTES", "shape": ["x"] * 1000, "data": ["a"]}],
+                "inputs.0.shape",
+            ),
+            ("outputs", [{"name": "probabilities"}] * 5, "outputs: "),
+            ("outputs", [{"name": "image"}] * 1000, "outputs: "),
+        ],
+    )
+    def test_a_long_list_costs_no_more_than_its_first_errors(self, field: str, value: list[Any], error: str) -> None:
+        images = [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["a"]}]
+        body = json.dumps({"inputs": images, field: value}).encode()
+        with pytest.raises(ValidationError) as counted:
+            InferenceRequest.model_validate_json(body)
+        assert counted.value.error_count() <= 5
+        with pytest.raises(HTTPException) as refused:
+            read_request(body)
+        assert refused.value.status_code == 400
+        assert refused.value.detail.startswith(error)
 
     @pytest.mark.parametrize(
         ("about", "is_file"),

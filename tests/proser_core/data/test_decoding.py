@@ -2,6 +2,8 @@
 
 import io
 import struct
+import subprocess
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -141,6 +143,23 @@ class TestOneImage:
             np.testing.assert_array_equal(
                 decode_square(content + frames, SIZE, "moving.jpg"), decode_square(content, SIZE, "still.jpg")
             )
+
+    def test_of_text_with_many_comments_is_refused(self) -> None:
+        head, shades = b"P2\n2 2\n255\n", b"0 9 8 7\n"
+        few = decode_square(head + b"#\n" * 100 + shades, 2, "few.pgm")
+        np.testing.assert_array_equal(few[..., 0], [[0, 9], [8, 7]])
+        with pytest.raises(DataError, match=r"many\.pgm: the PPM of text has 101 comments; need 100 or fewer\. Save"):
+            count_pixels(head + b"#\n" * 101 + shades, "many.pgm")
+
+    def test_with_damaged_exif_is_read_without_a_word(self) -> None:
+        exif = Image.Exif()
+        exif[0x010E] = "a description that is longer than four bytes"
+        code = f"""
+from proser_core.data.decoding import decode_square
+decode_square({encode(Image.fromarray(PIXELS), "JPEG", exif=exif.tobytes()[:-20])!r}, {SIZE}, "damaged.jpg")
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
     def test_of_a_large_camera_is_decoded_at_a_half_of_its_width(self) -> None:
         small = np.asarray(Image.fromarray(random_images(1, 8)[0]).resize((100, 80), Image.Resampling.BICUBIC))
