@@ -7,9 +7,14 @@ import math
 import os
 import platform
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proser_core.config import Recipe
+
+if TYPE_CHECKING:
+    import torch
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc, malloc.h
 LARGEST_MMAP_THRESHOLD = 32 << 20
@@ -63,6 +68,15 @@ def resolve_precision(recipe: Recipe) -> bool:
     if recipe.precision != "auto":
         return recipe.precision == "bf16"
     return recipe.cluster.uses_gpu or has_bf16()
+
+
+def ieee_convolutions(device: "torch.device") -> AbstractContextManager[None]:
+    """cuDNN would compute fp32 convolutions in TF32, and a bias fitted there would not fit on a CPU."""
+    import torch
+
+    if device.type != "cuda":
+        return nullcontext()
+    return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
 
 
 def keep_freed_memory() -> bool:

@@ -24,7 +24,7 @@ from proser_core.generative.tail_scores import TailScores, eucos
 from proser_core.learning import tails
 from proser_core.learning.tails import fit_tails
 from proser_core.networks.nets import ClassLogits
-from proser_core.recognition.logits import ieee_convolutions
+from proser_core.processor import ieee_convolutions
 from proser_core.rng import keyed_generator
 
 NAME = "G-OpenMax"

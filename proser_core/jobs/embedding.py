@@ -19,8 +19,7 @@ from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
 from proser_core.jobs.spec import EMBEDDINGS, embedding_inputs
 from proser_core.learning.training import scoring_device
 from proser_core.networks.nets import make_closed_set_net
-from proser_core.processor import hardware
-from proser_core.recognition.logits import ieee_convolutions
+from proser_core.processor import hardware, ieee_convolutions
 from proser_core.store.store import MANIFEST, Artefact, Manifest, Store, load_if_complete
 
 AT_ONCE = 32

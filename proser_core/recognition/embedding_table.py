@@ -17,7 +17,8 @@ from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
-from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, ieee_convolutions, place
+from proser_core.processor import ieee_convolutions
+from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, place
 from proser_core.recognition.scores.embedding_score import NOT_CENTRED, NOT_SCALED
 from proser_core.rng import keyed_generator
 

@@ -3,7 +3,6 @@
 Calibration and all metrics start from here; no way leads back to the network.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
 from proser_core.networks.nets import ClassLogits
+from proser_core.processor import ieee_convolutions
 
 PARTS = ("val", "development", "test")
 TRAIN = "train"  # a further part, of a pretraining alone: its training images, not augmented
@@ -77,13 +77,6 @@ def place(net: nn.Module, device: torch.device) -> None:
     places = {each.device for each in net.parameters()}
     if net.training or any(each.type != device.type or device.index not in (None, each.index) for each in places):
         net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
-
-
-def ieee_convolutions(device: torch.device) -> AbstractContextManager[None]:
-    """cuDNN would compute fp32 convolutions in TF32, and a bias fitted there would not fit on a CPU."""
-    if device.type != "cuda":
-        return nullcontext()
-    return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
 
 
 def save_logits(tables: dict[str, LogitTable], path: Path) -> None:
