@@ -87,7 +87,7 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
 
 
 def recording_progress() -> tuple[Callable[..., Any], list[tuple[str, int, int]]]:
-    """A store's progress, and what it is told: stage, images to come, images that were done."""
+    """A progress callback for a store, and its calls: the stage, its number of images, and how many it reported."""
     reported: list[tuple[str, int, int]] = []
 
     @contextmanager
