@@ -94,6 +94,7 @@ def test_weights_after_two_epochs_equal_those_of_one_process(
     torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_three_workers_that_go_on_equal_those_that_never_stopped(tmp_path: Path) -> None:
     """Of three or more gradients the sum depends on the order, which DDP may change after a step."""
     torch.multiprocessing.spawn(ddp_steps.run_resumed, args=(3, tmp_path), nprocs=3)

@@ -50,6 +50,7 @@ def the_line(done: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["", "auto"], ids=["the head's", "auto"])
 def test_a_process_with_the_token_joins_the_cluster_that_was_started_on_this_machine(
     head: Head, tmp_path: Path, address: str
@@ -58,6 +59,7 @@ def test_a_process_with_the_token_joins_the_cluster_that_was_started_on_this_mac
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_token_that_lies_in_its_file_is_sent_without_being_asked_for(head: Head, tmp_path: Path) -> None:
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "auth_token").write_text(head.environment["RAY_AUTH_TOKEN"])
@@ -65,6 +67,7 @@ def test_a_token_that_lies_in_its_file_is_sent_without_being_asked_for(head: Hea
     assert done.stdout == "CPUs: 1.0\n", done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -100,6 +100,7 @@ def same_outcome(one: Path, other: Path) -> bool:
     return all(sha256_of(one / name) == sha256_of(other / name) for name in OUTCOME)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), [("folder", "pretrain"), (PARQUET.name, "finetune")])
 def test_a_streamed_training_equals_one_in_memory(tasks: dict, name: str, kind: str, tmp_path: Path) -> None:
     in_memory, streamed = (job_of(tasks, name, flag, tmp_path / str(flag), kind) for flag in (False, True))
@@ -129,6 +130,7 @@ def test_a_trial_of_two_workers_that_stream_equals_one_in_memory(tasks: dict, tm
     assert same_outcome(*names.values())
 
 
+@pytest.mark.slow
 def test_a_streamed_training_that_was_stopped_equals_one_that_never_stopped(tasks: dict, tmp_path: Path) -> None:
     whole, stopped = (job_of(tasks, "folder", True, tmp_path / name) for name in ("whole", "stopped"))
     run_job(whole, ignore, streaming.stream_opener(whole))

@@ -138,6 +138,7 @@ def test_it_is_what_the_worker_of_the_pipeline_gives_under_the_same_key(done: tu
             assert sha256_of(trial.folder / name) == trained[f"trials/{trial.key}"][name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_was_stopped_in_a_training_comes_out_as_one_that_was_not(
     copied: Path, undisturbed: Path, tmp_path: Path, kill: signal.Signals, capsys: pytest.CaptureFixture[str]

@@ -96,6 +96,7 @@ def test_the_pieces_that_are_read_change_nothing(
     np.testing.assert_allclose(np.concatenate(cut), np.concatenate(whole), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_cluster_answers_the_same_in_the_same_order(
     model: str,
     images: Path,
