@@ -34,6 +34,7 @@ QUOTED = re.compile(rb'"(?:[^"\\\r\n]|\\.)*"?')
 FILE = re.compile(rb"^content-disposition:.*;[ \t]*filename\*?[ \t]*=", re.IGNORECASE | re.MULTILINE)
 """In the head of a part of a form, without what is quoted there."""
 HEAD = 8192  # bytes that are looked at: more could only cost time
+OTHER_FIELDS = 16  # of a form, beside its files
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
@@ -91,7 +92,13 @@ def _of_form(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
     named = BOUNDARY.search(content_type)
     boundary = (named[1] or named[2] or "" if named else "").encode("utf-8", "surrogateescape")
     line, whole = b"\r\n--" + boundary, b"\r\n" + body
-    check_count(whole.count(line) - 1, limits)
+    count = whole.count(line) - 1
+    if count > limits.max_images + OTHER_FIELDS:
+        raise HTTPException(
+            413,
+            f"got a form of {count} fields; need {limits.max_images} images or fewer, and {OTHER_FIELDS} other fields "
+            "or fewer. Send several requests",
+        )
     _, *parts = whole.split(line)
     if not (boundary and parts and parts.pop().startswith(b"--")):
         raise HTTPException(400, f"got a form that does not end with its boundary; need {FORMS}")
@@ -99,6 +106,7 @@ def _of_form(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
     files = [content for head, _, content in divided if FILE.search(QUOTED.sub(b"", head[:HEAD]))]
     if not files:
         raise HTTPException(400, f"got a form without a file; need {FORMS}")
+    check_count(len(files), limits)
     return files
 
 

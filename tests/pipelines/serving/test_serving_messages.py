@@ -3,7 +3,7 @@
 import asyncio
 import io
 import json
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -93,6 +93,16 @@ class TestMessages:
             encoded_images(JSON, body, LIMITS)
         assert caught.value.status_code == 400
         assert "base64" in caught.value.detail
+
+    @pytest.mark.parametrize(
+        ("files", "fields", "refused"),
+        [(16, 0, ""), (16, 16, ""), (17, 0, "got 17 images; need 16 or fewer"), (1, 32, "got a form of 33 fields")],
+    )
+    def test_other_fields_of_a_form_do_not_count_as_images(self, files: int, fields: int, refused: str) -> None:
+        part = b"--x\r\nContent-Disposition: form-data; name=a%s\r\n\r\none\r\n"
+        body = part % b"" * fields + part % b"; filename=b.png" * files + b"--x--"
+        with pytest.raises(HTTPException, match=refused) if refused else nullcontext():
+            assert encoded_images("multipart/form-data; boundary=x", body, LIMITS) == [b"one"] * files
 
     def test_an_empty_body_is_refused(self) -> None:
         with pytest.raises(HTTPException, match="empty body"):
