@@ -1,7 +1,7 @@
 """Draws over the fine-tune's own knobs, for a search with a budget: weights, dummies, alpha, learning rate.
 
 The ranges hold the grids of the supplement. Points that fall behind on the development metric are stopped
-early (asynchronous successive halving, Li et al. 2020).
+early (successive halving, Jamieson and Talwalkar 2016).
 """
 
 from typing import Any

@@ -40,7 +40,7 @@ class Cluster:
     config: ClusterConfig
     storage: Path
     stops_trials: bool = False
-    """Whether trials may be stopped early; a local Ray without its dashboard would never free their resources."""
+    """Whether a limit of time may end trials; a local Ray without its dashboard would never free their resources."""
     compares_times: bool = False
     """Whether times of trainings are compared, so that each has as many cores as it asks for and no more."""
     grows_to: list[dict[str, float]] = field(default_factory=list)
@@ -157,21 +157,16 @@ class Cluster:
                 ) from error
         raise AssertionError
 
-    def run_jobs(
-        self, jobs: list[Job], workers: int, name: str, *, max_seconds: float = 0.0, rivals: Sequence[Path] = ()
-    ) -> set[str]:
+    def run_jobs(self, jobs: list[Job], workers: int, name: str, *, max_seconds: float = 0.0) -> None:
         """Run trainings of `workers` DDP workers each; the reason of one that fails is in its folder.
 
         A lost worker or machine is replaced, and its training resumes after its last epoch, up to RETRIES times.
-        Trainings that still run after `max_seconds` (0: no limit) are stopped. So are those that fall behind on
-        development data where there are `rivals`: the folders of all trials that are compared, finished ones among
-        them. The names of the folders of those that fell behind, and of some that finished. Raises StorageError where
-        the disk is full: no other training would end either.
+        Trainings that still run after `max_seconds` (0: no limit) are stopped. Raises StorageError where the disk is
+        full: no other training would end either.
         """
         if all(job.embeddings for job in jobs):  # each takes a second: less than a worker's start
             self._run_here(jobs, max_seconds)
-            return set()
-        ended: set[str] = set()
+            return
         self.connect()
         folders = [Path(job.folder) for job in jobs]
         for folder in folders:
@@ -184,12 +179,11 @@ class Cluster:
             if self.config.is_elastic(jobs[0].kind):
                 keep_coordinator()
             if len(jobs) > 1 or workers == 1 or max_seconds:
-                ended = self._tune(jobs, workers, name, max_seconds, rivals)
+                self._tune(jobs, workers, name, max_seconds)
             else:
                 self._train_alone(jobs[0], workers)
         if self.mirror is not None:
             self.mirror.poll(folders)
-        return ended
 
     def _train_alone(self, job: Job, workers: int) -> None:
         config, folder = worker_config(job, self.mirror), self.storage / RAY_FOLDER
@@ -205,19 +199,13 @@ class Cluster:
             if self.mirror is not None:
                 self.mirror.push(folder)
 
-    def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, rivals: Sequence[Path]) -> set[str]:
+    def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float) -> None:
         # of a CPU the driver would hold a share that a worker waits for
         driver = {DRIVER_RESOURCE: 1.0} if DRIVER_RESOURCE in self.connect() else {"memory": 1.0}
         together = TuneJobs(
-            self._scaling(jobs, workers),
-            self._worker_resources(),
-            driver,
-            self.storage / RAY_FOLDER,
-            name,
-            self.mirror,
-            rivals,
+            self._scaling(jobs, workers), self._worker_resources(), driver, self.storage / RAY_FOLDER, name, self.mirror
         )
-        return together.run(jobs, self.concurrent_jobs(workers), max_seconds)
+        together.run(jobs, self.concurrent_jobs(workers), max_seconds)
 
     def _scaling(self, jobs: Sequence[Job], workers: int) -> Workers:
         """A fine-tune's workers, as many as there is room for if it may have fewer."""

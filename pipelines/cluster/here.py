@@ -2,16 +2,14 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import torch
 
 from proser_core.errors import ProserError, StorageError
-from proser_core.jobs.spec import FAILURE, Job
+from proser_core.jobs.spec import Job, write_failure
 from proser_core.jobs.starting_point import check_starting_point
 from proser_core.jobs.worker import run_job
-from proser_core.store.files import write_atomically
 from proser_core.store.lock import exclusive_training
 
 
@@ -30,8 +28,7 @@ def run_here(jobs: Sequence[Job], max_seconds: float) -> Iterator[Path]:
             except StorageError:
                 raise
             except ProserError as error:
-                with suppress(OSError):
-                    write_atomically(folder / FAILURE, str(error).encode())
+                write_failure(folder, str(error))
                 continue
             finally:
                 torch.set_num_threads(threads)  # a training takes its own number of them

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,15 +31,15 @@ from pipelines.cluster.attempts import (
     failure_reason,
     is_low_memory,
 )
-from pipelines.cluster.early_stopping import EpochScorer, report_score
 from pipelines.cluster.ray_internals import machine_is_leaving
 from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import DataError, ProserError, StorageError
 from proser_core.jobs.any_job import run_any
+from proser_core.jobs.checkpoint_score import epochs_in_checkpoint, score_checkpoint
 from proser_core.jobs.own_spec import job_of, weight_files
 from proser_core.jobs.probe import StepCost, measure_step
-from proser_core.jobs.spec import Job, read_scores
+from proser_core.jobs.spec import Job
 from proser_core.jobs.starting_point import check_starting_point
 from proser_core.store.files import disk_full_errors
 from proser_core.store.lock import exclusive_training
@@ -51,43 +51,41 @@ Workers = int | tuple[int, int]
 
 
 def run_single_trial(config: dict[str, Any]) -> None:
-    """Tune trainable of a one-worker training."""
-    _train_here(config, is_searched=False)
-
-
-def run_searched_trial(config: dict[str, Any]) -> None:
-    """Tune trainable of a one-worker training whose network is scored after every epoch."""
-    _train_here(config, is_searched=True)
-
-
-def _train_here(config: dict[str, Any], *, is_searched: bool) -> None:
-    """Train in this process alone. Scores of earlier attempts are reported again, so that the scheduler knows them."""
+    """Tune trainable of a one-worker training, in this process alone."""
     folder = training_folder(config)
     try:
         with _alone_in(folder.path), folder.localised_job() as job:
-            epochs = job.recipe["finetune"]["epochs"] if is_searched else 0
-            for row in read_scores(Path(job.folder)) if is_searched else ():
-                report_score(row, epochs)
-            scorer = EpochScorer(job) if is_searched else None
 
             def notify(metrics: dict[str, float]) -> None:
-                row = scorer.score() if scorer else {}
+                if _has_come_to_pause(job):
+                    raise _PausedError
                 folder.publish()
-                if scorer:
-                    report_score(row, epochs)
-                else:
-                    tune.report(metrics)
+                tune.report(metrics)
                 if machine_is_leaving():
                     raise LeavingError
 
             if load_if_complete(folder.path) is None:
                 check_disk_space(job)
                 check_starting_point(job)
-                run_any(job, notify, open_stream=stream_opener(job))
+                if not _has_come_to_pause(job):
+                    with suppress(_PausedError):
+                        run_any(job, notify, open_stream=stream_opener(job))
+                if _has_come_to_pause(job):
+                    score_checkpoint(job, stream_opener(job))
+                    folder.publish()
     except StorageError as error:
         tune.report({FULL_DISK: str(error)})
     except ProserError as error:
         folder.write_failure(str(error))
+
+
+class _PausedError(Exception):
+    """A training ends for now."""
+
+
+def _has_come_to_pause(job: Job) -> bool:
+    """Whether it has trained as many epochs as it is to train now."""
+    return job.pause > 0 and epochs_in_checkpoint(Path(job.folder)) >= job.pause
 
 
 @contextmanager

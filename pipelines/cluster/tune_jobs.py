@@ -12,20 +12,12 @@ from typing import Any
 from ray import tune
 
 from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, failure_reason, is_low_memory
-from pipelines.cluster.early_stopping import early_stopping
 from pipelines.cluster.ray_internals import silent_progress
-from pipelines.cluster.train_worker import (
-    CROWDED,
-    FULL_DISK,
-    Workers,
-    run_distributed_trial,
-    run_searched_trial,
-    run_single_trial,
-)
+from pipelines.cluster.train_worker import CROWDED, FULL_DISK, Workers, run_distributed_trial, run_single_trial
 from pipelines.storage.mirror import Mirror
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import StorageError
-from proser_core.jobs.spec import FAILURE, Job
+from proser_core.jobs.spec import Job, read_failure
 from proser_core.store.store import load_if_complete
 
 
@@ -37,8 +29,7 @@ def worker_config(job: Job, mirror: Mirror | None) -> dict[str, Any]:
 @dataclass(frozen=True)
 class TuneJobs:
     """How trainings run: `workers` each, of which each takes `resources`; a training of several has a light driver that
-    takes `driver_resources`. Ray writes to `folder`/`name`. With `rivals`, the folders of all trials that are compared,
-    those that fall behind on development data are stopped."""
+    takes `driver_resources`. Ray writes to `folder`/`name`."""
 
     workers: Workers
     resources: dict[str, float]
@@ -46,28 +37,25 @@ class TuneJobs:
     folder: Path
     name: str
     mirror: Mirror | None
-    rivals: Sequence[Path]
 
-    def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> set[str]:
+    def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> None:
         """Run them for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder. Those whose
         machine was low on memory begin again, half as many at a time; where it was one at a time already, up to
-        `retries` times. The names of the folders of those that finished or fell behind, and so ended before the limit.
-        Raises StorageError where the disk is full."""
+        `retries` times. Raises StorageError where the disk is full."""
         began = time.monotonic()
-        crowded, ended = self._run_once(jobs, at_a_time, max_seconds)
+        crowded = self._run_once(jobs, at_a_time, max_seconds)
         left = max_seconds - (time.monotonic() - began) if max_seconds else 0.0
         if at_a_time == 1:
             retries -= 1
         if crowded and retries >= 0 and left >= 0:
             time.sleep(MEMORY_PAUSE_S)
             again = [job for job in jobs if Path(job.folder).name in crowded]
-            return ended | self.run(again, max(1, at_a_time // 2), left, retries)
-        self._fail(jobs, crowded)
-        return ended
+            self.run(again, max(1, at_a_time // 2), left, retries)
+        else:
+            self._fail(jobs, crowded)
 
-    def _run_once(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float) -> tuple[dict[str, str], set[str]]:
-        """Reasons of the trainings that the machine had no memory for, by the names of their folders, and the names of
-        those that ended before the limit."""
+    def _run_once(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float) -> dict[str, str]:
+        """Reasons of the trainings that the machine had no memory for, by the names of their folders."""
         place = self.folder / self.name
         shutil.rmtree(place, ignore_errors=True)  # of a killed run
         try:
@@ -75,16 +63,14 @@ class TuneJobs:
         except RuntimeError as error:
             if not is_low_memory(error):
                 raise
-            return self._unfinished(jobs, failure_reason(error)), set()
+            return self._unfinished(jobs, failure_reason(error))
         finally:
             shutil.rmtree(place, ignore_errors=True)  # the storage itself records what is finished
-        # Tune marks a trial as done where it returns or its scheduler stops it, and not where the time is up
-        ended = {Path(result.path).name for result in results if (result.metrics or {}).get("done")}
-        return self._crowded(results, jobs, may_wait=at_a_time > 1), ended
+        return self._crowded(results, jobs, may_wait=at_a_time > 1)
 
     def _tuner(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float) -> tune.Tuner:
         """One worker is a reused actor; several are a light driver that starts a TorchTrainer."""
-        trainable: Callable[[dict[str, Any]], None] = run_searched_trial if self.rivals else run_single_trial
+        trainable: Callable[[dict[str, Any]], None] = run_single_trial
         resources = self.resources
         if self.workers != 1:
             shared: dict[str, Any] = {"num_workers": self.workers, "resources": resources, "storage": self.folder}
@@ -101,7 +87,6 @@ class TuneJobs:
                 reuse_actors=self.workers == 1,
                 trial_dirname_creator=lambda trial: Path(json.loads(trial.config["job"])["folder"]).name,
                 time_budget_s=max_seconds or None,
-                scheduler=early_stopping(self.rivals) if self.rivals else None,
             ),
             run_config=tune.RunConfig(
                 name=self.name,
@@ -113,15 +98,15 @@ class TuneJobs:
         )
 
     def _unfinished(self, jobs: Sequence[Job], reason: str) -> dict[str, str]:
-        """Trainings that neither finished nor failed, each with the reason. Ray 2.60's Tune gives up all of them where
-        Ray's memory monitor ends one in mid-training."""
-        folders = [Path(job.folder) for job in jobs]
+        """Trainings that neither finished, paused nor failed, each with the reason. Ray 2.60's Tune gives up all of
+        them where Ray's memory monitor ends one in mid-training."""
+        folders = {Path(job.folder): job for job in jobs}
         if self.mirror is not None:
-            self.mirror.poll(folders)
+            self.mirror.poll(list(folders))
         return {
             folder.name: reason
-            for folder in folders
-            if load_if_complete(folder) is None and not (folder / FAILURE).is_file()
+            for folder, job in folders.items()
+            if not (load_if_complete(folder) or read_failure(folder) or job.is_paused)
         }
 
     def _crowded(self, results: Sequence[tune.Result], jobs: Sequence[Job], may_wait: bool) -> dict[str, str]:

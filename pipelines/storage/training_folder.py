@@ -2,7 +2,7 @@
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,9 @@ from pipelines.storage.objects import Objects, storage_errors
 from pipelines.storage.transfer import download, fetch, pull, push, read_if_exists
 from proser_core.errors import ProserError
 from proser_core.jobs.own_spec import job_of
-from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, STATE, Job
+from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, STATE, Job, read_failure, write_failure
 from proser_core.jobs.starting_point import delete_changed_checkpoint
 from proser_core.learning.mixup import current_world
-from proser_core.store.files import write_atomically
 from proser_core.store.lock import LOCK
 from proser_core.store.store import MANIFEST
 
@@ -39,9 +38,8 @@ class TrainingFolder:
 
     def write_failure(self, reason: str) -> None:
         """Record why a training ended that could not do so itself; a reason that is there stays."""
-        if not (self.path / FAILURE).is_file():
-            with suppress(OSError):
-                write_atomically(self.path / FAILURE, reason.encode())
+        if not read_failure(self.path):
+            write_failure(self.path, reason)
 
 
 class MirroredTrainingFolder(TrainingFolder):

@@ -17,12 +17,12 @@ from pipelines.console import warn
 from pipelines.tracking.server import is_outage
 from proser_core.data.splits.class_split import Setting, where
 from proser_core.errors import first_line
+from proser_core.jobs.spec import SELECTION_METRIC
 
 TAG, OWN = "mlflow.sharedViewState.", "proser-"
 MAX_VIEWS = 20  # of sweeps, the newest; the UI refuses to save a view where there are 40
 POINT = "point/"  # numeric fields of a trial as metrics, because the UI sorts and compares params as text
 NUMERIC = ("beta", "gamma", "C", "alpha", "lr")
-SELECTION_METRIC = "dev/macro_f1"
 SELECTED = "proser.selected"  # tag of a trial that development data selected, and of its parent, with its name
 MODELS = "attributes.`Models`"  # links to a trial's model and its registered versions
 PARAM_WIDTH, METRIC_WIDTH = 90, 130  # pixels

@@ -8,6 +8,9 @@ from pipelines.workflow.plan import Costs, SplitPlan
 from proser_core.errors import ConfigError
 from proser_core.store.store import Store
 
+CHECKPOINT = 3
+"""Weights, momentum and perhaps an average, each as large as the weights."""
+
 
 def disk_needed(plans: Sequence[SplitPlan], costs: Costs) -> int:
     """Bytes of the weights, logits, images and checkpoints that are missing; 0 where nothing is to be trained."""
@@ -17,7 +20,8 @@ def disk_needed(plans: Sequence[SplitPlan], costs: Costs) -> int:
     needed = 4 * weights * max(cost.at_once for cost in costs.values())
     for plan in plans:
         logits = 8 * plan.recipe.data.num_known
-        needed += (weights + logits * plan.scored) * len(plan.missing)
+        needed += (weights + logits * plan.scored) * plan.missing
+        needed += CHECKPOINT * weights * sum(map(len, plan.epochs[1:2]))  # of all that pause at the first rung
         needed += (weights + logits * plan.scored_pretrained) * (not plan.pretrained)
         pixels = 0 if plan.recipe.data.streaming else 3 * plan.recipe.data.image_size**2
         needed += pixels * sum(plan.images.values()) * (not plan.prepared)

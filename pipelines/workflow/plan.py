@@ -12,9 +12,10 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import measure_training_step
 from pipelines.console import TitledTable
 from pipelines.storage.mirror import poll_storage, sync
+from pipelines.workflow.stages.halving import epochs_left, fallen_behind
 from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
-from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.config import Recipe, to_json
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ClusterError
@@ -22,22 +23,25 @@ from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.probe import StepCost, measure_heads
 from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import EMBEDDINGS, PREPARE, embedding_inputs
+from proser_core.jobs.trials import Trial
 from proser_core.store.store import Artefact, Store, load_if_complete
 from proser_core.titles import counted
 
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """One class split: what of it is finished, or a user's own weights; its images by role; its fine-tunes to train, of
-    `trials` in all; whether the embeddings of a frozen backbone are there, and of how many images another plan has them
-    computed before; the folders of the next trainings, the pretraining or the points."""
+    """One class split: what of it is finished, or a user's own weights; its images by role; how many of its `trials`
+    are still to be trained, and the `epochs` that they have left: of those that go through, and then by rung of those
+    that may be stopped early; whether the embeddings of a frozen backbone are there, and of how many images another
+    plan has them computed before; the folders of the next trainings, the pretraining or the points."""
 
     recipe: Recipe
     prepared: bool
     pretrained: bool
     images: dict[str, int]
     trials: int
-    missing: tuple[FinetuneConfig, ...]
+    missing: int
+    epochs: tuple[tuple[int, ...], ...]
     embedded: bool = False
     embedded_before: int = 0
     folders: tuple[Path, ...] = ()
@@ -73,9 +77,9 @@ class Cost:
     at_once: int
     fit: int | None
 
-    def seconds(self, steps: int, scored: int) -> float:
-        """Time of one training, of so many steps and images to score, in a share of the cluster."""
-        return (steps * self.step.step_seconds + scored / self.step.scored_per_second) / self.at_once
+    def seconds(self, steps: int, scored: int, trainings: int) -> float:
+        """Time of so many steps and images to score, of so many trainings that can run side by side."""
+        return (steps * self.step.step_seconds + scored / self.step.scored_per_second) / min(self.at_once, trainings)
 
 
 Costs = dict[str, Cost]
@@ -93,23 +97,36 @@ def plan_splits(inputs: TrainingInputs, store: Store) -> list[SplitPlan]:
 
 
 def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInputs, store: Store) -> SplitPlan:
-    count, missing = len(inputs.finetunes), tuple(inputs.finetunes)
+    # as many, of any key: the keys of trials are not known before the pretraining
+    trials = [Trial(replace(recipe, finetune=each), "", {}, store.root / "none") for each in inputs.finetunes]
+    count, left = len(trials), _epochs_left(trials, inputs)
     own = inputs.pretrained_file
     task = _finished(store.folder(PREPARE, prepare_key(data_inputs)), store)
     if task is None:
-        return SplitPlan(recipe, False, own is not None, _expected_images(recipe, inputs.data_dir), count, missing)
+        images = _expected_images(recipe, inputs.data_dir)
+        return SplitPlan(recipe, False, own is not None, images, count, count, left)
     images = TaskSummary.read(task.path).counts
     folder = plan_pretraining(recipe, task, store, inputs.bf16, own).folder
     pretrained = _finished(folder, store)
     if pretrained is None:
         is_frozen = recipe.network.is_frozen("pretrain")
         embedded = is_frozen and _finished(store.folder(EMBEDDINGS, embedding_inputs(recipe, task)), store) is not None
-        return SplitPlan(recipe, True, own is not None, images, count, missing, embedded, folders=(folder,))
+        return SplitPlan(recipe, True, own is not None, images, count, count, left, embedded, folders=(folder,))
     trials = TrainedSplit(recipe, task, pretrained).trials(inputs.finetunes, store, inputs.bf16)
     sync(store, [trial.folder for trial in trials])
-    missing = tuple(trial.recipe.finetune for trial in trials if load_if_complete(trial.folder) is None)
+    poll_storage(store, [trial.folder for trial in trials])
+    behind = fallen_behind([trial for trial in trials if trial.recipe.finetune in inputs.stoppable])
+    missing = sum(trial.key not in behind and load_if_complete(trial.folder) is None for trial in trials)
     points = tuple(trial.folder for trial in trials if not trial.is_control)  # which other points share
-    return SplitPlan(recipe, True, True, images, len(trials), missing, folders=points)
+    return SplitPlan(recipe, True, True, images, len(trials), missing, _epochs_left(trials, inputs), folders=points)
+
+
+def _epochs_left(trials: Sequence[Trial], inputs: TrainingInputs) -> tuple[tuple[int, ...], ...]:
+    stoppable = frozenset(inputs.stoppable)
+    compared = [trial for trial in trials if trial.recipe.finetune in stoppable]
+    others = [trial for trial in trials if trial.recipe.finetune not in stoppable]
+    through = [trial.recipe.finetune.epochs for trial in others if load_if_complete(trial.folder) is None]
+    return tuple(map(tuple, [through, *(epochs_left(compared) if compared else [])]))
 
 
 def has_begun(plans: Sequence[SplitPlan], store: Store) -> bool:
@@ -152,10 +169,7 @@ def measure(
     recipe = plans[0].recipe
     # which weights a step begins from does not change what it costs, and not all machines may have the file
     recipe = replace(recipe, network=replace(recipe.network, weights_file=""))
-    missing = {
-        "pretrain": sum(not plan.pretrained for plan in plans),
-        "finetune": sum(len(plan.missing) for plan in plans),
-    }
+    missing = {"pretrain": sum(not plan.pretrained for plan in plans), "finetune": sum(plan.missing for plan in plans)}
     costs: Costs = {}
     for kind, count in missing.items():
         if not count:  # the cluster is not asked then: that would start Ray
@@ -205,16 +219,21 @@ def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, float]:
     embeds = sum(plan.embeds for plan in plans)
     found = {EMBEDDINGS: embeds / costs["pretrain"].step.scored_per_second} if embeds else {}
     found |= dict.fromkeys((NAMES[kind] for kind in costs), 0.0)
+    pretrainings = sum(not plan.pretrained for plan in plans)
+    through = sum(len(plan.epochs[0]) for plan in plans)  # points are compared on one class split
     for plan in plans:
         recipe, images = plan.recipe, plan.images["train"]
         if not plan.pretrained:
             steps = recipe.pretrain.epochs * (images // recipe.pretrain.batch_size)
             scored = 0 if plan.needs_embeddings else plan.scored_pretrained  # of embeddings it takes no time
-            found["pretrain"] += costs["pretrain"].seconds(steps, scored)
-        for tuned in plan.missing:
-            # a step's time goes with its images: the points of a space may differ in batch size
-            steps = round(tuned.epochs * images / recipe.finetune.batch_size)
-            found["fine-tune"] += costs["finetune"].seconds(steps, plan.scored)
+            found["pretrain"] += costs["pretrain"].seconds(steps, scored, pretrainings)
+        for number, epochs in enumerate(plan.epochs):
+            if epochs:
+                # a step's time goes with its images: the points of a space may differ in batch size
+                steps = round(sum(epochs) * images / recipe.finetune.batch_size)
+                # what pauses is not scored on test images
+                scored = len(epochs) * plan.scored if number in (0, len(plan.epochs) - 1) else 0
+                found["fine-tune"] += costs["finetune"].seconds(steps, scored, len(epochs) if number else through)
     return found
 
 
@@ -224,7 +243,7 @@ def plan_table(
     """The plan for people: `first` are rows above those of the splits, `each` says what a split's fine-tunes are,
     `cluster` are rows below."""
     table = TitledTable(title=title, show_header=False, box=None, title_style="bold")
-    trials, missing = sum(plan.trials for plan in plans), sum(len(plan.missing) for plan in plans)
+    trials, missing = sum(plan.trials for plan in plans), sum(plan.missing for plan in plans)
     family = plans[0].recipe.data.split_family
     splits = ", ".join(str(plan.recipe.data.split_index) for plan in plans)
     for name, text in first.items():
@@ -267,10 +286,8 @@ def cost_lines(
     costs: Costs,
     before: Mapping[str, float] = MappingProxyType({}),
     after: Mapping[str, float] = MappingProxyType({}),
-    stoppable: int = 0,
 ) -> dict[str, str]:
-    """Resources and time as rows of the plan; `before` and `after` are seconds of stages around the trainings,
-    `stoppable` counts the points that may be stopped early."""
+    """Resources and time as rows of the plan; `before` and `after` are seconds of stages around the trainings."""
     recipe = plans[0].recipe
     cluster, lines = recipe.cluster, {}
     gpus = f" and {cluster.gpus_per_worker:g} GPU" if cluster.uses_gpu else ""
@@ -292,6 +309,6 @@ def cost_lines(
     lines["time"] = _time({**before, **seconds_left(plans, costs), **after}) if costs else "nothing to train"
     if recipe.data.streaming and costs:
         lines["time"] += ", without decoding the streamed images"
-    if stoppable and costs:
-        lines["time"] += f"; at most: {counted(stoppable, 'point')} may be stopped early"
+    if costs and any(any(rung) for plan in plans for rung in plan.epochs[1:]):
+        lines["time"] += "; points that fall behind are stopped"
     return lines

@@ -38,9 +38,7 @@ def run(
     started = time.monotonic()
     recipe = begin(recipe.name, recipe, data_dir, storage, console)
     work = f"proser run {recipe.name}"
-    with open_session(
-        recipe.cluster, storage, console, work, cluster_file=cluster_file, stops_trials=recipe.stop_early
-    ) as session:
+    with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file) as session:
         if recipe.data.knows_all:
             if pretrained_file is not None:
                 raise ConfigError(
@@ -79,7 +77,7 @@ def _print_plan(
     first = ({"search space": spaces} if spaces else {}) | photos.lines()
     each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, equal ones once"
     evaluated = {"evaluate": _evaluation_seconds(plans[0], costs)} if costs else {}
-    below = plan.cost_lines(plans, costs, photos.seconds, evaluated, len(inputs.stoppable))
+    below = plan.cost_lines(plans, costs, photos.seconds, evaluated)
     if costs:
         without_ray = all(plans[0].recipe.network.is_frozen(kind) for kind in costs)
         more = "tables and figures" if without_ray else "Ray's start, tables and figures"

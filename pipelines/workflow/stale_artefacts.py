@@ -22,7 +22,7 @@ DAY = 86_400
 UNFINISHED, INTERRUPTED, LEFT_BY_RAY, OUTDATED = "unfinished", "interrupted, can go on", "left by Ray", "of other code"
 ARTEFACT = re.compile(KEY_PATTERN)
 COPY = re.compile(rf"\.{KEY_PATTERN}\.\d+")  # of an artefact, as `import_artefact` writes it first
-RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|{OWN_FOLDER}-[0-9]+|(pretrain-|finetune-)?{KEY_PATTERN}(-[01])?")
+RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|{OWN_FOLDER}-[0-9]+|(pretrain-|finetune-)?{KEY_PATTERN}(-[0-9]+)?")
 """As pretrainings at a time, networks of methods' own, trainings by several workers, and sweeps name what Ray writes
 to."""
 

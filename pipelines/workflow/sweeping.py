@@ -41,7 +41,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
         console,
         f"proser sweep {request.title}",
         cluster_file=request.cluster_file,
-        stops_trials=bool(inputs.stoppable or inputs.max_seconds),
+        stops_trials=bool(inputs.max_seconds),
     ) as session:
         session.cluster.check()
         plans = _plans(request, inputs, session)
@@ -107,7 +107,7 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.Sp
     costs = plan.measure(plans, session.cluster, inputs.bf16)
     photos = plan_photos([inputs], session.store)
     check_disk(disk_needed(plans, costs) + photos.disk, session.store)
-    lines = plan.cost_lines(plans, costs, stoppable=len(inputs.stoppable))
+    lines = plan.cost_lines(plans, costs)
     if inputs.max_seconds:
         lines["budget"] = f"{duration(inputs.max_seconds)} of fine-tuning"
     spaces = ", ".join(f"{name} ({counted(len(found), 'point')})" for name, found in inputs.spaces.items())

@@ -17,7 +17,7 @@ from proser_core.errors import ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import OwnNetwork, TaskShape
 from proser_core.jobs.own_spec import OWN, OwnJob
-from proser_core.jobs.spec import FAILURE, WEIGHTS, Job, augmentation
+from proser_core.jobs.spec import WEIGHTS, Job, augmentation, read_failure
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store, load_if_complete
 
@@ -61,8 +61,7 @@ class OwnPlan:
 
     def failure(self) -> str:
         """Why there is no outcome: its own reason, or that of a part; an empty string where none was recorded."""
-        path = self.folder / FAILURE
-        return path.read_text(encoding="utf-8") if path.is_file() else self.failure_of_part()
+        return read_failure(self.folder) or self.failure_of_part()
 
     def failure_of_part(self) -> str:
         """The first part that is not there, with its reason; an empty string where all are."""

@@ -5,7 +5,6 @@ Nothing here names a network: its code stands in its own key alone.
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import OpenSetTask, OpenStream
 from proser_core.errors import ConfigError, ProserError
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Schedule, TaskShape, Trained
-from proser_core.jobs.spec import FAILURE, LOGITS, STATE, WEIGHTS, Job
+from proser_core.jobs.spec import FAILURE, LOGITS, STATE, WEIGHTS, Job, write_failure
 from proser_core.jobs.worker import DurableReport, clear_folder
 from proser_core.learning.fit import Metrics, Report, State
 from proser_core.learning.step import Arithmetic
@@ -26,7 +25,7 @@ from proser_core.learning.training import training_device
 from proser_core.networks.weights import save_weights
 from proser_core.processor import hardware, keep_freed_memory
 from proser_core.recognition.logits import compute_logits, save_logits, task_logits
-from proser_core.store.files import disk_full_errors, write_atomically, write_json
+from proser_core.store.files import disk_full_errors, write_json
 from proser_core.store.store import write_manifest
 
 FACTS, PICTURES = "facts.json", "pictures.npz"  # files beside weights and logits
@@ -70,8 +69,7 @@ def train_files(
             # what comes before the first epoch and after the last one is part of the method
             _finish(job, network, net, trained, task, before + time.monotonic() - began)
     except ProserError as error:
-        with suppress(OSError):
-            write_atomically(folder / FAILURE, str(error).encode())
+        write_failure(folder, str(error))
         raise
 
 

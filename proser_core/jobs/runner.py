@@ -37,7 +37,7 @@ from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scores import ScoreFunction
-from proser_core.store.files import write_atomically, write_json
+from proser_core.store.files import write_json
 from proser_core.store.lock import absent_folders, exclusive_storage
 from proser_core.store.store import Artefact, Store, check_artefact, import_artefact, load_if_complete
 from proser_core.titles import PRETRAINED
@@ -179,17 +179,14 @@ class _Runner:
             out_of_memory = isinstance(error, torch.OutOfMemoryError)
             remedy = "Use another machine" if training.kind == OWN else f"Use a smaller {training.kind}.batch_size"
             reason = f"{first_line(error)} {remedy}" if out_of_memory else str(error)
-            write_atomically(folder / spec.FAILURE, reason.encode())
+            spec.write_failure(folder, reason)
             self.outcome.failures[name] = reason
         finally:
             self.progress.close()
 
     def _score(self, trial: Trial) -> None:
         if load_if_complete(trial.folder) is None:
-            failure = trial.folder / spec.FAILURE
-            self._add(
-                trial.name, trial.folder, {}, failure.read_text(encoding="utf-8") if failure.is_file() else "unfinished"
-            )
+            self._add(trial.name, trial.folder, {}, spec.read_failure(trial.folder) or "unfinished")
         else:
             own = None if trial.is_control else placeholder_scores(trial.score_function)
             self._evaluate(trial.name, trial.folder, own)

@@ -4,6 +4,7 @@ Light to import: nothing here loads torch.
 """
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from proser_core.config import LATER, NetworkConfig, Recipe, decisive_network, to_json
 from proser_core.data.tasks import TaskSummary
 from proser_core.store.code_version import code_version
+from proser_core.store.files import write_atomically
 from proser_core.store.store import Artefact, artefact_folder
 
 PREPARE, PRETRAIN, TRIALS = "prepare", "pretrain", "trials"  # folders of a storage
@@ -18,7 +20,7 @@ EMBEDDINGS = "embeddings"  # another one: what frozen backbones give for the ima
 EMBEDDING = "proser_core.jobs.embedding"  # the module that makes them
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
 CLASS_SPLIT = "class_split.json"  # of a prepared task, for people
-SCORES = "development.jsonl"  # of a trial in a search, scored after every epoch
+SCORES = "development.jsonl"  # of a trial in a search, scored where it paused
 SELECTION_METRIC = "dev/macro_f1"
 """By which points are chosen: on validation images and development unknowns."""
 
@@ -41,6 +43,13 @@ class Job:
     inputs: dict[str, Any] = field(default_factory=dict)
     embeddings: str = ""
     """Folder with the embeddings that take the place of the task's images; empty where the backbone is trained."""
+    pause: int = 0
+    """Epochs after which it ends for now, and its network is scored on development data; 0: it trains to its end."""
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it has come to its pause, and was scored there."""
+        return self.pause > 0 and any(row["epochs"] >= self.pause for row in read_scores(Path(self.folder)))
 
     @classmethod
     def of(
@@ -108,13 +117,25 @@ def embedding_inputs(recipe: Recipe, task: Artefact) -> dict[str, Any]:
     }
 
 
+def write_failure(folder: Path, reason: str) -> None:
+    """Record why a job failed; a full disk has no room for it."""
+    with suppress(OSError):
+        write_atomically(folder / FAILURE, reason.encode())
+
+
+def read_failure(folder: Path) -> str:
+    """Why a job failed; an empty string where no reason is recorded."""
+    path = folder / FAILURE
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
 def read_epochs(folder: Path) -> list[dict[str, float]]:
     """Metrics of the epochs that a job has reported so far."""
     return _read_lines(folder / EPOCHS)
 
 
 def read_scores(folder: Path) -> list[dict[str, float]]:
-    """Development scores of a trial, one per epoch: `epochs` trained so far, and SELECTION_METRIC."""
+    """Development scores of a trial, one per pause: `epochs` trained so far, and SELECTION_METRIC."""
     return _read_lines(folder / SCORES)
 
 

@@ -8,7 +8,6 @@ import io
 import json
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from proser_core.config import Recipe, from_json
 from proser_core.data.tasks import OpenSetTask, OpenStream
 from proser_core.errors import ProserError
 from proser_core.jobs.embedding import embedded
-from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs
+from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs, write_failure
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.mixup import current_world
 from proser_core.learning.training import train_network, training_device
@@ -58,8 +57,7 @@ def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
                 _finish(job, recipe, net, task, seconds)
     except ProserError as error:
         if rank == 0:
-            with suppress(OSError):
-                write_atomically(folder / FAILURE, str(error).encode())
+            write_failure(folder, str(error))
         raise
 
 

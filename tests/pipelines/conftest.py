@@ -78,11 +78,10 @@ def without_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def trains_here(patch: pytest.MonkeyPatch) -> None:
     """Trainings run in this process, one after another, for tests of what comes before and after them."""
 
-    def run_jobs(cluster: Cluster, jobs: list[spec.Job], workers: int, name: str, **limits: Any) -> set[str]:
+    def run_jobs(cluster: Cluster, jobs: list[spec.Job], workers: int, name: str, **limits: Any) -> None:
         cluster.connect()
         for job in jobs:
             run_single_trial({"job": job.to_json(), "storage": None})
-        return {Path(job.folder).name for job in jobs}
 
     patch.setattr(tune, "report", lambda metrics: None)
     patch.setattr(Cluster, "connect", lambda cluster: {"CPU": 2.0})

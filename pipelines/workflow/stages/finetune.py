@@ -1,8 +1,9 @@
 """Stage sweep: every fine-tune of a run, which are the points of its search spaces and the control."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from pipelines.cluster.attempts import unreported_exit
@@ -10,6 +11,7 @@ from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import poll_storage, sync
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.embed import embed
+from pipelines.workflow.stages.halving import WHOLE, epochs_left, halve, pause_at
 from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
 from pipelines.workflow.training import TrainedSplit
 from proser_core.config import FinetuneConfig
@@ -38,6 +40,7 @@ def sweep(
     planned = [(split, trial) for split in splits for trial in split.trials(finetunes, session.store, bf16)]
     trials = [trial for _, trial in planned]
     sync(session.store, [trial.folder for trial in trials])
+    poll_storage(session.store, [trial.folder for trial in trials])
     missing = [(split, trial) for split, trial in planned if load_if_complete(trial.folder) is None]
     may_stop = finetunes if max_seconds else stoppable
     rows = TrialRows({split.index: split.task for split in splits}, spaces, may_stop, unreported_exit)
@@ -45,11 +48,11 @@ def sweep(
     among = "one of them the control" if controls == 1 else f"{controls} of them controls"
     counts = counted(len(trials), "trial") + (f" ({among})" if controls else "")
     session.say(f"  {counts}, {len(trials) - len(missing)} trained before")
-    ended: set[str] = set()
+    behind: set[str] = set()
     if missing and session.trains:
-        ended = _train(missing, bf16, frozenset(stoppable), max_seconds, rows, trials, session, folder.name)
+        behind = _train(missing, bf16, frozenset(stoppable), max_seconds, rows, trials, session, folder.name)
     found = [rows.row(trial) for trial in trials]
-    timed_out = bool(max_seconds) and any(row["status"] == "stopped" and row["key"] not in ended for row in found)
+    timed_out = bool(max_seconds) and any(row["status"] == "stopped" and row["key"] not in behind for row in found)
     if timed_out:
         session.say("  the time is up; the same command goes on, with as much time again")
     return _write(found, trials, folder, timed_out)
@@ -76,31 +79,28 @@ def _train(
     session: TrainingSession,
     name: str,
 ) -> set[str]:
-    """Train for at most `limit` seconds: what is never stopped early first, then what may be. The keys of trials that
-    fell behind, and of some that finished."""
-    started, ended = time.monotonic(), set[str]()
+    """Train for at most `limit` seconds (0: no limit): what is never stopped early first, then what may be. The keys of
+    trials that fell behind."""
+    started = time.monotonic()
     embed("finetune", {split.index: (split.recipe, split.task) for split, _ in missing}.values(), session)
     workers = missing[0][0].recipe.cluster.num_workers
-    with closing(SweepWatch(session, trials, rows)) as watch, poll_in_background(watch.poll, session.tracking.warn):
-        for stop_early in (False, True):
-            left = limit - (time.monotonic() - started)
-            if limit and left <= 0:
-                break
-            jobs = [
-                trial.job(split.task, split.pretrained, bf16)
-                for split, trial in missing
-                if (trial.recipe.finetune in stoppable) == stop_early
-            ]
-            if jobs:
-                budget = left if limit else 0.0
-                ended |= session.cluster.run_jobs(
-                    jobs,
-                    workers,
-                    f"{name}-{stop_early:d}",
-                    max_seconds=budget,
-                    rivals=[trial.folder for trial in trials if stop_early and trial.recipe.finetune in stoppable],
-                )
-    return ended
+    jobs = {trial.key: trial.job(split.task, split.pretrained, bf16) for split, trial in missing}
+    compared = [trial for trial in trials if trial.recipe.finetune in stoppable]
+
+    def train(some: Sequence[Trial], percent: int = WHOLE) -> None:
+        """Train up to so many percent of their epochs, or to the end of the time."""
+        left = limit - (time.monotonic() - started)
+        if limit and left <= 0:
+            return
+        watch.running = {trial.key for trial in some}
+        now = [replace(jobs[trial.key], pause=pause_at(percent, trial.recipe.finetune.epochs)) for trial in some]
+        session.cluster.run_jobs(now, workers, f"{name}-{percent}", max_seconds=left if limit else 0.0)
+
+    watch = SweepWatch(session, trials, rows, compared)
+    with closing(watch), poll_in_background(watch.poll, session.tracking.warn):
+        if others := [trial for _, trial in missing if trial.recipe.finetune not in stoppable]:
+            train(others)
+        return halve(compared, train)
 
 
 def track_rows(rows: Sequence[Row], session: TrainingSession) -> None:
@@ -111,18 +111,25 @@ def track_rows(rows: Sequence[Row], session: TrainingSession) -> None:
 
 
 class SweepWatch:
-    """Reads the trials' folders while they run: progress for the terminal, metrics for tracking."""
+    """Reads the trials' folders while those of the keys `running` run: progress for the terminal, metrics for tracking.
+    Those that are `compared` do not all train to their ends."""
 
-    def __init__(self, session: TrainingSession, trials: Sequence[Trial], rows: TrialRows) -> None:
+    running: Collection[str] = ()
+
+    def __init__(
+        self, session: TrainingSession, trials: Sequence[Trial], rows: TrialRows, compared: Sequence[Trial] = ()
+    ) -> None:
         self._session, self._trials, self._rows = session, trials, rows
         self._tracked: dict[str, int] = {}  # epochs of trials whose folders are read no more
         self._shortage = Shortage(session, trials[0].recipe.cluster.fewest_workers)
-        total = sum(trial.recipe.finetune.epochs for trial in trials)
+        lengths = {trial.key: trial.recipe.finetune.epochs for trial in trials}
+        before = sum(len(spec.read_epochs(trial.folder)) for trial in compared if lengths.pop(trial.key))
+        total = sum(lengths.values()) + before + sum(map(sum, epochs_left(compared)))
         self._progress = ProgressBar(session.console, "sweep", total, "epochs", session.cluster.starting or STARTING)
 
     def poll(self) -> None:
-        """Report what is on disk now, and a cluster without room. Only trials that run are read: a poll comes every
-        second, and a sweep may have thousands of folders."""
+        """Report what is on disk now, and a cluster without room. Of trials that have ended nothing is read again: a
+        poll comes every second, and a sweep may have thousands of folders."""
         poll_storage(self._session.store, [trial.folder for trial in self._trials])
         self._shortage.poll()
         begun = {path.name for path in self._trials[0].folder.parent.glob("*")}
@@ -131,7 +138,7 @@ class SweepWatch:
         ended = {trial.key for trial in trials if (trial.folder / MANIFEST).is_file()}
         epochs = {trial.key: spec.read_epochs(trial.folder) for trial in trials}
         done = sum(self._tracked.values()) + sum(map(len, epochs.values()))
-        running = len(trials) - len(ended)
+        running = sum(trial.key in self.running for trial in trials if trial.key not in ended)
         doing, note = (
             first_epoch(self._session, running),
             f"{len(self._tracked) + len(ended)}/{len(self._trials)} trials",

@@ -120,8 +120,7 @@ def found_pretraining(plan: Pretraining) -> Artefact:
     """The weights and logits of a training that has ended. Raises TrainingError where it failed."""
     artefact = load_if_complete(plan.folder)
     if artefact is None:
-        failure = plan.folder / spec.FAILURE
-        reason = failure.read_text(encoding="utf-8") if failure.is_file() else unreported_exit()
+        reason = spec.read_failure(plan.folder) or unreported_exit()
         raise TrainingError(f"pretraining of class split {plan.recipe.data.split_index} failed: {reason}")
     return artefact
 

@@ -66,12 +66,12 @@ class TrialRows:
 
     def _unfinished(self, trial: Trial) -> Row:
         """Why a trial has no outcome: it failed, or a search or the end of the budget stopped it."""
-        failure, epochs = trial.folder / spec.FAILURE, len(spec.read_epochs(trial.folder))
-        if failure.is_file():
-            return {"status": "failed", "reason": failure.read_text(encoding="utf-8"), "metrics": {}}
+        failure, epochs = spec.read_failure(trial.folder), len(spec.read_epochs(trial.folder))
+        if failure:
+            return {"status": "failed", "reason": failure, "metrics": {}}
         if trial.recipe.finetune not in self._may_stop:
             return {"status": "failed", "reason": self._unreported(), "metrics": {}}
-        scores = spec.read_scores(trial.folder)
+        scores = [row for row in spec.read_scores(trial.folder) if row["epochs"] == epochs]
         metrics = {spec.SELECTION_METRIC: scores[-1][spec.SELECTION_METRIC]} if scores else {}
         reason = f"stopped after epoch {epochs} of {trial.recipe.finetune.epochs}" if epochs else "not started in time"
         return {"status": "stopped", "reason": reason, "metrics": metrics}

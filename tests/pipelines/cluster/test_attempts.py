@@ -6,15 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pipeline_runs import tiny_recipe, training_job
+from pipeline_runs import ignore, lively_recipe, tiny_recipe, training_job
+from ray import tune
 
 from pipelines.cluster.attempts import LEFT, LeavingError
 from pipelines.cluster.train_worker import check_disk_space, run_single_trial
 from proser_core.errors import StorageError
 from proser_core.jobs import spec
+from proser_core.jobs.checkpoint_score import epochs_in_checkpoint
 from proser_core.jobs.worker import run_job
 from proser_core.store.lock import exclusive_training
-from proser_core.store.store import MANIFEST, Artefact
+from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
 
 @pytest.fixture
@@ -57,3 +59,29 @@ def test_a_training_that_leaves_says_so_in_another_process_too() -> None:
     restored = pickle.loads(pickle.dumps(LeavingError()))
     assert isinstance(restored, LeavingError)
     assert str(restored) == LEFT
+
+
+@pytest.mark.parametrize("lost", [(), (spec.SCORES,), (spec.STATE,), (spec.STATE, spec.SCORES)], ids=str)
+@pytest.mark.parametrize("stopped_after", [1, 2])
+def test_a_training_pauses_after_the_same_epoch_however_the_last_attempt_ended(
+    task: Artefact,
+    closed_set_weights: Path,
+    tmp_path: Path,
+    stopped_after: int,
+    lost: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """EPOCHS is written before the checkpoint, which is written before the score; a changed checkpoint is deleted."""
+    monkeypatch.setattr(tune, "report", ignore)
+    job = training_job(task, tmp_path / "trial", lively_recipe(), weights=closed_set_weights)
+    whole, job = replace(job, folder=str(tmp_path / "whole")), replace(job, pause=2)
+    folder = Path(job.folder)
+    run_single_trial({"job": replace(job, pause=stopped_after).to_json()})
+    for name in lost:
+        (folder / name).unlink()
+    run_single_trial({"job": job.to_json()})
+    assert (epochs_in_checkpoint(folder), spec.read_scores(folder)[-1]["epochs"]) == (2, 2)
+    assert load_if_complete(folder) is None
+    run_single_trial({"job": replace(job, pause=0).to_json()})
+    run_single_trial({"job": whole.to_json()})
+    assert (folder / spec.WEIGHTS).read_bytes() == (tmp_path / "whole" / spec.WEIGHTS).read_bytes()

@@ -17,7 +17,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import CROWDED
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError
-from proser_core.jobs.spec import FAILURE, Job
+from proser_core.jobs.spec import FAILURE, SCORES, Job
 from proser_core.store.store import Artefact, write_manifest
 
 MESSAGE = (
@@ -79,7 +79,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
 def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = [Job("finetune", {}, "", str(tmp_path / name)) for name in ("done", "one", "two")]
+    jobs = [Job("finetune", {}, "", str(tmp_path / name), pause=2) for name in ("done", "paused", "one", "two")]
     side_by_side = []
 
     def given_up(tuner: tune.Tuner) -> None:
@@ -87,6 +87,7 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
         side_by_side.append(tuner._local_tuner._tune_config.max_concurrent_trials)
         (tmp_path / "done").mkdir(exist_ok=True)
         write_manifest(tmp_path / "done", {})
+        (tmp_path / "paused" / SCORES).write_text('{"epochs": 2.0, "dev/macro_f1": 0.5}')
         raise RuntimeError(f"Caught unexpected exception: {MESSAGE}")
 
     monkeypatch.setattr(tune_jobs, "MEMORY_PAUSE_S", 0.0)
@@ -95,7 +96,7 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
         Path(job.folder).mkdir()
     Cluster(ClusterConfig(), tmp_path / "storage", _nodes=[{"CPU": 4.0}]).run_jobs(jobs, 1, "given-up")
     assert side_by_side == [4, 2, *[1] * (RETRIES + 1)]
-    assert not (tmp_path / "done" / FAILURE).exists()
+    assert not any((tmp_path / name / FAILURE).exists() for name in ("done", "paused"))
     assert all("low on memory" in (tmp_path / name / FAILURE).read_text() for name in ("one", "two"))
 
 

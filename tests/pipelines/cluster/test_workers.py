@@ -17,10 +17,13 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, StorageError, TrainingError
 from proser_core.jobs import spec, worker
+from proser_core.jobs.checkpoint_score import score_checkpoint
 from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
+from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import PARTS, TRAIN, compute_logits, load_logits
+from proser_core.recognition.scores import own_score
 from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
 Make = Callable[..., spec.Job]
@@ -69,6 +72,22 @@ def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make:
     for part in PARTS:
         assert logits[part].known.shape == (len(getattr(images, part)), 5)
         assert logits[part].dummies.shape == (len(getattr(images, part)), 5)
+
+
+@pytest.mark.parametrize("averaging", [0.0, 0.9])
+def test_the_score_of_a_checkpoint_is_that_of_the_network_that_it_would_be(
+    make: Make, task: Artefact, averaging: float
+) -> None:
+    recipe = replace(lively_recipe(), finetune=replace(lively_recipe().finetune, averaging=averaging))
+    job = make("job", recipe=recipe)
+    run_job(job, lambda metrics: score_checkpoint(job))  # after the last epoch there is still one
+    folder = Path(job.folder)
+    rows, images = spec.read_scores(folder), OpenSetTask.load(task.path)
+    assert [row["epochs"] for row in rows] == [1, 2, 3]
+    logits = load_logits(folder / spec.LOGITS)
+    kept = evaluate(logits, own_score(recipe), images, recipe.calibration.target_rate).flat()
+    assert rows[-1][spec.SELECTION_METRIC] == pytest.approx(kept[spec.SELECTION_METRIC], abs=1e-9)
+    assert len({row[spec.SELECTION_METRIC] for row in rows}) > 1
 
 
 def test_a_job_with_the_users_weights_only_scores_them(make: Make, closed_set_weights: Path, task: Artefact) -> None:

@@ -13,6 +13,7 @@ from pipelines.commands.clean import MAX_LISTED, CleanRequest, clean
 from pipelines.reports.page import template_digests
 from pipelines.workflow import stage as stage_module
 from pipelines.workflow.stage import STAGES, stage_code
+from pipelines.workflow.stages.halving import RUNGS, WHOLE
 from pipelines.workflow.stale_artefacts import FOLDERS, stale_artefacts
 from proser_core.errors import ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
@@ -27,7 +28,7 @@ OLD = 30 * 86_400
 WORKER = code_version("proser_core.jobs.worker")
 KEY = "0123456789abcdef"
 HALF = f"trials/{KEY}"
-OF_RAY = f"ray/{KEY}-0"
+OF_RAY = f"ray/{KEY}-{WHOLE}"
 
 
 def made_old(storage: Path) -> None:
@@ -146,7 +147,10 @@ def test_a_folder_that_is_no_storage_is_refused_and_not_touched(tmp_path: Path) 
 
 
 def test_what_trainings_and_sweeps_give_to_ray_is_known(storage: Path) -> None:
-    of_ray = [f"ray/{name}" for name in ("pretrain", f"pretrain-{KEY}", f"finetune-{KEY}", f"{KEY}-1")]
+    of_ray = [
+        f"ray/{name}"
+        for name in ("pretrain", f"pretrain-{KEY}", f"finetune-{KEY}", *(f"{KEY}-{rung}" for rung in RUNGS))
+    ]
     unfinished(storage, *of_ray)
     made_old(storage)
     assert {*of_ray, OF_RAY} < found(storage).keys()

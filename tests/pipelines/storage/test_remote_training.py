@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,7 @@ from pipeline_runs import ignore, lively_recipe, training_job
 from ray import tune
 from storages import TASK, Machines
 
-from pipelines.cluster.early_stopping import SHARE
-from pipelines.cluster.train_worker import run_searched_trial, run_single_trial
+from pipelines.cluster.train_worker import run_single_trial
 from pipelines.storage.mirror import Mirror
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import Recipe
@@ -128,29 +128,25 @@ class TestATraining:
                 assert (Path(job.folder) / spec.STATE).is_file() == (not changed)
 
     @ON_FILE
-    def test_of_a_search_tells_the_scheduler_of_another_machine_what_it_knew(
+    def test_that_pauses_is_scored_on_the_storage_and_goes_on_on_another_machine(
         self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        rows: list[dict[str, float]] = []
-
-        def report(row: dict[str, float]) -> None:
-            rows.append({name: value for name, value in row.items() if name != SHARE})
-            assert json.loads((machines.objects.read(f"trials/k/{spec.SCORES}") or b"").splitlines()[-1]) in rows
-            if len(rows) == 2:
-                raise ConnectionError("this machine is gone")
-
-        monkeypatch.setattr(tune, "report", report)
-        config = self.config(driver)
-        machines.on("first")
-        with pytest.raises(ConnectionError):
-            run_searched_trial(config)
-        machines.on("second")
-        run_searched_trial(config)
-        assert [row["epochs"] for row in rows] == [1, 2, 1, 2], "nothing is stopped after the last epoch"
-        assert rows[2:] == rows[:2]
-        driver.poll([driver.root / "trials/k"])
-        scores = spec.read_scores(driver.root / "trials/k")
-        assert (scores[:2], scores[-1]["epochs"]) == (rows[2:], 3)
+        folder, config = driver.root / "trials/k", self.config(driver)
+        for machine, pause, lost_after in (("first", 2, 1), ("second", 2, 9), ("third", 2, 9), ("fourth", 0, 9)):
+            report, seen = stop_after(lost_after, lambda: None)
+            monkeypatch.setattr(tune, "report", report)
+            machines.on(machine)
+            config["job"]["pause"] = pause
+            with pytest.raises(ConnectionError) if lost_after == 1 else nullcontext():
+                run_single_trial(config)
+            assert len(seen) == (machine in ("first", "fourth")), "a pause is not reported"
+            driver.poll([folder])
+            scores = spec.read_scores(folder)
+            assert [row["epochs"] for row in scores] == ([] if machine == "first" else [2])
+        assert 0 < scores[0][spec.SELECTION_METRIC] <= 1
+        whole = replace(spec.Job(**self.config(driver, sees_driver=True)["job"]), folder=str(tmp_path / "undisturbed"))
+        run_job(whole, ignore)
+        assert sha256_of(folder / spec.WEIGHTS) == sha256_of(tmp_path / "undisturbed" / spec.WEIGHTS)
 
     def test_brings_its_data_to_a_machine_once_and_leaves_nothing_else_there(
         self, on_s3: Machines, task: Artefact, closed_set_weights: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

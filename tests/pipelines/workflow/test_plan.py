@@ -12,7 +12,7 @@ from stored_sets import write_folder
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.workflow.evaluation_plan import seconds_of_passes
-from pipelines.workflow.plan import Cost, SplitPlan, bytes_of_crops, cost_lines, measure, plan_splits
+from pipelines.workflow.plan import Cost, SplitPlan, bytes_of_crops, cost_lines, measure, plan_splits, seconds_left
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import CalibrationConfig, ClusterConfig
 from proser_core.data.augmentation.crop_tables import padded_versions
@@ -74,10 +74,23 @@ class Nodes(Cluster):
 def test_the_plan_says_where_memory_is_short_and_how_many_trainings_fit(room: int, line: str | None) -> None:
     images = {"train": 100, "val": 10, "development": 10, "test": 10}
     recipe = tiny_recipe()
-    plan = SplitPlan(recipe, True, True, images, 4, tuple(replace(recipe.finetune, beta=float(n)) for n in range(4)))
+    plan = SplitPlan(recipe, True, True, images, 4, 4, ((1, 1, 1, 1),))
     lines = cost_lines([plan], measure([plan], Nodes(room), bf16=False))
     assert "3.0 GiB a worker" in lines["a fine-tune"]
     assert lines.get("memory") == line
+
+
+def test_epochs_of_points_that_are_stopped_early_take_no_time() -> None:
+    """As many train side by side as there are in a rung, however many places there are."""
+    recipe, images = tiny_recipe(), {"train": 3200, "val": 0, "development": 0, "test": 0}
+    epoch, rungs = 0.1 * 3200 / recipe.finetune.batch_size, ((4,) * 25, (8,) * 9, (8,) * 3)
+    plans = [SplitPlan(recipe, True, True, images, 25, 25, each) for each in (((20,) * 25,), ((), *rungs))]
+    for at_once, whole, halved in ((1, 500, 196), (25, 20, 4 + 8 + 8)):
+        costs = {"finetune": Cost(StepCost(0.1, 100.0, 10, 0, 0, 0), 1, at_once, None)}
+        assert seconds_left(plans[:1], costs) == pytest.approx({"fine-tune": whole * epoch})
+        assert seconds_left(plans[1:], costs) == pytest.approx({"fine-tune": halved * epoch})
+    told = ["points that fall behind are stopped" in cost_lines([each], costs)["time"] for each in plans]
+    assert told == [False, True]
 
 
 SECONDS = {"finetune": 1.0, "pretrain": 4.0}
@@ -93,7 +106,7 @@ def passes(networks: int = 3, *, mirror: bool = True, gpus: float = 0.0, feature
         cluster=ClusterConfig(gpus_per_worker=gpus),
         network=replace(recipe.network, features=features),
     )
-    plan = SplitPlan(recipe, True, False, {"train": 70, "val": 10, "development": 0, "test": 20}, 1, ())
+    plan = SplitPlan(recipe, True, False, {"train": 70, "val": 10, "development": 0, "test": 20}, 1, 0, ((),))
     costs = {kind: Cost(StepCost(0.1, 100 / each, 10, 0, 0, 0), 1, 2, None) for kind, each in SECONDS.items()}
     return seconds_of_passes(plan, costs, networks)
 
@@ -114,4 +127,4 @@ def test_images_take_memory_of_a_gpu_as_they_lie_there(flip: bool, augmentation:
     recipe = replace(recipe, data=replace(recipe.data, flip=flip, augmentation=augmentation))
     images = np.zeros((7, recipe.data.image_size, recipe.data.image_size, 3), np.uint8)
     lying = padded_versions(images, recipe.data.border, recipe.data.flips)
-    assert bytes_of_crops(SplitPlan(recipe, True, True, {"train": 7}, 1, ())) == lying.nbytes
+    assert bytes_of_crops(SplitPlan(recipe, True, True, {"train": 7}, 1, 0, ((),))) == lying.nbytes

@@ -329,10 +329,9 @@ def test_a_budget_that_ends_after_the_last_trial_leaves_nothing_to_go_on_with(
 ) -> None:
     run_jobs = Cluster.run_jobs
 
-    def end_late(*arguments: Any, max_seconds: float, **more: Any) -> set[str]:
-        ended = run_jobs(*arguments, **more)
+    def end_late(*arguments: Any, max_seconds: float, **more: Any) -> None:
+        run_jobs(*arguments, **more)
         time.sleep(max_seconds)
-        return ended
 
     monkeypatch.setattr(Cluster, "run_jobs", end_late)
     write_space(spaces, "late", '{"beta": tune.grid_search([3.0])}')

@@ -1,0 +1,94 @@
+"""Successive halving (Jamieson and Talwalkar 2016): every trial trains up to the first rung, the best third of them up
+to the second, and the best third of those to the end.
+
+Trials are compared on development data alone, and only once all have come to the rung: which ones go on depends on
+neither their order nor an interruption. One that had trained past a rung before it was compared, without pauses, is
+compared as it is then.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from proser_core.jobs.spec import SELECTION_METRIC, read_epochs, read_failure, read_scores
+from proser_core.jobs.trials import Trial
+from proser_core.store.store import load_if_complete
+
+RUNGS = (20, 60)
+"""Percent of a trial's own epochs; points of one search may differ in their number, and so in their learning rates."""
+WHOLE = 100
+ONE_IN = 3
+"""Of so many trials, one goes on."""
+
+
+def halve(trials: Sequence[Trial], train: Callable[[list[Trial], int], None]) -> set[str]:
+    """Train the trials, and fewer of them after each rung: `train` is called with those that have not come as far as so
+    many percent of their epochs. Ends where it leaves one that has neither come so far nor failed, for lack of time.
+    The keys of trials that fell behind."""
+    left, behind = list(trials), set[str]()
+    for percent in (*RUNGS, WHOLE):
+        waiting = [trial for trial in left if not _has_reached(trial, percent)]
+        if waiting:
+            train(waiting, percent)
+        if percent == WHOLE or any(not (_has_reached(each, percent) or read_failure(each.folder)) for each in waiting):
+            break
+        best = _best(left, percent)
+        behind |= {trial.key for trial in left} - {trial.key for trial in best}
+        left = best
+    return behind
+
+
+def fallen_behind(trials: Sequence[Trial]) -> set[str]:
+    """The keys of trials that a search has compared and stopped."""
+    return halve(trials, lambda waiting, percent: None)
+
+
+def epochs_left(trials: Sequence[Trial]) -> list[list[int]]:
+    """By rung, how many epochs each of its trials has still to train. Where it is not known yet which will be the best,
+    the first stand for them."""
+    left, found = list(trials), []
+    for before, percent in pairwise((0, *RUNGS, WHOLE)):
+        waiting = [trial for trial in left if not _has_reached(trial, percent)]
+        found.append([_epochs_between(trial, before, percent) for trial in waiting])
+        left = left[: _number_kept(len(left))] if waiting else _best(left, percent)
+    return found
+
+
+def pause_at(percent: int, epochs: int) -> int:
+    """After how many of its epochs a trial pauses; 0 where it has no more of them."""
+    reached = _epochs_at(percent, epochs)
+    return reached if reached < epochs else 0
+
+
+def _epochs_at(percent: int, epochs: int) -> int:
+    return -(-percent * epochs // 100)
+
+
+def _epochs_between(trial: Trial, before: int, percent: int) -> int:
+    """Epochs that it has not trained between two rungs."""
+    epochs = trial.recipe.finetune.epochs
+    trained = max(len(read_epochs(trial.folder)), _epochs_at(before, epochs))
+    return max(0, _epochs_at(percent, epochs) - trained)
+
+
+def _number_kept(count: int) -> int:
+    return -(-count // ONE_IN)
+
+
+def _best(trials: Sequence[Trial], percent: int) -> list[Trial]:
+    """Best first, of those that have a score: one that failed has none, nor one that was trained to its end at once."""
+    scores = {trial.key: score for trial in trials if (score := _score(trial, percent)) is not None}
+    scored = [trial for trial in trials if trial.key in scores]
+    return sorted(scored, key=lambda trial: (-scores[trial.key], trial.key))[: _number_kept(len(scored))]
+
+
+def _score(trial: Trial, percent: int) -> float | None:
+    """Its score at the rung, or the first one after it."""
+    epochs = _epochs_at(percent, trial.recipe.finetune.epochs)
+    return next((row[SELECTION_METRIC] for row in read_scores(trial.folder) if row["epochs"] >= epochs), None)
+
+
+def _has_reached(trial: Trial, percent: int) -> bool:
+    """Whether it has come so far, and has not failed on its way on: then it is tried again."""
+    if percent < WHOLE and _score(trial, percent) is not None:
+        return not read_failure(trial.folder)
+    return load_if_complete(trial.folder) is not None

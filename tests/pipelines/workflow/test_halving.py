@@ -1,0 +1,158 @@
+"""Which trials successive halving trains how far, without trainings; test_search.py has it with them."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pipeline_runs import tiny_recipe
+
+from pipelines.workflow.stages.halving import RUNGS, WHOLE, epochs_left, fallen_behind, halve, pause_at
+from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, SELECTION_METRIC, read_scores, write_failure
+from proser_core.jobs.trials import Trial
+from proser_core.store.store import load_if_complete, write_manifest
+
+
+@dataclass
+class Trainer:
+    """Trains in no time, a trial's score the same at each pause; `budget` is for how many trainings, or parts of one,
+    there is time."""
+
+    scores: Mapping[str, float]
+    budget: int = 10**6
+    epochs: dict[str, int] = field(default_factory=dict)
+    """How many were trained of each, in this order."""
+
+    def __call__(self, trials: list[Trial], percent: int) -> None:
+        for trial in trials:
+            if not self.budget:
+                return
+            self.budget -= 1
+            length = trial.recipe.finetune.epochs
+            pause = pause_at(percent, length)
+            trial.folder.mkdir(exist_ok=True)
+            (trial.folder / FAILURE).unlink(missing_ok=True)
+            if trial.name not in self.scores:
+                write_failure(trial.folder, "it diverged")
+                continue
+            self.epochs[trial.name] = pause or length
+            if pause:
+                row = {"epochs": float(pause), SELECTION_METRIC: self.scores[trial.name]}
+                lines = [json.dumps(each) for each in [*read_scores(trial.folder), row]]
+                (trial.folder / SCORES).write_text("\n".join(lines))
+            else:
+                write_manifest(trial.folder, {})
+
+
+@pytest.fixture
+def trials(tmp_path: Path) -> Callable[[int, int], list[Trial]]:
+    recipe = tiny_recipe()
+
+    def made(count: int, epochs: int) -> list[Trial]:
+        one = replace(recipe, finetune=replace(recipe.finetune, epochs=epochs))
+        return [Trial(one, str(number), {}, tmp_path / str(number)) for number in range(count)]
+
+    return made
+
+
+def rising(count: int) -> dict[str, float]:
+    return {str(number): number / count for number in range(count)}
+
+
+def test_the_best_third_goes_on_at_each_rung(trials: Callable[[int, int], list[Trial]]) -> None:
+    train, made = Trainer(rising(25)), trials(25, 20)
+    expected = epochs_left(made)
+    behind = halve(made, train)
+    assert train.epochs == {str(n): 20 if n >= 22 else 12 if n >= 16 else 4 for n in range(25)}
+    assert behind == {str(n) for n in range(22)}
+    assert expected == [[4] * 25, [8] * 9, [8] * 3]
+    assert sum(train.epochs.values()) == sum(map(sum, expected)) == 196
+    assert fallen_behind(made) == behind
+    assert epochs_left(made) == [[], [], []], "nothing of it is left"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_their_order_does_not_matter(order: int, trials: Callable[[int, int], list[Trial]]) -> None:
+    train = Trainer(rising(9))
+    halve(trials(9, 5)[::order], train)
+    assert train.epochs == {str(n): 5 if n == 8 else 3 if n >= 6 else 1 for n in range(9)}
+
+
+@pytest.mark.parametrize("stop", range(1, 15))
+def test_a_search_that_was_interrupted_goes_on_as_if_it_had_not_been(
+    stop: int, trials: Callable[[int, int], list[Trial]]
+) -> None:
+    first, second = Trainer(rising(9), budget=stop), Trainer(rising(9))
+    halve(trials(9, 5), first)
+    assert halve(trials(9, 5), second) == {str(n) for n in range(8)}
+    assert first.epochs | second.epochs == {str(n): 5 if n == 8 else 3 if n >= 6 else 1 for n in range(9)}
+    assert 9 + 3 + 1 - stop == 10**6 - second.budget if stop <= 13 else not second.epochs, "none was trained twice"
+
+
+def test_whoever_had_no_time_has_not_fallen_behind(trials: Callable[[int, int], list[Trial]]) -> None:
+    assert halve(trials(9, 5), Trainer(rising(9), budget=5)) == set()
+    assert halve(trials(9, 5), Trainer(rising(9), budget=5)) == {str(n) for n in range(6)}
+
+
+def test_one_that_failed_takes_no_place(trials: Callable[[int, int], list[Trial]]) -> None:
+    scores = rising(9)
+    del scores["8"]
+    train = Trainer(scores)
+    halve(trials(9, 5), train)
+    assert [name for name, epochs in train.epochs.items() if epochs == 5] == ["7"]
+
+
+def test_one_that_was_trained_without_pauses_before_is_not_compared(trials: Callable[[int, int], list[Trial]]) -> None:
+    made = trials(9, 5)
+    made[0].folder.mkdir()
+    write_manifest(made[0].folder, {})
+    train = Trainer(rising(9))
+    halve(made, train)
+    assert "0" not in train.epochs
+    assert load_if_complete(made[8].folder) is not None
+
+
+def test_trials_of_different_length_pause_at_the_same_share_of_their_own_epochs(
+    trials: Callable[[int, int], list[Trial]],
+) -> None:
+    train = Trainer(rising(6))
+    halve([*trials(3, 5), *trials(6, 25)[3:]], train)
+    assert train.epochs == {"0": 1, "1": 1, "2": 1, "3": 5, "4": 15, "5": 25}
+
+
+@given(epochs=st.integers(1, 400), percent=st.sampled_from([*RUNGS, WHOLE]))
+def test_no_trial_pauses_after_its_last_epoch(epochs: int, percent: int) -> None:
+    pause = pause_at(percent, epochs)
+    assert 0 <= pause < epochs
+    assert pause == 0 or 0 <= pause - percent * epochs / 100 < 1
+
+
+@pytest.mark.parametrize("stop", range(14))
+def test_what_is_left_of_a_search_is_what_is_trained_then(stop: int, trials: Callable[[int, int], list[Trial]]) -> None:
+    """A pause of no trained epoch between is not counted: here each part of a training takes one epoch or two."""
+    made = trials(9, 5)
+    first, second = Trainer(rising(9), budget=stop), Trainer(rising(9))
+    halve(made, first)
+    for trial in made:
+        epochs = [json.dumps({"epoch": number}) for number in range(first.epochs.get(trial.name, 0))]
+        if epochs:
+            (trial.folder / EPOCHS).write_text("\n".join(epochs))
+    left = epochs_left(made)
+    before = sum(first.epochs.values())
+    halve(made, second)
+    assert before + sum(map(sum, left)) == sum((first.epochs | second.epochs).values()) == 9 + 3 * 2 + 2
+
+
+@pytest.mark.parametrize("lost", ["6", "7"])
+def test_one_that_fails_on_its_way_is_tried_again_and_stopped_once_it_is_behind(
+    lost: str, trials: Callable[[int, int], list[Trial]]
+) -> None:
+    made, scores = trials(12, 5), rising(12)
+    halve(made[:9], Trainer(scores))
+    write_failure(made[int(lost)].folder, "its machine was lost")
+    again = Trainer(scores)
+    assert made[int(lost)].key in halve(made, again)
+    assert again.epochs[lost] == 1, "it is scored again"
