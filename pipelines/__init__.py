@@ -1,1 +1,2 @@
-"""The workflow: stages, the DAG over them, training workers, tracking, registry, command line."""
+"""The application around `proser_core`: workflow, cluster, storage, tracking, reports, inference, serving, reproduction
+of the paper, and the command line."""

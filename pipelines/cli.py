@@ -63,7 +63,8 @@ KEPT = "earlier decisions and registered versions are kept, `proser models` list
 
 
 def main() -> int:
-    """Entry point: 0 clean, 1 finished with failed trials, 2 bad input, 130 interrupted, 143 terminated."""
+    """Entry point: 0 clean, 1 finished with failed trials, skipped images or a refused promotion, 2 bad input, 130
+    interrupted, 143 terminated."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     bound_threads()
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -8,7 +8,8 @@ from contextlib import closing, contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from proser_core.jobs.progress import LINE_EVERY, TimeLeft, duration
+from proser_core.jobs.progress import LINE_EVERY, TimeLeft
+from proser_core.titles import duration
 
 HEARTBEAT = 300.0  # seconds between lines where nothing changes
 

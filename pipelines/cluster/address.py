@@ -50,8 +50,8 @@ def check_access(address: str) -> None:
     refused = ray_internals.is_refused(address, token="")
     if refused is False and mode.lower() == "token":  # Ray Data would wait forever
         raise ClusterError(
-            f"the Ray cluster at {address} wants no token, and here {AUTH_MODE} is token, so that its workers could "
-            f"not answer; start the cluster with {AUTH_MODE}=token, which keeps others out, or unset it here"
+            f"the Ray cluster at {address} asks for no token, and {AUTH_MODE} is token here: its workers could not "
+            f"answer; start the cluster with {AUTH_MODE}=token, which keeps others out, or unset it here"
         )
     if not refused:
         return

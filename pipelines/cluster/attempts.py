@@ -16,7 +16,7 @@ DIED = re.compile(r"\bpid: (\d+).*\bip: (\S+).*Worker exit type: SYSTEM_ERROR", 
 """Ray 2.60's error of a process that ended without a Python exception; another text is shown as it is."""
 
 
-LEFT = f"its machines were announced to go away {RETRIES + 1} times; the same command goes on from its last epoch"
+LEFT = f"its machines were preempted {RETRIES + 1} times; the same command goes on from its last epoch"
 
 
 class LeavingError(Exception):
@@ -36,8 +36,8 @@ def failure_reason(error: BaseException) -> str:
     if low:
         held = f" ({low['held']} GB)" if low["held"] else ""
         return (
-            f"Ray ended a process of it{held}, because the machine was low on memory, {RETRIES + 1} times; free some "
-            "memory, or train fewer at a time with --cluster.max-concurrent"
+            f"Ray ended one of its processes{held}, because the machine was low on memory, {RETRIES + 1} times; free "
+            "some memory, or train fewer at a time with --cluster.max-concurrent"
         )
     died = DIED.search(str(error))
     return unreported_exit(pid=died[1], address=died[2]) if died else last_line(error)

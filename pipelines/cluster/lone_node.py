@@ -36,7 +36,7 @@ def watched_node() -> Iterator[None]:
     except (KeyboardInterrupt, Exception) as error:
         if lost.is_set():
             raise ClusterError(
-                f"Ray's process on this machine, the raylet, was killed or lost, for want of memory perhaps{GOES_ON}"
+                f"Ray's process on this machine, the raylet, was killed or lost, perhaps for lack of memory{GOES_ON}"
             ) from error
         raise
     finally:

@@ -21,9 +21,8 @@ from pipelines.output_files import PICTURES, check_output
 from pipelines.progress import ProgressBar
 from proser_core.data.readers.image_files import Failure, Found, check_paths, count_images, written_to
 from proser_core.errors import ConfigError
-from proser_core.jobs.progress import duration
 from proser_core.naming import UNKNOWN
-from proser_core.titles import counted, percent
+from proser_core.titles import counted, duration, percent
 
 if TYPE_CHECKING:
     from pipelines.inference.predictions import PredictedPart

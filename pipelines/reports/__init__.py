@@ -1,1 +1,1 @@
-"""Results as figures, tables and Parquet, made of finished work alone."""
+"""Figures, tables, pages and Parquet, of finished work or of a user's images."""

@@ -8,8 +8,7 @@ from pipelines.reports.sweep_table import mean, std
 from pipelines.reproduction.protocols import Column
 from pipelines.reproduction.published import Quoted, quoted
 from proser_core.baselines.tables import OWN_RULE
-from proser_core.jobs.progress import duration
-from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, best_of, scored
+from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, best_of, duration, scored
 
 PLACEHOLDERS = (PROSER, f"{PROSER}, released form", "Dummy", "Mixup")
 BASELINES = {
@@ -128,7 +127,7 @@ def _verdicts(rows: list[MethodRow]) -> list[str]:
     return [
         _verdict(name, other, by_name[name].over(by_name[other]))
         if other in by_name
-        else f"{name} stands without {other}, which was not measured."
+        else f"{name} is not compared with {other}, which was not measured."
         for name, other in pairs
     ]
 

@@ -110,7 +110,7 @@ class InferenceRequest(BaseModel):
 
 
 class InferenceResponse(BaseModel):
-    """The outputs that were asked for, one row an image."""
+    """The outputs that were asked for, one row per image."""
 
     model_name: str
     model_version: str

@@ -14,7 +14,7 @@ from proser_core.errors import ProserError
 from proser_core.jobs.own_spec import job_of
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, STATE, Job, read_failure, write_failure
 from proser_core.jobs.starting_point import delete_changed_checkpoint
-from proser_core.learning.mixup import current_world
+from proser_core.learning.ranks import current_world
 from proser_core.store.lock import LOCK
 from proser_core.store.store import MANIFEST
 

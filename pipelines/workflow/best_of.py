@@ -88,7 +88,7 @@ def best_rows(table: SweepTable, own: FinetuneConfig, split_index: int | None, c
         raise ConfigError(f"--split-index got {split}; the sweep has {', '.join(map(str, table.splits))}")
     rows = [point[0] for point in ranked((row for row in table.rows if row["split_index"] == split), own)]
     if not rows:
-        raise TrackingError(f"no trial of the sweep has finished on class split {split}; give the sweep again")
+        raise TrackingError(f"no trial of the sweep has finished on class split {split}; run the sweep again")
     if len(rows) < count:
         raise ConfigError(
             f"--ensemble got {count}; trials with placeholders that have finished on class split {split}: {len(rows)}. "
@@ -194,7 +194,7 @@ def _task_of(trial: Artefact) -> Artefact:
     found = _input_of(trial, "task", spec.PREPARE)
     if found is None:
         raise ConfigError(
-            f"{trial.path.parents[1]} does not hold the images of trial {trial.path.name}; give the same sweep again"
+            f"{trial.path.parents[1]} does not hold the images of trial {trial.path.name}; run the same sweep again"
         )
     return found
 

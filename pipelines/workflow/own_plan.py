@@ -14,9 +14,9 @@ from proser_core.config.own_networks import ScheduleName
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.own_probe import OwnCost, measure_own_network
 from proser_core.jobs.preparing import prepare_key
-from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PREPARE
 from proser_core.store.store import Store, load_if_complete
+from proser_core.titles import duration
 
 
 @dataclass(frozen=True)
@@ -110,5 +110,5 @@ def measure_networks(
 
 def _rate(cost: OwnCost) -> str:
     return (
-        "a time not measured" if cost.seconds_per_image is None else f"{1000 * cost.seconds_per_image:.3g} ms an image"
+        "a time not measured" if cost.seconds_per_image is None else f"{1000 * cost.seconds_per_image:.3g} ms per image"
     )

@@ -10,9 +10,9 @@ from pipelines.storage.mirror import sync
 from pipelines.workflow.training import TrainingInputs
 from proser_core.data.photos import read_photos
 from proser_core.jobs.preparing import PHOTOS, decodes_photos, photos_of, prepare_key
-from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PREPARE
 from proser_core.store.store import Store, load_if_complete
+from proser_core.titles import duration
 
 SAMPLE = 64
 """Photos by which the time is measured, spread over the folder."""

@@ -21,11 +21,10 @@ from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ClusterError
 from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.probe import StepCost, measure_heads
-from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import EMBEDDINGS, PREPARE, embedding_inputs
 from proser_core.jobs.trials import Trial
 from proser_core.store.store import Artefact, Store, load_if_complete
-from proser_core.titles import counted
+from proser_core.titles import counted, duration
 
 
 @dataclass(frozen=True)
@@ -292,7 +291,7 @@ def cost_lines(
     cluster, lines = recipe.cluster, {}
     gpus = f" and {cluster.gpus_per_worker:g} GPU" if cluster.uses_gpu else ""
     for kind, cost in costs.items():
-        memory = f", {cost.step.memory_bytes / 2**30:.1f} GiB a worker" if cost.step.memory_bytes else ""
+        memory = f", {cost.step.memory_bytes / 2**30:.1f} GiB per worker" if cost.step.memory_bytes else ""
         memory += f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
         lines["a pretraining" if kind == "pretrain" else "a fine-tune"] = (
             f"{counted(recipe.training(kind)[1], 'worker')} of {counted(cost.cpus, 'CPU')}{gpus}, "

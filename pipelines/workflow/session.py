@@ -31,11 +31,11 @@ from proser_core.config import ClusterConfig, Recipe, decisive_fields, digest_of
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import outlier_notes
 from proser_core.data.splits.families import defect_of
-from proser_core.jobs.progress import duration
 from proser_core.jobs.spec import PRETRAIN
 from proser_core.networks.libraries import is_of_library
 from proser_core.networks.pretrained import describe_backbone, with_features, with_pretrained
 from proser_core.store.store import Store
+from proser_core.titles import duration
 
 
 @dataclass(frozen=True)

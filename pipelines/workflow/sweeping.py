@@ -20,9 +20,8 @@ from pipelines.workflow.stages.report import promotion_note
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of, stoppable_points
 from proser_core.errors import ConfigError
-from proser_core.jobs.progress import duration
 from proser_core.jobs.trials import check_recipe
-from proser_core.titles import counted
+from proser_core.titles import counted, duration
 from tune_spaces import draws_values
 
 REPORTED = "sweep_logged"

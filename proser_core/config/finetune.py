@@ -37,9 +37,9 @@ class FinetuneConfig(OptimizerConfig):
     """half feeds one half of each batch to l1 and the other to l2 (supplement). all feeds every
     image to both. Source: method notes."""
     beta: float = 1.0
-    """Weight of the placeholder term in l1 (eq:dummyloss). Source: supplement."""
+    """Weight of the placeholder term in l1 (eq. 5). Source: supplement."""
     gamma: float = 0.1
-    """Weight of the mixture loss l2 (eq:lmix). Source: supplement."""
+    """Weight of the mixture loss l2 (eq. 7). Source: supplement."""
     num_dummies: int = 5
     """Number of dummy classifiers C. Source: supplement."""
     alpha: float = 2.0

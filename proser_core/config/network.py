@@ -26,7 +26,7 @@ class NetworkConfig(Block):
     short schedules, which input dropout slows down), or in each block of wide_resnet28_10 (0.3 as
     released). The other backbones have no dropout."""
     split: SplitPoint = "middle"
-    """Where phi is cut into phi_pre and phi_post (eq:mixup): before the last stage (middle, as in the
+    """Where phi is cut into phi_pre and phi_post (eq. 6): before the last stage (middle, as in the
     authors' released code), one stage earlier (early), or before the last block (late)."""
     weights: str = DEFAULT_WEIGHTS
     """Initial weights of torchvision:NAME or timm:NAME, by the library's own name for them, such as IMAGENET1K_V1 or

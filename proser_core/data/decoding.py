@@ -147,7 +147,7 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
             if image.mode in RANGELESS and (image.format, image.mode) != ("PPM", "I"):  # Pillow scales PGM to 16 bits
                 raise DataError(
                     f"{name}: the image has {RANGELESS[image.mode]} as pixels, and does not say which are black and "
-                    "white; save it with 8 or 16 bits a channel, or remove it"
+                    "white; save it with 8 or 16 bits per channel, or remove it"
                 )
             yield image
     except DataError:

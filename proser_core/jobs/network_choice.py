@@ -63,7 +63,7 @@ def choose_network(
     chosen = max(macro_f1, key=lambda name: macro_f1[name]) if wanted == AUTO else NAMES[wanted]
     if chosen not in there:
         raise TrainingError(
-            "calibration.network is control, and the control's training failed (its row says why); mend the cause and "
-            "give the same command again, or give --calibration.network proser"
+            "calibration.network is control, and the control's training failed (its row says why); fix the cause and "
+            "run the same command again, or give --calibration.network proser"
         )
     return there[chosen], NetworkChoice(chosen, wanted == AUTO, macro_f1)

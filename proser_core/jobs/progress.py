@@ -4,16 +4,9 @@ import time
 from collections import defaultdict
 from typing import TextIO
 
-from proser_core.titles import counted
+from proser_core.titles import counted, duration
 
 LINE_EVERY = 20.0  # seconds between lines where there is no terminal
-
-
-def duration(seconds: float) -> str:
-    """1:02:03, or 2:03 below an hour."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class TimeLeft:

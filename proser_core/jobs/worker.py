@@ -20,7 +20,7 @@ from proser_core.errors import ProserError
 from proser_core.jobs.embedding import embedded
 from proser_core.jobs.spec import EPOCHS, FAILURE, LOGITS, STATE, WEIGHTS, Job, read_epochs, write_failure
 from proser_core.learning.fit import Metrics, State
-from proser_core.learning.mixup import current_world
+from proser_core.learning.ranks import current_world
 from proser_core.learning.training import train_network, training_device
 from proser_core.networks.heads import as_on_backbone, load_heads, make_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net

@@ -16,9 +16,9 @@ from proser_core.config import OptimizerConfig
 from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.errors import TrainingError
 from proser_core.learning.averaging import WeightAverage
-from proser_core.learning.mixup import current_world
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
 from proser_core.learning.optimizers import make_optimizer
+from proser_core.learning.ranks import current_world
 from proser_core.learning.step import Arithmetic, StepInputs, TrainingStep, best_step
 from proser_core.rng import keyed_seed
 

@@ -8,7 +8,7 @@ from proser_core.networks.nets import ClassLogits
 
 
 def augmented_logits(logits: ClassLogits) -> Tensor:
-    """`[W^T phi(x), max_c w_hat_c^T phi(x)]`, float32[B, K+1] (eq:augment with C dummies)."""
+    """`[W^T phi(x), max_c w_hat_c^T phi(x)]`, float32[B, K+1] (eq. 4 with C dummies)."""
     known, dummies = logits.known.float(), logits.dummies.float()
     return torch.cat([known, dummies.amax(dim=1, keepdim=True)], dim=1)
 
@@ -19,12 +19,12 @@ def all_logits(logits: ClassLogits) -> Tensor:
 
 
 def closed_set_losses(augmented: Tensor, targets: Tensor) -> Tensor:
-    """First term of eq:dummyloss, for each image: `CE(f_hat(x), y)`, float32[B]."""
+    """First term of eq. 5, for each image: `CE(f_hat(x), y)`, float32[B]."""
     return F.cross_entropy(augmented, targets, reduction="none")
 
 
 def placeholder_losses(augmented: Tensor, targets: Tensor) -> Tensor:
-    """Second term of eq:dummyloss, for each image: `CE(f_hat(x) \\ y, K)`, float32[B].
+    """Second term of eq. 5, for each image: `CE(f_hat(x) \\ y, K)`, float32[B].
 
     Removing y means probability 0, that is logit -inf; a logit of 0 would keep e^0 in the sum.
     """
@@ -33,7 +33,7 @@ def placeholder_losses(augmented: Tensor, targets: Tensor) -> Tensor:
 
 
 def unknown_losses(augmented: Tensor, unknown: int = -1) -> Tensor:
-    """`CE(f_hat(x), K)` for each image: the loss of a data placeholder (eq:lmix), float32[B].
+    """`CE(f_hat(x), K)` for each image: the loss of a data placeholder (eq. 7), float32[B].
 
     `unknown` is the column of class K: the last, save among `all_logits`.
     """

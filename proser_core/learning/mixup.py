@@ -1,4 +1,4 @@
-"""Data placeholders: mixtures of images of different classes (eq:mixup, supplement alg. 1)."""
+"""Data placeholders: mixtures of images of different classes (eq. 6, supplement alg. 1)."""
 
 from typing import Any, NamedTuple
 
@@ -61,10 +61,3 @@ def pair_weights(targets: Tensor, partners: Tensor) -> Tensor:
     A pair of one class keeps its place in the batch, so that shapes are static.
     """
     return (targets != targets[partners]).float()
-
-
-def current_world() -> tuple[int, int]:
-    """(rank, number of ranks) of the process group; (0, 1) without one."""
-    if dist.is_available() and dist.is_initialized():
-        return dist.get_rank(), dist.get_world_size()
-    return 0, 1

@@ -20,7 +20,8 @@ from proser_core.learning.losses import (
     placeholder_losses,
     unknown_losses,
 )
-from proser_core.learning.mixup import MixDraw, current_world, draw_mix, mix, pair_weights
+from proser_core.learning.mixup import MixDraw, draw_mix, mix, pair_weights
+from proser_core.learning.ranks import current_world
 from proser_core.networks.nets import ClassLogits, ClosedSetNet, PlaceholderNet
 
 
@@ -51,7 +52,7 @@ class CrossEntropyObjective(nn.Module):
 
 
 class ProserObjective(nn.Module):
-    """`l1 + gamma * l2`: l1 (eq:dummyloss) on the first half of the batch, l2 (eq:lmix) on the second.
+    """`l1 + gamma * l2`: l1 (eq. 5) on the first half of the batch, l2 (eq. 7) on the second.
 
     With `batch_use` all, every image feeds both; gamma = 0 then leaves the mixtures out. One pass
     through phi_pre and one through phi_post serve both losses. Departure from the paper: a pair

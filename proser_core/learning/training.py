@@ -6,8 +6,8 @@ from proser_core.config import Recipe
 from proser_core.data.augmentation.batches import Normalisation, TrainingBatches
 from proser_core.data.tasks import Labelled
 from proser_core.learning.fit import Report, State, fit
-from proser_core.learning.mixup import current_world
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.learning.ranks import current_world
 from proser_core.learning.step import Arithmetic
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders
 

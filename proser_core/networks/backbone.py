@@ -14,7 +14,7 @@ IMAGE = ""
 
 
 class Backbone(nn.Module):
-    """Embedding network [B, 3, H, W] -> [B, d]: named stages, cut after one of them (eq:mixup).
+    """Embedding network [B, 3, H, W] -> [B, d]: named stages, cut after one of them (eq. 6).
 
     `splits` names the last module of phi_pre for early, middle and late: a stage ("layer3"), or a
     block inside one ("layer4.0"), or IMAGE. The names of the parameters do not depend on the cut, so that

@@ -48,7 +48,7 @@ class ClosedSetNet(nn.Module):
 
 
 class PlaceholderNet(nn.Module):
-    """The closed-set net with C dummy classifiers on the same embedding (eq:augment)."""
+    """The closed-set net with C dummy classifiers on the same embedding (eq. 4)."""
 
     def __init__(self, closed_set: ClosedSetNet, num_dummies: int) -> None:
         super().__init__()

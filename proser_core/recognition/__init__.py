@@ -1,1 +1,1 @@
-"""From logits to a calibrated open-set classifier and its metrics: array arithmetic only."""
+"""From logits and embeddings to scores, a calibrated open-set classifier, its metrics, and the files that hold it."""

@@ -44,7 +44,7 @@ def mixed_embeddings(
     net: PlaceholderNet, known: Labelled, normalisation: Normalisation, *, mixup: MixupPlace, alpha: float, seed: int,
     count: int,
 ) -> np.ndarray:  # fmt: skip
-    """phi of data placeholders (eq:mixup), float32[n, d] with n at most `count`: one for each pair of two classes.
+    """phi of data placeholders (eq. 6), float32[n, d] with n at most `count`: one for each pair of two classes.
 
     Images, partners and ratios are drawn by `seed`. manifold mixes hidden representations, vanilla images.
     """

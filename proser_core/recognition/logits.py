@@ -1,6 +1,6 @@
 """Logits of every image that is ever scored, computed once and cached on disk.
 
-Calibration and all metrics start from here; no way leads back to the network.
+Calibration and all metrics start from here, without the network.
 """
 
 from dataclasses import dataclass

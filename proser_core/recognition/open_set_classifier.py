@@ -48,7 +48,7 @@ class Predictions:
         return Predictions(*(values[rows] for values in vars(self).values()))
 
     def columns(self, class_names: Sequence[str]) -> dict[str, Any]:
-        """As columns of a table, one row an image: label, unknown, unknown_score, p_CLASS ..., p_unknown."""
+        """As columns of a table, one row per image: label, unknown, unknown_score, p_CLASS ..., p_unknown."""
         names = [f"p_{name}" for name in (*class_names, UNKNOWN)]
         return {
             "label": self.labels,

@@ -41,15 +41,14 @@ class Member:
 class TrainedClassifier:
     """Any network with any fitted score, its calibration, and what was measured of them.
 
-    `results` are its metrics by name, as tracking has them, measured with the
-    calibration that it was trained with, and `controls` those of the methods that it was compared with;
-    `validation_scores` are its scores of validation images and development unknowns, `proxy` is the same training
-    with classes held out, `notes` are on outlier sets, `own` is what a method's own network is made by, in the place
-    of `network`, `fitting` is what further scores of it can be fitted to, `classes` are the test images by class,
-    `members` tell of the networks of an `EnsembleNet`, the best first. All of these may be missing. With `mirror`
-    logits and embeddings are averaged with those of the mirrored image. Raises ConfigError where the score needs dummy
-    classifiers and the network has none, or embeddings or mirrored images and the network is a method's own, DataError
-    for class names that mean two things.
+    `results` are its metrics by name, as tracking has them, measured with the calibration that it was trained with, and
+    `controls` those of the methods that it was compared with; `validation_scores` are its scores of validation images
+    and development unknowns, `proxy` is the same training with classes held out, `notes` are lines of its model card,
+    `own` is what a method's own network is made by, in the place of `network`, `fitting` is what further scores of it
+    can be fitted to, `classes` are the test images by class, `members` tell of the networks of an `EnsembleNet`, the
+    best first. All of these may be missing. With `mirror` logits and embeddings are averaged with those of the mirrored
+    image. Raises ConfigError where the score needs dummy classifiers and the network has none, or embeddings or
+    mirrored images and the network is a method's own, DataError for class names that mean two things.
     """
 
     net: nn.Module

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from proser_core import titles
 from proser_core.titles import scored
 
-matplotlib.use("Agg")
 # Okabe and Ito's colours, which differ in lightness too
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")
 BLACK, BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, _ = COLOURS

@@ -7,9 +7,8 @@ from typing import Any
 from pipelines.output_files import FIGURES as PICTURES
 from pipelines.output_files import RESULTS, TABLES
 from pipelines.reports.page import HTML, Made, Section, embedded, write_page
-from proser_core.jobs.progress import duration
 from proser_core.store.files import read_json
-from proser_core.titles import percent
+from proser_core.titles import duration, percent
 
 NUMBERS = "figures.json"
 EXAMPLES = "outlier_examples_"

@@ -81,7 +81,7 @@ def in_words(setting: Setting, noun: str = "") -> str:
 
 
 def openness(num_train: int, num_test: int) -> float:
-    """`1 - sqrt(N_train / N_test)` (eq:openness), a fraction; both in classes."""
+    """`1 - sqrt(N_train / N_test)` (eq. 8), a fraction; both in classes."""
     return 1.0 - math.sqrt(num_train / num_test)
 
 

@@ -1,4 +1,4 @@
-"""Scores of the known logits alone: maximum softmax probability, the threshold of eq:threshold, and maximum logit."""
+"""Scores of the known logits alone: maximum softmax probability, the threshold of eq. 3, and maximum logit."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -31,7 +31,7 @@ FULL = {"RAY_memory_usage_threshold": "0.001", "RAY_memory_monitor_refresh_ms": 
 
 def test_the_reason_says_what_the_process_held_and_what_to_do() -> None:
     reason = failure_reason(RuntimeError(MESSAGE))
-    assert reason.startswith("Ray ended a process of it (1.25 GB), because the machine was low on memory")
+    assert reason.startswith("Ray ended one of its processes (1.25 GB), because the machine was low on memory")
     assert "--cluster.max-concurrent" in reason
 
 
@@ -107,7 +107,7 @@ def test_a_machine_without_memory_costs_one_line_and_no_traceback(tmp_path: Path
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("proser: pretraining of class split 0 failed: Ray ended a process of it")
+    assert line.startswith("proser: pretraining of class split 0 failed: Ray ended one of its processes")
     assert f"low on memory, {RETRIES + 1} times; free some memory" in line
 
 

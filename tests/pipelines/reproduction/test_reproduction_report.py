@@ -181,7 +181,7 @@ def test_a_difference_is_measured_minus_published_in_points() -> None:
 def test_how_placeholders_stand_to_their_controls_is_said_either_way(proser: tuple[float, ...], verdict: str) -> None:
     found = table_column(CIFAR10, [*results("MaxLogit", 0.82, 0.86), *results("PROSER", *proser)], "neal")
     assert found.verdicts[0] == verdict
-    assert found.verdicts[1] == "PROSER stands without CE control, MaxLogit, which was not measured."
+    assert found.verdicts[1] == "PROSER is not compared with CE control, MaxLogit, which was not measured."
 
 
 def test_placeholders_are_held_against_methods_that_exist() -> None:

@@ -76,7 +76,7 @@ def test_the_plan_says_where_memory_is_short_and_how_many_trainings_fit(room: in
     recipe = tiny_recipe()
     plan = SplitPlan(recipe, True, True, images, 4, 4, ((1, 1, 1, 1),))
     lines = cost_lines([plan], measure([plan], Nodes(room), bf16=False))
-    assert "3.0 GiB a worker" in lines["a fine-tune"]
+    assert "3.0 GiB per worker" in lines["a fine-tune"]
     assert lines.get("memory") == line
 
 

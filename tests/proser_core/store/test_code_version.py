@@ -38,7 +38,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 def test_comments_docstrings_and_layout_leave_the_version(copy: Path) -> None:
     losses = copy / "proser_core/learning/losses.py"
-    edit(losses, "First term of eq:dummyloss", "Another text")
+    edit(losses, "First term of eq. 5", "Another text")
     losses.write_text("\n\n# a comment\n" + losses.read_text().replace("import torch\n", "import torch  # why\n", 1))
     edit(copy / "proser_core/config/optimizer.py", '"""Peak learning rate', '"""The largest rate')
     assert version_in(copy) == code_version("proser_core.jobs.worker")
@@ -118,8 +118,8 @@ def test_a_name_that_is_imported_from_elsewhere_changes_the_version(copy: Path) 
 
 
 def test_a_name_that_a_package_hands_on_is_the_one_of_its_module(copy: Path) -> None:
-    (copy / "proser_core/learning/__init__.py").write_text("from proser_core.learning.mixup import current_world\n")
-    edit(copy / "proser_core/jobs/worker.py", "proser_core.learning.mixup import", "proser_core.learning import")
+    (copy / "proser_core/learning/__init__.py").write_text("from proser_core.learning.ranks import current_world\n")
+    edit(copy / "proser_core/jobs/worker.py", "proser_core.learning.ranks import", "proser_core.learning import")
     assert version_in(copy) == code_version("proser_core.jobs.worker")
 
 
