@@ -11,6 +11,7 @@ from rich.console import Console
 from pipelines.commands.model_options import Device, check_device, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
+from proser_core.config import CalibrationConfig
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.titles import counted, percent
 
@@ -93,7 +94,7 @@ def _rate(request: CalibrateRequest, model: "LoadedModel") -> float:
     """The share of known images to keep. Raises DataError for a model that was trained without an unknown image, and
     CalibrationError where it is cheapest to keep none."""
     if request.unknown_share is None:
-        return 0.95 if request.target_rate is None else request.target_rate
+        return CalibrationConfig.target_rate if request.target_rate is None else request.target_rate
     rates = model.classifier.known_rates
     if rates is None:
         raise DataError(

@@ -55,7 +55,7 @@ def drift(request: DriftRequest, console: Console) -> int:
     if recorded is None:
         raise DataError(f"{model.title} has no record of its validation images; register it again")
     new, failures = _scores(model.classifier, request, found, console)
-    validation = recorded.scores[recorded.is_known]
+    validation = recorded.known_scores
     lines = list(_lines(measure_drift(new, validation, bias), model.title))
     if request.figure is not None:
         write_picture(drift_figure(new, validation, bias, model.classifier.score_function.formula), request.figure)

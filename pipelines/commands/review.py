@@ -133,7 +133,7 @@ def _at_rate(classifier: "OpenSetClassifier", rate: float | None) -> "OpenSetCla
         raise DataError(
             "--known-rate needs a model with its scores of validation images, and this one has none; omit it"
         )
-    return replace(classifier, calibration=calibrate(scores.scores[scores.is_known], rate))
+    return replace(classifier, calibration=calibrate(scores.known_scores, rate))
 
 
 def apply(request: ApplyRequest, console: Console) -> int:

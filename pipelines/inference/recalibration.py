@@ -22,8 +22,7 @@ def recalibrated(classifier: OpenSetClassifier, logits: LogitTable, target_rate:
     proxy's own images."""
     proxy = classifier.proxy
     if proxy is not None:
-        known = proxy.validation_scores.scores[proxy.validation_scores.is_known]
-        proxy = replace(proxy, bias=calibrate(known, target_rate).bias)
+        proxy = replace(proxy, bias=calibrate(proxy.validation_scores.known_scores, target_rate).bias)
     return replace(classifier, calibration=calibrate(classifier.score_function(logits), target_rate), proxy=proxy)
 
 

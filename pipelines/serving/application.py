@@ -161,7 +161,7 @@ def _known_scores(classifier: OpenSetClassifier) -> list[float] | None:
     validation = classifier.validation_scores
     if validation is None:
         return None
-    scores = validation.scores[validation.is_known] + classifier.calibration.bias
+    scores = validation.known_scores + classifier.calibration.bias
     return np.quantile(scores, (0.05, 0.95)).tolist()
 
 

@@ -67,7 +67,7 @@ class Metrics:
         expected, bias = served.classifier.validation_scores, served.classifier.calibration.bias
         self._expected.clear()
         if expected is not None:
-            _observe(self._expected, served.number, expected.scores[expected.is_known] + bias)
+            _observe(self._expected, served.number, expected.known_scores + bias)
 
     def collect(self) -> list[Metric]:
         """All values of this moment."""

@@ -18,7 +18,7 @@ from pipelines.storage.transfer import download, pull, push, read_manifest
 from proser_core.digests import sha256_of
 from proser_core.jobs.own_spec import OwnJob
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, Job
-from proser_core.store.files import write_atomically
+from proser_core.store.files import cache_folder, write_atomically
 from proser_core.store.lock import absent_folders, exclusive_storage
 from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store, load_if_complete
 
@@ -34,8 +34,7 @@ POLL_EVERY_S = 5.0  # at least; a poll takes at most a tenth of the time
 
 def mirror_folder(uri: str) -> Path:
     """Where this machine keeps its mirror of a storage."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "proser"
-    base = Path(os.environ.get(MIRROR_VARIABLE) or cache).expanduser().resolve()
+    base = Path(os.environ.get(MIRROR_VARIABLE) or cache_folder()).expanduser().resolve()
     return base / hashlib.sha256(uri.rstrip("/").encode()).hexdigest()[:16]
 
 

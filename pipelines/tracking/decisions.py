@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlflow import MlflowClient
@@ -13,6 +12,7 @@ from mlflow import MlflowClient
 from pipelines.tracking.runs import LONGEST_TAG, NOTE, fitting, run_of_its_own
 from pipelines.tracking.server import all_pages, experiment_id, tracking_uri
 from proser_core.errors import ConfigError, InUseError, StorageError, TrackingError
+from proser_core.store.files import cache_folder
 from proser_core.store.lock import exclusive_storage
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ PROMOTED, FORCED, REFUSED, ROLLED_BACK = "promoted", "promoted by force", "refus
 OVERTAKEN = "without effect"  # what was decided, and could not be done
 ALIASES = re.compile(r"(?!(?i:latest|v\d+)$)[A-Za-z0-9_-]{1,255}")  # as MLflow takes them
 NOTE_FILE = "decision.md"
-LOCKS = Path("~/.cache/proser/locks")
+LOCKS = cache_folder() / "locks"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class KnownRates:
     @classmethod
     def of(cls, scores: ValidationScores, *, of_proxy: bool = False) -> "KnownRates | None":
         """Every decision that a threshold can make on these images; None without an unknown one."""
-        known, unknown = np.sort(scores.scores[scores.is_known]), np.sort(scores.scores[~scores.is_known])
+        known, unknown = np.sort(scores.known_scores), np.sort(scores.scores[~scores.is_known])
         if not len(unknown):
             return None
         thresholds = np.concatenate([[-np.inf], np.unique(known)])

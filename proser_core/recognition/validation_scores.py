@@ -58,6 +58,11 @@ class ValidationScores:
         """bool[N]: images of known classes."""
         return self.targets < self.num_known
 
+    @property
+    def known_scores(self) -> np.ndarray:
+        """float[M]: scores of the images of known classes."""
+        return self.scores[self.is_known]
+
     def known_rate(self, bias: float) -> float:
         """Share of the validation images that stay known."""
         return float(self._accepted(bias)[self.is_known].mean())
@@ -66,7 +71,7 @@ class ValidationScores:
         """Conformal p-values float[n] of n images with these scores: the share of known ones that score as high, each
         image counted among the validation images. Of images like these 5 % have one of at most 0.05. Source: Vovk et
         al. 2005."""
-        known = np.sort(self.scores[self.is_known])
+        known = np.sort(self.known_scores)
         as_high = len(known) - np.searchsorted(known, scores, side="left")
         return (as_high + 1) / (len(known) + 1)
 

@@ -1,4 +1,4 @@
-"""Atomic file writes, each beside its place and then moved into it; and paths from the root."""
+"""Atomic file writes, each beside its place and then moved into it; paths from the root, and the user's cache."""
 
 import errno
 import hashlib
@@ -85,6 +85,11 @@ def parse_json(content: bytes) -> Any:
         return json.loads(content)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def cache_folder() -> Path:
+    """Where this user keeps what this project can make again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "proser"
 
 
 def absolute(path: str | Path) -> str:
