@@ -55,10 +55,10 @@ def drift(request: DriftRequest, console: Console) -> int:
     if recorded is None:
         raise DataError(f"{model.title} has no record of its validation images; register it again")
     new, failures = _scores(model.classifier, request, found, console)
-    validation = recorded.known_scores
-    lines = list(_lines(measure_drift(new, validation, bias), model.title))
+    validation = recorded.known_scores + bias
+    lines = list(_lines(measure_drift(new, validation), model.title))
     if request.figure is not None:
-        write_picture(drift_figure(new, validation, bias, model.classifier.score_function.formula), request.figure)
+        write_picture(drift_figure(new, validation, model.classifier.score_function.formula), request.figure)
         lines.append(f"written: {request.figure}")
     for line in (*lines, *skipped_lines(failures)):
         say(console, line)
@@ -68,7 +68,7 @@ def drift(request: DriftRequest, console: Console) -> int:
 def _scores(
     classifier: "OpenSetClassifier", request: DriftRequest, found: Found, console: Console
 ) -> tuple[np.ndarray, list[Failure]]:
-    """Scores float[N] of the images, and those that were skipped. Raises DataError where all of them were."""
+    """Unknown scores float[N] of the images, and those that were skipped. Raises DataError where all of them were."""
     from pipelines.inference.predictions import predict_paths  # it loads torch
 
     scores, failures, done = [], list[Failure](), 0
@@ -76,7 +76,7 @@ def _scores(
         ProgressBar(console, "drift", count_images(request.paths, found), "images", "reading images")
     ) as progress:
         for part in predict_paths(classifier, request.paths, found, request.device):
-            scores.append(part.predictions.unknown_scores - classifier.calibration.bias)
+            scores.append(part.predictions.unknown_scores)
             failures += part.failures
             done += len(part.names) + len(part.failures)
             progress.update(done)

@@ -27,31 +27,32 @@ class Drift:
         return self.p_value < LEVEL
 
 
-def measure_drift(new: np.ndarray, validation: np.ndarray, bias: float) -> Drift:
-    """Compare scores float[N] of new images with float[M] of the validation images, which are all of known classes."""
-    unknown = int((new > -bias).sum())
+def measure_drift(new: np.ndarray, validation: np.ndarray) -> Drift:
+    """Compare unknown scores float[N] of new images, above 0 for unknown, with float[M] of the validation images, which
+    are all of known classes."""
+    unknown = int((new > 0).sum())
     interval = binomtest(unknown, len(new)).proportion_ci(0.95, method="wilson")
     test = ks_2samp(new, validation)
     return Drift(
         count=len(new),
         unknown_share=unknown / len(new),
         interval=(float(interval.low), float(interval.high)),
-        expected_share=float((validation > -bias).mean()),
+        expected_share=float((validation > 0).mean()),
         distance=float(test.statistic),
         p_value=float(test.pvalue),
     )
 
 
-def drift_figure(new: np.ndarray, validation: np.ndarray, bias: float, formula: str) -> Figure:
-    """Histograms of both distributions of scores, and the threshold."""
+def drift_figure(new: np.ndarray, validation: np.ndarray, formula: str) -> Figure:
+    """Histograms of both distributions of unknown scores, which are `formula` plus the bias, and the threshold."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     bins = np.histogram_bin_edges(np.concatenate([new, validation]), 40).tolist()
     label = f"{len(new):,} new images"
     axes.hist(validation, bins, density=True, color="0.75", label=f"{len(validation):,} validation images")
     axes.hist(new, bins, density=True, histtype="step", color="#d55e00", linewidth=1.8, label=label)
-    axes.axvline(-bias, color="0.2", linestyle="--", linewidth=1, label="threshold: unknown to the right")
-    axes.set_xlabel(f"score: {formula}")
+    axes.axvline(0, color="0.2", linestyle="--", linewidth=1, label="threshold: unknown to the right")
+    axes.set_xlabel(f"unknown score: {formula} + bias")
     axes.set_ylabel("density")
     axes.legend(frameon=False)
     return figure
