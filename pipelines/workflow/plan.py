@@ -12,11 +12,11 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import measure_training_step
 from pipelines.console import TitledTable
 from pipelines.storage.mirror import poll_storage, sync
+from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.stages.halving import epochs_left, fallen_behind
 from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
 from proser_core.config import Recipe, to_json
-from proser_core.data.data_sets import open_data_set
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ClusterError
 from proser_core.jobs.preparing import prepare_key
@@ -102,7 +102,7 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
     own = inputs.pretrained_file
     task = _finished(store.folder(PREPARE, prepare_key(data_inputs)), store)
     if task is None:
-        images = _expected_images(recipe, inputs.data_dir)
+        images = expected_images(recipe, inputs.data_dir)
         return SplitPlan(recipe, False, own is not None, images, count, count, left)
     images = TaskSummary.read(task.path).counts
     folder = plan_pretraining(recipe, task, store, inputs.bf16, own).folder
@@ -138,25 +138,6 @@ def has_begun(plans: Sequence[SplitPlan], store: Store) -> bool:
 def _finished(folder: Path, store: Store) -> Artefact | None:
     sync(store, [folder])
     return load_if_complete(folder)
-
-
-def _expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
-    """Images by role, as if classes had equally many."""
-    data = recipe.data
-    known = open_data_set(data.name, data_dir)
-    train = known.num_images("train") * data.num_known // known.num_classes
-    if known.has_own_validation:
-        val = known.num_images("val") * data.num_known // known.num_classes
-    else:
-        val = round(data.val_fraction * train)
-        train -= val
-    test = sum(open_data_set(each, data_dir).num_images("test") for each in (data.name, data.unknown) if each)
-    return {
-        "train": train,
-        "val": val,
-        "development": val if data.has_development else 0,
-        "test": test * (1 + len(data.outliers)),
-    }
 
 
 def measure(

@@ -25,10 +25,10 @@ from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import shown_uri, tracking_errors
 from pipelines.tracking.system_metrics import system_metrics
 from pipelines.workflow.checks import check_places
+from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import ClusterConfig, Recipe, decisive_fields, digest_of
-from proser_core.data.data_sets import open_data_set
 from proser_core.data.outliers.outlier_sets import outlier_notes
 from proser_core.data.splits.families import defect_of
 from proser_core.jobs.spec import PRETRAIN
@@ -94,7 +94,7 @@ def begin(title: str, recipe: Recipe, data_dir: Path | None, storage: Path | str
     asked = for_workers(recipe)
     recipe = decide_features(asked, data_dir)
     if is_of_library(recipe.network):
-        say(console, describe_backbone(recipe, asked.network.features, _training_images(recipe, data_dir)))
+        say(console, describe_backbone(recipe, asked.network.features, expected_images(recipe, data_dir)["train"]))
     return recipe
 
 
@@ -116,14 +116,7 @@ def decide_features(recipe: Recipe, data_dir: Path | None) -> Recipe:
     network = recipe.network
     if not is_of_library(network):
         return recipe if network.features == "auto" else with_features(recipe, 0)
-    return with_features(recipe, _training_images(recipe, data_dir))
-
-
-def _training_images(recipe: Recipe, data_dir: Path | None) -> int:
-    """As if classes had equally many."""
-    data, known = recipe.data, open_data_set(recipe.data.name, data_dir)
-    share = (data.num_known or known.num_classes) / known.num_classes
-    return round(share * (1 - (0 if known.has_own_validation else data.val_fraction)) * known.num_images("train"))
+    return with_features(recipe, expected_images(recipe, data_dir)["train"])
 
 
 def for_workers(recipe: Recipe) -> Recipe:
