@@ -70,6 +70,7 @@ def test_without_images_the_points_are_left_out_and_a_job_that_cannot_be_read_is
     assert "JOB.json holds a list" in printed.err
 
 
+@pytest.mark.slow
 def test_where_the_kit_is_stopped_no_part_goes_on_alone(tmp_path: Path) -> None:
     own = "import time; time.sleep(300)"  # a process of the part's own
     sleeping = f"""import subprocess, sys

@@ -94,6 +94,7 @@ def test_importing_the_method_loads_no_workflow_tool_and_reading_a_recipe_no_tor
     assert done.stdout.split() == []
 
 
+@pytest.mark.slow
 def test_the_runner_works_where_nothing_of_the_workflow_is_installed(tmp_path):
     data = {"name": "digits", "image_size": 8, "num_known": 5, "unknown_settings": [3], "development": "held-out-2"}
     training = {"epochs": 1, "batch_size": 64}

@@ -55,10 +55,11 @@ class OnlyHere:
     """Of a module that workers cannot import."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trainable", "words"),
     [
-        pytest.param(lambda config: OnlyHere(), "No module named", marks=pytest.mark.slow),
+        (lambda config: OnlyHere(), "No module named"),
         (lambda config: (print("the last words", flush=True), os.kill(os.getpid(), signal.SIGKILL)), "the last words"),
     ],
     ids=["never began", "killed"],

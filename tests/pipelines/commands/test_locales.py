@@ -36,6 +36,7 @@ def in_ascii(*arguments: str) -> str:
     return done.stdout.decode("ascii")
 
 
+@pytest.mark.slow
 def test_a_classifier_is_saved_and_its_predictions_are_written(
     named: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path
 ) -> None:

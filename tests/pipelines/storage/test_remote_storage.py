@@ -34,6 +34,7 @@ def test_a_storage_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("s3")
+@pytest.mark.slow
 def test_a_storage_that_goes_away_is_one_clear_error(tmp_path: Path) -> None:
     with s3_server() as query:
         objects = replace(open_objects(f"s3://{BUCKET}/x?{query}"), retry_for_s=0.0)
