@@ -114,16 +114,24 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
     trials = TrainedSplit(recipe, task, pretrained).trials(inputs.finetunes, store, inputs.bf16)
     sync(store, [trial.folder for trial in trials])
     poll_storage(store, [trial.folder for trial in trials])
-    behind = fallen_behind([trial for trial in trials if trial.recipe.finetune in inputs.stoppable])
+    behind = fallen_behind(_parted(trials, inputs)[1])
     missing = sum(trial.key not in behind and load_if_complete(trial.folder) is None for trial in trials)
     points = tuple(trial.folder for trial in trials if not trial.is_control)  # which other points share
     return SplitPlan(recipe, True, True, images, len(trials), missing, _epochs_left(trials, inputs), folders=points)
 
 
-def _epochs_left(trials: Sequence[Trial], inputs: TrainingInputs) -> tuple[tuple[int, ...], ...]:
+def _parted(trials: Sequence[Trial], inputs: TrainingInputs) -> tuple[list[Trial], list[Trial]]:
+    """Those that go through, and those that may be stopped early."""
     stoppable = frozenset(inputs.stoppable)
-    compared = [trial for trial in trials if trial.recipe.finetune in stoppable]
-    others = [trial for trial in trials if trial.recipe.finetune not in stoppable]
+    parts: tuple[list[Trial], list[Trial]] = [], []
+    for trial in trials:
+        parts[trial.recipe.finetune in stoppable].append(trial)
+    return parts
+
+
+def _epochs_left(trials: Sequence[Trial], inputs: TrainingInputs) -> tuple[tuple[int, ...], ...]:
+    """As in `SplitPlan.epochs`."""
+    others, compared = _parted(trials, inputs)
     through = [trial.recipe.finetune.epochs for trial in others if load_if_complete(trial.folder) is None]
     return tuple(map(tuple, [through, *(epochs_left(compared) if compared else [])]))
 

@@ -122,9 +122,9 @@ class SweepWatch:
         self._session, self._trials, self._rows = session, trials, rows
         self._tracked: dict[str, int] = {}  # epochs of trials whose folders are read no more
         self._shortage = Shortage(session, trials[0].recipe.cluster.fewest_workers)
-        lengths = {trial.key: trial.recipe.finetune.epochs for trial in trials}
-        before = sum(len(spec.read_epochs(trial.folder)) for trial in compared if lengths.pop(trial.key))
-        total = sum(lengths.values()) + before + sum(map(sum, epochs_left(compared)))
+        through = {trial.key for trial in trials} - {trial.key for trial in compared}
+        total = sum(trial.recipe.finetune.epochs for trial in trials if trial.key in through)
+        total += sum(len(spec.read_epochs(trial.folder)) for trial in compared) + sum(map(sum, epochs_left(compared)))
         self._progress = ProgressBar(session.console, "sweep", total, "epochs", session.cluster.starting or STARTING)
 
     def poll(self) -> None:

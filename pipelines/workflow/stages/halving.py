@@ -38,8 +38,9 @@ def halve(trials: Sequence[Trial], train: Callable[[list[Trial], int], None]) ->
 
 
 def fallen_behind(trials: Sequence[Trial]) -> set[str]:
-    """The keys of trials that a search has compared and stopped."""
-    return halve(trials, lambda waiting, percent: None)
+    """The keys of trials that a search has compared and stopped; one that failed is tried again."""
+    behind = halve(trials, lambda waiting, percent: None)
+    return {trial.key for trial in trials if trial.key in behind and not read_failure(trial.folder)}
 
 
 def epochs_left(trials: Sequence[Trial]) -> list[list[int]]:

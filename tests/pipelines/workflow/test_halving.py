@@ -154,5 +154,6 @@ def test_one_that_fails_on_its_way_is_tried_again_and_stopped_once_it_is_behind(
     halve(made[:9], Trainer(scores))
     write_failure(made[int(lost)].folder, "its machine was lost")
     again = Trainer(scores)
+    assert made[int(lost)].key not in fallen_behind(made)
     assert made[int(lost)].key in halve(made, again)
     assert again.epochs[lost] == 1, "it is scored again"
