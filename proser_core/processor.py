@@ -51,8 +51,9 @@ def hardware(uses_gpu: bool) -> str:
     return f"{torch.cuda.get_device_name()}, {host}" if uses_gpu else host
 
 
-def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+def processor_name() -> str:
     """Model, family and stepping, where Linux has them."""
+    cpuinfo = Path("/proc/cpuinfo")
     names = {"model name": "", "cpu family": "", "model": "", "stepping": ""}
     if not cpuinfo.is_file():
         return platform.processor() or "unknown"

@@ -92,9 +92,9 @@ class OwnTraining(Generic[S]):
         augmentation."""
         return self._batches(purpose, images, self.data, (self.task.mean, self.task.std))
 
-    def plain_batches(self, purpose: str, images: Labelled | None = None) -> TrainingBatches:
-        """Batches of images in 0..1 that are not augmented, for a generator."""
-        return self._batches(purpose, images, replace(self.data, augmentation="none"), UNIT_RANGE)
+    def plain_batches(self, purpose: str) -> TrainingBatches:
+        """Batches of training images in 0..1 that are not augmented, for a generator."""
+        return self._batches(purpose, None, replace(self.data, augmentation="none"), UNIT_RANGE)
 
     def _batches(
         self, purpose: str, images: Labelled | None, data: DataConfig, normalisation: Normalisation
