@@ -44,12 +44,14 @@ def test_a_benchmark_that_cannot_run_loses_nothing_of_those_before_it(
     assert capsys.readouterr().err.startswith("benchmarks: ")
 
 
+@pytest.mark.slow
 def test_the_environment_is_printed_and_stored(quick_run):
     printed, stored = quick_run
     for name in ("processor", "cores", "threads", "torch", "OMP_WAIT_POLICY"):
         assert f"- {name}: {stored['environment'][name]}" in printed
 
 
+@pytest.mark.slow
 def test_every_row_has_a_cell_for_each_column(quick_run):
     check_cells(quick_run[1]["benchmarks"], ["step", "evaluation"])
 

@@ -1,5 +1,6 @@
 """Stacked fine-tunes against the same ones by themselves."""
 
+import pytest
 import torch
 
 from benchmarks import stacking
@@ -31,6 +32,7 @@ def test_stacked_fine_tunes_become_what_they_are_by_themselves() -> None:
     assert not torch.allclose(objective.weights[0][0], objective.weights[0][-1])
 
 
+@pytest.mark.slow
 def test_both_ways_are_timed_in_both_precisions() -> None:
     tables = stacking.run(Settings(quick=True)).tables
     for table, precision in zip(tables, ["bf16", "fp32"], strict=True):

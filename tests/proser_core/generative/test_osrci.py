@@ -76,6 +76,7 @@ def test_the_parts_stay_as_they_were(parts):
     assert all(bit_equal(old, part.state_dict()) for old, part in zip(before, parts.values(), strict=True))
 
 
+@pytest.mark.slow
 def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(parts, trained):
     with pytest.raises(StoppedError) as stopped:
         train_on_digits(OSRCI, parts, **SMALL, stop_after=1)

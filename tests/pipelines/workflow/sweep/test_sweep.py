@@ -324,6 +324,7 @@ def test_a_space_whose_file_was_edited_is_another_sweep(again: tuple, folder: Ru
         assert (code, len(folder.parents()) - sweeps) == (0, more)
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_after_the_last_trial_leaves_nothing_to_go_on_with(
     again: tuple, folder: RunFolder, spaces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -359,6 +360,7 @@ def test_resume_goes_on_with_a_pretraining_that_has_begun(folder: RunFolder) -> 
     assert printed(sweep, asked)[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("again")
 @pytest.mark.parametrize("mirror", [False, True])
 def test_trials_from_scratch_stand_beside_the_pretrained_network_too(folder: RunFolder, mirror: bool) -> None:
