@@ -40,7 +40,7 @@ class SplitPlan:
     images: dict[str, int]
     trials: int
     missing: int
-    epochs: tuple[tuple[int, ...], ...]
+    epochs: Sequence[Sequence[int]]
     embedded: bool = False
     embedded_before: int = 0
     folders: tuple[Path, ...] = ()
@@ -98,7 +98,8 @@ def plan_splits(inputs: TrainingInputs, store: Store) -> list[SplitPlan]:
 def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInputs, store: Store) -> SplitPlan:
     # as many, of any key: the keys of trials are not known before the pretraining
     trials = [Trial(replace(recipe, finetune=each), "", {}, store.root / "none") for each in inputs.finetunes]
-    count, left = len(trials), _epochs_left(trials, inputs)
+    count, stoppable = len(trials), frozenset(inputs.stoppable)
+    left = epochs_left(trials, stoppable)
     own = inputs.pretrained_file
     task = _finished(store.folder(PREPARE, prepare_key(data_inputs)), store)
     if task is None:
@@ -114,26 +115,10 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
     trials = TrainedSplit(recipe, task, pretrained).trials(inputs.finetunes, store, inputs.bf16)
     sync(store, [trial.folder for trial in trials])
     poll_storage(store, [trial.folder for trial in trials])
-    behind = fallen_behind(_parted(trials, inputs)[1])
+    behind = fallen_behind([trial for trial in trials if trial.recipe.finetune in stoppable])
     missing = sum(trial.key not in behind and load_if_complete(trial.folder) is None for trial in trials)
     points = tuple(trial.folder for trial in trials if not trial.is_control)  # which other points share
-    return SplitPlan(recipe, True, True, images, len(trials), missing, _epochs_left(trials, inputs), folders=points)
-
-
-def _parted(trials: Sequence[Trial], inputs: TrainingInputs) -> tuple[list[Trial], list[Trial]]:
-    """Those that go through, and those that may be stopped early."""
-    stoppable = frozenset(inputs.stoppable)
-    parts: tuple[list[Trial], list[Trial]] = [], []
-    for trial in trials:
-        parts[trial.recipe.finetune in stoppable].append(trial)
-    return parts
-
-
-def _epochs_left(trials: Sequence[Trial], inputs: TrainingInputs) -> tuple[tuple[int, ...], ...]:
-    """As in `SplitPlan.epochs`."""
-    others, compared = _parted(trials, inputs)
-    through = [trial.recipe.finetune.epochs for trial in others if load_if_complete(trial.folder) is None]
-    return tuple(map(tuple, [through, *(epochs_left(compared) if compared else [])]))
+    return SplitPlan(recipe, True, True, images, len(trials), missing, epochs_left(trials, stoppable), folders=points)
 
 
 def has_begun(plans: Sequence[SplitPlan], store: Store) -> bool:

@@ -96,7 +96,7 @@ def _train(
         now = [replace(jobs[trial.key], pause=pause_at(percent, trial.recipe.finetune.epochs)) for trial in some]
         session.cluster.run_jobs(now, workers, f"{name}-{percent}", max_seconds=left if limit else 0.0)
 
-    watch = SweepWatch(session, trials, rows, compared)
+    watch = SweepWatch(session, trials, rows, stoppable)
     with closing(watch), poll_in_background(watch.poll, session.tracking.warn):
         if others := [trial for _, trial in missing if trial.recipe.finetune not in stoppable]:
             train(others)
@@ -112,19 +112,22 @@ def track_rows(rows: Sequence[Row], session: TrainingSession) -> None:
 
 class SweepWatch:
     """Reads the trials' folders while those of the keys `running` run: progress for the terminal, metrics for tracking.
-    Those that are `compared` do not all train to their ends."""
+    Those `stoppable` do not all train to their ends."""
 
     running: Collection[str] = ()
 
     def __init__(
-        self, session: TrainingSession, trials: Sequence[Trial], rows: TrialRows, compared: Sequence[Trial] = ()
+        self,
+        session: TrainingSession,
+        trials: Sequence[Trial],
+        rows: TrialRows,
+        stoppable: Collection[FinetuneConfig] = (),
     ) -> None:
         self._session, self._trials, self._rows = session, trials, rows
         self._tracked: dict[str, int] = {}  # epochs of trials whose folders are read no more
         self._shortage = Shortage(session, trials[0].recipe.cluster.fewest_workers)
-        through = {trial.key for trial in trials} - {trial.key for trial in compared}
-        total = sum(trial.recipe.finetune.epochs for trial in trials if trial.key in through)
-        total += sum(len(spec.read_epochs(trial.folder)) for trial in compared) + sum(map(sum, epochs_left(compared)))
+        before = sum(len(spec.read_epochs(trial.folder)) for trial in trials)
+        total = before + sum(map(sum, epochs_left(trials, stoppable)))
         self._progress = ProgressBar(session.console, "sweep", total, "epochs", session.cluster.starting or STARTING)
 
     def poll(self) -> None:

@@ -6,9 +6,10 @@ neither their order nor an interruption. One that had trained past a rung before
 compared as it is then.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
+from proser_core.config import FinetuneConfig
 from proser_core.jobs.spec import SELECTION_METRIC, read_epochs, read_failure, read_scores
 from proser_core.jobs.trials import Trial
 from proser_core.store.store import load_if_complete
@@ -43,11 +44,13 @@ def fallen_behind(trials: Sequence[Trial]) -> set[str]:
     return {trial.key for trial in trials if trial.key in behind and not read_failure(trial.folder)}
 
 
-def epochs_left(trials: Sequence[Trial]) -> list[list[int]]:
-    """By rung, how many epochs each of its trials has still to train. Where it is not known yet which will be the best,
-    the first stand for them."""
-    left, found = list(trials), []
-    for before, percent in pairwise((0, *RUNGS, WHOLE)):
+def epochs_left(trials: Sequence[Trial], stoppable: Collection[FinetuneConfig]) -> list[list[int]]:
+    """How many epochs trials have still to train: of each that goes through, and then by rung of those `stoppable`.
+    Where it is not known yet which will be the best, the first stand for them."""
+    through = [trial for trial in trials if trial.recipe.finetune not in stoppable and not _has_reached(trial, WHOLE)]
+    found = [[_epochs_between(trial, 0, WHOLE) for trial in through]]
+    left = [trial for trial in trials if trial.recipe.finetune in stoppable]
+    for before, percent in pairwise((0, *RUNGS, WHOLE)) if left else ():
         waiting = [trial for trial in left if not _has_reached(trial, percent)]
         found.append([_epochs_between(trial, before, percent) for trial in waiting])
         left = left[: _number_kept(len(left))] if waiting else _best(left, percent)

@@ -58,20 +58,26 @@ def trials(tmp_path: Path) -> Callable[[int, int], list[Trial]]:
     return made
 
 
+def rungs_left(trials: list[Trial]) -> list[list[int]]:
+    through, *rungs = epochs_left(trials, {trial.recipe.finetune for trial in trials})
+    assert through == []
+    return rungs
+
+
 def rising(count: int) -> dict[str, float]:
     return {str(number): number / count for number in range(count)}
 
 
 def test_the_best_third_goes_on_at_each_rung(trials: Callable[[int, int], list[Trial]]) -> None:
     train, made = Trainer(rising(25)), trials(25, 20)
-    expected = epochs_left(made)
+    expected = rungs_left(made)
     behind = halve(made, train)
     assert train.epochs == {str(n): 20 if n >= 22 else 12 if n >= 16 else 4 for n in range(25)}
     assert behind == {str(n) for n in range(22)}
     assert expected == [[4] * 25, [8] * 9, [8] * 3]
     assert sum(train.epochs.values()) == sum(map(sum, expected)) == 196
     assert fallen_behind(made) == behind
-    assert epochs_left(made) == [[], [], []], "nothing of it is left"
+    assert rungs_left(made) == [[], [], []], "nothing of it is left"
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -90,6 +96,17 @@ def test_a_search_that_was_interrupted_goes_on_as_if_it_had_not_been(
     assert halve(trials(9, 5), second) == {str(n) for n in range(8)}
     assert first.epochs | second.epochs == {str(n): 5 if n == 8 else 3 if n >= 6 else 1 for n in range(9)}
     assert 9 + 3 + 1 - stop == 10**6 - second.budget if stop <= 13 else not second.epochs, "none was trained twice"
+
+
+def test_of_those_that_go_through_only_what_they_have_not_trained_is_left(
+    trials: Callable[[int, int], list[Trial]],
+) -> None:
+    done, begun, fresh = trials(3, 5)
+    for trial in (done, begun):
+        trial.folder.mkdir()
+    write_manifest(done.folder, {})
+    (begun.folder / EPOCHS).write_text('{"epoch": 0}\n{"epoch": 1}')
+    assert epochs_left([done, begun, fresh], ()) == [[3, 5]]
 
 
 def test_whoever_had_no_time_has_not_fallen_behind(trials: Callable[[int, int], list[Trial]]) -> None:
@@ -140,7 +157,7 @@ def test_what_is_left_of_a_search_is_what_is_trained_then(stop: int, trials: Cal
         epochs = [json.dumps({"epoch": number}) for number in range(first.epochs.get(trial.name, 0))]
         if epochs:
             (trial.folder / EPOCHS).write_text("\n".join(epochs))
-    left = epochs_left(made)
+    left = rungs_left(made)
     before = sum(first.epochs.values())
     halve(made, second)
     assert before + sum(map(sum, left)) == sum((first.epochs | second.epochs).values()) == 9 + 3 * 2 + 2
