@@ -35,8 +35,8 @@ class Recipe(Block):
     space: str = "trade_off"
     """Search space of the sweep (see `proser list`); empty for the recipe's own point alone."""
     stop_early: bool = False
-    """Stop points of grids that fall behind on development data: one in three goes on after a fifth of the epochs, and
-    again after three fifths. The control and the recipe's own point are never stopped."""
+    """Stop points of grids that fall behind on development data: one in three goes on after a tenth of the epochs, and
+    again after three tenths. The control and the recipe's own point are never stopped."""
     seed: int = 0
     """Seed of the validation draw, initial weights, batch order, augmentation and mixing."""
     precision: Precision = "auto"

@@ -14,7 +14,7 @@ from proser_core.jobs.spec import SELECTION_METRIC, read_epochs, read_failure, r
 from proser_core.jobs.trials import Trial
 from proser_core.store.store import load_if_complete
 
-RUNGS = (20, 60)
+RUNGS = (10, 30)
 """Percent of a trial's own epochs; points of one search may differ in their number, and so in their learning rates."""
 WHOLE = 100
 ONE_IN = 3

@@ -46,7 +46,7 @@ def test_one_point_in_three_goes_on_and_the_others_are_stopped_with_a_reason(sea
     (code, text), rows, _ = searched
     assert (code, "the time is up" in text) == (0, False)
     points = [row for row in rows if row["spaces"] == ["draws"]]
-    stops = ["", *["stopped after epoch 1 of 5"] * 3, "stopped after epoch 3 of 5"]
+    stops = ["", *["stopped after epoch 1 of 5"] * 3, "stopped after epoch 2 of 5"]
     assert sorted(row["reason"] for row in points) == stops
     assert all((row["status"] == "stopped") == bool(row["reason"]) for row in points)
     assert all(0 < row["metrics"][SELECTION_METRIC] <= 1 for row in points)
