@@ -63,7 +63,7 @@ def parts(options: argparse.Namespace, kit: Path) -> dict[str, list[str]]:
         "tests": [*PYTHON, "pytest", "-q", "-rs", GPU_TESTS],
         "step": [*PYTHON, "benchmarks", "cuda", *sizes, *data, "--json", str(kit / "step.json")],
         "points": [*PYTHON, "benchmarks", "gpu_trials", *sizes, *data, "--json", str(kit / "points.json")],
-        "jobs": [*PYTHON, "proser_core.job", str(options.jobs)],
+        "jobs": [*PYTHON, "proser_core.job", str(options.jobs), "--at-once", str(options.at_once)],
     }
     if not (data or options.quick):
         del found["points"]
@@ -100,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("jobs", metavar="JOBS", type=Path, help="folder of the job files; all results go there")
     parser.add_argument("--minutes", type=float, default=9.0, help="after which it stops (default 9)")
+    parser.add_argument("--at-once", metavar="N", type=int, default=1, help="run N jobs at a time (default 1)")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--data-dir", type=Path, help="where CIFAR100 and CIFAR10 lie; without it no 25 points")
     parser.add_argument("--quick", action="store_true", help="tiny benchmarks: shows on a CPU that they run")

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proser_core.data.splits.class_split import in_words, where
-from proser_core.digests import sha256_of
-from proser_core.errors import ConfigError, TrainingError, exit_code_of
+from proser_core.errors import ConfigError, exit_code_of
 from proser_core.jobs.progress import EpochProgress
 
 if TYPE_CHECKING:
@@ -18,11 +17,9 @@ DESCRIPTION = """\
 Run the pretraining, the fine-tunes and the evaluation of a JOB.json (written by `proser job`) in one
 process. Finished trainings are skipped, and an interrupted one continues from its last epoch: repeat
 the same command after any interruption. For a folder, every FOLDER/*/JOB.json is run, in the order of
-their names, and writes to OUT next to it. `timeout 540 python -m proser_core.job FOLDER` runs for 9
-minutes.
+their names, and writes to OUT next to it; with --at-once, several at a time, each in a process of its
+own, which prints to log.txt. `timeout 540 python -m proser_core.job FOLDER` runs for 9 minutes.
 """
-OUT, FINISHED = "OUT", "finished"
-"""Next to a job of a folder: where its outcome lies, and in it the digest of the job that finished."""
 EPILOG = """\
 OUT/results.json has every metric by training and method. On a machine with Ray and MLflow, `proser import
 OUT` copies everything to storage, tracking and registry; of `proser reproduce --jobs`, that command with
@@ -48,44 +45,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "out", metavar="OUT", type=Path, nargs="?", help="folder for weights, logits and metrics; of a file only"
     )
-    parsed = parser.parse_args(arguments)
-    return exit_code_of(
-        lambda: _run_all(parsed.job, parsed.out) if parsed.job.is_dir() else _run_one(parsed.job, parsed.out)
+    parser.add_argument(
+        "--at-once", metavar="N", type=int, default=1, help="run N jobs of a folder at a time (default 1)"
     )
+    parsed = parser.parse_args(arguments)
+    return exit_code_of(lambda: _run_given(parsed.job, parsed.out, parsed.at_once))
 
 
-def _run_all(folder: Path, out: Path | None) -> int:
-    """Run what has not finished without a failure; a job whose pretraining fails does not stop the others."""
+def _run_given(path: Path, out: Path | None, at_once: int) -> int:
     from proser_core.jobs.job_file import read_job_file
-    from proser_core.jobs.runner import JOB_FILE
+    from proser_core.jobs.job_folder import OUT, run_folder
 
-    paths = sorted(folder.glob(f"*/{JOB_FILE}"))
-    if out is not None:
-        raise ConfigError(f"got the folder {folder} with {out}; its jobs write to {OUT} next to each file, omit {out}")
-    if not paths:
-        raise ConfigError(f"{folder} has no */{JOB_FILE}; need what `proser reproduce --jobs` writes, or a {JOB_FILE}")
-    jobs = {path: read_job_file(path) for path in paths}
-    failed = 0
-    for number, (path, job) in enumerate(jobs.items(), start=1):
-        finished, digest = path.parent / OUT / FINISHED, sha256_of(path)
-        if finished.is_file() and finished.read_text(encoding="utf-8") == digest:
-            print(f"[{number}/{len(paths)}] {path}: finished")
-            continue
-        print(f"[{number}/{len(paths)}] {path}", flush=True)
-        try:
-            code = _run(job, finished.parent)
-        except TrainingError as error:
-            print(f"failed: {error}", file=sys.stderr)
-            code = 1
-        failed += code
-        if code == 0:
-            finished.write_text(digest, encoding="utf-8")
-    return 1 if failed else 0
-
-
-def _run_one(path: Path, out: Path | None) -> int:
-    from proser_core.jobs.job_file import read_job_file
-
+    if at_once < 1 or (at_once > 1 and not path.is_dir()):
+        raise ConfigError(f"got --at-once {at_once}; need 1 or more, and more than 1 only with a folder of jobs")
+    if path.is_dir():
+        if out is not None:
+            raise ConfigError(
+                f"got the folder {path} with {out}; its jobs write to {OUT} next to each file, omit {out}"
+            )
+        return run_folder(path, at_once, _run)
     if out is None:
         raise ConfigError(f"got {path} alone; need a folder for weights, logits and metrics after it")
     return _run(read_job_file(path), out)

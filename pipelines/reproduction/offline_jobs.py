@@ -22,7 +22,7 @@ from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
-from proser_core.job import OUT
+from proser_core.jobs.job_folder import OUT
 from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.store.store import Store

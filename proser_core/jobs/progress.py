@@ -85,10 +85,18 @@ class EpochProgress:
         self._epoch, self._epochs = done, total  # the last line is written in any case
         self._write(f"embeddings: {done}/{total} images")
 
+    def say(self, text: str) -> None:
+        """A line of its own on stdout."""
+        self._clear()
+        print(text, flush=True)
+
     def close(self) -> None:
         """End the training, with all of its epochs or not; leave the terminal on a fresh line."""
         self._time_left.left[self._kind] -= self._epochs - self._epoch
         self._epoch = self._epochs
+        self._clear()
+
+    def _clear(self) -> None:
         if self._stream.isatty():
             self._stream.write("\r\x1b[K")
             self._stream.flush()

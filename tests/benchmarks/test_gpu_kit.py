@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from benchmarks.gpu_kit import KIT, TIME_OVER, main
-from proser_core.job import OUT
+from proser_core.jobs.job_folder import OUT
 from proser_core.jobs.runner import JOB_FILE
 
 ROOT = Path(__file__).parents[2]

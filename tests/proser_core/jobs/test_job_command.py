@@ -4,11 +4,13 @@ import io
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
 
 import job_runs
+import psutil
 import pytest
 from job_runs import CONTROL, RECIPE, command, digests, run_here, write_job
 
@@ -90,3 +92,51 @@ class TestAFolderOfJobs:
         assert "its jobs write to OUT next to each file" in capsys.readouterr().err
         assert main([str(good)]) == 2
         assert "need a folder for weights, logits and metrics after it" in capsys.readouterr().err
+
+    def test_several_are_run_at_a_time_and_what_has_finished_is_left_alone(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(job_runs.ROOT)
+        diverges = {"recipe": {**RECIPE, "pretrain": {**RECIPE["pretrain"], "lr": 1e30}}}
+        write_job(tmp_path / "1-diverges", finetunes=[], **diverges)
+        good = [write_job(tmp_path / name, finetunes=[CONTROL]) for name in ("2-good", "3-good")]
+        assert main([str(tmp_path), "--at-once", "2"]) == 1
+        printed = capfd.readouterr()
+        assert "3 jobs, 2 at a time: 10 epochs" in printed.err
+        log = tmp_path / "1-diverges" / "log.txt"
+        assert sorted(printed.out.splitlines()) == [
+            f"[1/3] {tmp_path / '1-diverges' / 'JOB.json'}: failed, see {log}",
+            *(f"[{number}/3] {path}: done" for number, path in enumerate(good, start=2)),
+        ]
+        assert "failed: " in log.read_text() or "must stay finite" in log.read_text()
+        first, second = (digests(path.parent / "OUT") for path in good)
+        assert first == second
+        assert len(first) == 2
+        write_job(tmp_path / "1-diverges", finetunes=[])
+        assert main([str(tmp_path), "--at-once", "2"]) == 0
+        assert [f"[{number}/3] {path}: finished" for number, path in enumerate(good, start=2)] == (
+            capfd.readouterr().out.splitlines()[:2]
+        )
+
+    @pytest.mark.slow
+    def test_where_it_is_stopped_no_job_goes_on_alone(self, tmp_path: Path) -> None:
+        long = {"recipe": {**RECIPE, "pretrain": {**RECIPE["pretrain"], "epochs": 10_000}}, "finetunes": []}
+        for name in ("1", "2"):
+            write_job(tmp_path / name, **long)
+        whole = [*command(tmp_path, Path())[:-1], "--at-once", "2"]
+        process = subprocess.Popen(whole, env=job_runs.environment(), cwd=job_runs.ROOT)
+        while len(list(tmp_path.glob("*/OUT/pretrain/*/epochs.jsonl"))) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        parts = psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+        assert process.wait() == 128 + signal.SIGTERM
+        assert len(parts) == 2
+        assert psutil.wait_procs(parts, timeout=10)[1] == []
+
+    @pytest.mark.parametrize("at_once", ["0", "2"])
+    def test_one_job_is_one_process(self, at_once: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        job = write_job(tmp_path, finetunes=[])
+        assert main([str(job), str(tmp_path / "out"), "--at-once", at_once]) == 2
+        assert f"got --at-once {at_once}; need 1 or more" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
