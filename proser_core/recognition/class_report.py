@@ -1,6 +1,6 @@
 """What became of the test images of each class."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from proser_core.naming import UNKNOWN
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.metrics import confusion_matrix
+from proser_core.recognition.result_tables import table_lines
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import score
 from proser_core.titles import percent
@@ -21,6 +22,7 @@ from proser_core.titles import percent
 LISTED = 30
 """Classes that a table shows, the worst first."""
 HEADER = ("class", "test images", "named correctly", "95 % interval", "called unknown", "most often taken for")
+RULE = ("---", "---:", "---:", "---:", "---:", "---")
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,5 @@ class ClassReport:
             "Test images of each class, in percent of these, with Wilson's intervals: a known one is named correctly "
             f"where it is called known, and by its class; an unknown one where it is called unknown.{more}",
             "",
-            *(f"| {' | '.join(cells)} |" for cells in (HEADER, _RULE, *rows[:LISTED])),
+            *table_lines(HEADER, rows[:LISTED], RULE),
         ]
-
-
-_RULE: Sequence[str] = ("---", "---:", "---:", "---:", "---:", "---")
