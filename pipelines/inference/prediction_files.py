@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from pipelines.console import utf8_text
 from pipelines.inference.predictions import PredictedPart
-from proser_core.naming import UNKNOWN
+from proser_core.recognition.open_set_classifier import probability_columns
 from proser_core.store.files import atomic_path, disk_full_errors
 
 Write = Callable[[PredictedPart], None]
@@ -97,8 +97,7 @@ def _parquet(path: Path, class_names: list[str]) -> Iterator[Write]:
 
 
 def _columns(class_names: list[str]) -> list[str]:
-    probabilities = [f"p_{name}" for name in (*class_names, UNKNOWN)]
-    return ["image", "label", "unknown", "unknown_score", *probabilities, "error"]
+    return ["image", "label", "unknown", "unknown_score", *probability_columns(class_names), "error"]
 
 
 FORMATS = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}

@@ -49,13 +49,17 @@ class Predictions:
 
     def columns(self, class_names: Sequence[str]) -> dict[str, Any]:
         """As columns of a table, one row per image: label, unknown, unknown_score, p_CLASS ..., p_unknown."""
-        names = [f"p_{name}" for name in (*class_names, UNKNOWN)]
         return {
             "label": self.labels,
             "unknown": self.indices == len(class_names),
             "unknown_score": self.unknown_scores.astype(np.float64),
-            **dict(zip(names, self.probabilities.T, strict=True)),
+            **dict(zip(probability_columns(class_names), self.probabilities.T, strict=True)),
         }
+
+
+def probability_columns(class_names: Sequence[str]) -> list[str]:
+    """Names of the columns of probabilities in tables of predictions."""
+    return [f"p_{name}" for name in (*class_names, UNKNOWN)]
 
 
 class OpenSetClassifier(TrainedClassifier):
