@@ -62,7 +62,7 @@ def _harmless(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def harmless(cell: Any) -> Any:
-    """With an apostrophe before what a spreadsheet would run as a formula: file names may come from others."""
+    """A cell with an apostrophe before what a spreadsheet would run as a formula: file names may come from others."""
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 

@@ -78,8 +78,8 @@ def _read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 @dataclass
 class Added:
-    """By class, how many images were copied and how many were there already; and the files that are gone, cannot be
-    read or have a name that no run would see."""
+    """What was added: by class, how many images were copied and how many were there already; and the files that are
+    gone, cannot be read or have a name that no run would see."""
 
     copied: dict[str, int] = field(default_factory=dict)
     there: dict[str, int] = field(default_factory=dict)

@@ -69,7 +69,7 @@ class ReproduceRequest:
 
     @property
     def schedule(self) -> ScheduleName:
-        """By which networks of methods' own are trained."""
+        """Schedule by which networks of methods' own are trained."""
         return self.own_networks or "quick"
 
     def family_of(self, study: Study) -> str:

@@ -35,7 +35,7 @@ class ClassReport:
 
     @classmethod
     def of_matrix(cls, class_names: tuple[str, ...], confusion: np.ndarray) -> "ClassReport":
-        """Of counts int64[K+1, K+1] by true and by called class."""
+        """The report of counts int64[K+1, K+1] by true and by called class."""
         true, called = np.nonzero(confusion)
         cells = np.stack([true, called, confusion[true, called]], axis=1).tolist()
         return cls(class_names, tuple((row, column, count) for row, column, count in cells))
@@ -63,7 +63,7 @@ class ClassReport:
         calibration: Calibration,
         task: OpenSetTask,
     ) -> "ClassReport | None":
-        """Of the logits of a task's test images; None where there is none."""
+        """The report of a task's test images by their logits; None where there is none."""
         if not len(task.test):
             return None
         called = score(logits["test"], score_function, calibration).predictions

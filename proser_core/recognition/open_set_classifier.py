@@ -43,12 +43,12 @@ class Predictions:
     known_predictions: np.ndarray
 
     def part(self, begin: int, end: int) -> "Predictions":
-        """Those of the images `begin` to `end`, without the last."""
+        """The predictions of the images `begin` to `end`, without the last."""
         rows = slice(begin, end)
         return Predictions(*(values[rows] for values in vars(self).values()))
 
     def columns(self, class_names: Sequence[str]) -> dict[str, Any]:
-        """As columns of a table, one row per image: label, unknown, unknown_score, p_CLASS ..., p_unknown."""
+        """Columns of a table, one row per image: label, unknown, unknown_score, p_CLASS ..., p_unknown."""
         return {
             "label": self.labels,
             "unknown": self.indices == len(class_names),

@@ -89,7 +89,7 @@ class Networks:
         return evaluation_tables(self.recipe, self.task, folder, finetune, self.store, self.further)
 
     def trial_tables(self, row: Row) -> Mapping[str, LogitTable]:
-        """Those of a trial."""
+        """What a trial is evaluated by."""
         return self.tables(self.trial_folders / row["key"], finetune_of(row))
 
     def scored(self, row: Row) -> ScoredNetwork:
