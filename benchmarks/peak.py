@@ -103,7 +103,7 @@ def _layer_table(layers: dict[Shape, list[float]], settings: Settings, threads: 
     return Table(f"Convolutions alone, forward and backward, {counted(threads, 'thread')}", columns, rows, (note,))
 
 
-def _profile_table(name: str, step: Callable[[], None], settings: Settings, most: int = 14) -> Table:
+def _profile_table(name: str, step: Callable[[], None], settings: Settings) -> Table:
     """Share of self time by operation in one profiled step: the device's own, where it is a GPU."""
     step()
     on_gpu = settings.device == "cuda"
@@ -113,7 +113,7 @@ def _profile_table(name: str, step: Callable[[], None], settings: Settings, most
     # a GPU's kernels are events of their own beside the operations that launched them; they would count twice
     events = [event for event in profiled.key_averages() if event.device_type == DeviceType.CPU]
     times = [event.self_device_time_total if on_gpu else event.self_cpu_time_total for event in events]
-    longest = sorted(zip(times, events, strict=True), key=lambda pair: -pair[0])[:most]
+    longest = sorted(zip(times, events, strict=True), key=lambda pair: -pair[0])[:14]
     rows: list[tuple[Cell, ...]] = [
         (event.key, event.count, microseconds / 1000, 100 * microseconds / sum(times))
         for microseconds, event in longest

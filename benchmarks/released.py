@@ -17,6 +17,7 @@ from proser_core.learning.step import Arithmetic
 from proser_core.networks.nets import PlaceholderNet
 
 MASKED = -1e9  # the released code's logit of a class that is taken away
+ALPHA, GAMMA = 1.0, 0.01
 
 
 class ReleasedTerms(NamedTuple):
@@ -73,21 +74,18 @@ class Progress:
 class ReleasedStep:
     """One step after another with plain SGD, parameter by parameter, and statistics read at each step."""
 
-    def __init__(
-        self, net: PlaceholderNet, arithmetic: Arithmetic, *, alpha: float = 1.0, gamma: float = 0.01, lr: float = 1e-3
-    ) -> None:
+    def __init__(self, net: PlaceholderNet, arithmetic: Arithmetic, *, lr: float = 1e-3) -> None:
         self.net, self.arithmetic = net.train(), arithmetic
-        self._alpha, self._gamma = alpha, gamma
         self._optimizer = torch.optim.SGD(net.parameters(), lr, momentum=0.9, weight_decay=5e-4, foreach=False)
         self.progress = Progress()
 
     def __call__(self, images: Tensor, targets: Tensor) -> None:
         self._optimizer.zero_grad()
-        mix_lambda = float(np.random.beta(self._alpha, self._alpha))  # NumPy's global state, as released
+        mix_lambda = float(np.random.beta(ALPHA, ALPHA))  # NumPy's global state, as released
         partners = torch.randperm(len(images) // 2).to(images.device)
         with self.arithmetic.autocast():
             terms = released_terms(self.net, images, targets, mix_lambda, partners)
-            loss = self._gamma * terms.mixture + 1.0 * terms.closed_set + 1.0 * terms.placeholder
+            loss = GAMMA * terms.mixture + 1.0 * terms.closed_set + 1.0 * terms.placeholder
         loss.backward()
         self._optimizer.step()
         self._record(terms, loss, targets)

@@ -41,13 +41,13 @@ def images(settings: Settings, count: int) -> tuple[Labelled, str]:
     return Labelled(loaded.images[rows], loaded.labels[rows]), "CIFAR100 training images of 15 classes"
 
 
-def training_batches(settings: Settings, labelled: Labelled, batch_size: int = 0) -> TrainingBatches:
+def training_batches(settings: Settings, labelled: Labelled) -> TrainingBatches:
     """Ours: images in memory, augmented in batches."""
     return TrainingBatches(
         labelled,
         DataConfig(image_size=settings.image_size, padding=settings.image_size // 8),
         NORMALISATION,
-        batch_size=batch_size or settings.batch_size,
+        batch_size=settings.batch_size,
         seed=0,
         purpose="finetune",
         device=settings.torch_device,

@@ -79,6 +79,6 @@ def _count_table(counts: dict[str, OperationCount]) -> Table:
     return Table("What a bf16 step asks of the device", columns, rows)
 
 
-def _kinds_table(count: OperationCount, most: int = 12) -> Table:
-    rows = [(name.removeprefix("aten::"), calls) for name, calls in count.kernels.most_common(most)]
+def _kinds_table(count: OperationCount) -> Table:
+    rows = [(name.removeprefix("aten::"), calls) for name, calls in count.kernels.most_common(12)]
     return Table("Our most frequent operations in a bf16 step", ("operation", "calls"), rows)

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from benchmarks.timing import Samples, ratios, spread
+from proser_core.recognition.result_tables import table_lines
 
 Cell = str | int | float | None
 
@@ -19,9 +20,8 @@ class Table:
 
     def markdown(self) -> str:
         """The table as GitHub renders it, with its notes below."""
-        lines = [f"**{self.title}**", "", _line(self.columns), _line(["---"] + ["---:"] * (len(self.columns) - 1))]
-        lines += [_line([_text(cell) for cell in row]) for row in self.rows]
-        return "\n".join([*lines, "", *(f"{note}\n" for note in self.notes)])
+        lines = table_lines(self.columns, [[_text(cell) for cell in row] for row in self.rows])
+        return "\n".join([f"**{self.title}**", "", *lines, "", *(f"{note}\n" for note in self.notes)])
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,6 @@ def targets_table(targets: list[Target]) -> Table:
         for t in targets
     ]
     return Table("Targets", ("what", "measured", "target", "verdict"), rows)
-
-
-def _line(cells: Any) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def _text(cell: Cell) -> str:

@@ -149,7 +149,7 @@ def machine_is_leaving() -> bool:
 
 
 def silent_progress() -> "list[Callback]":
-    """For Tune, instead of its own printer: at any verbosity that one prints the end of a trial that reported no epoch.
+    """Callbacks in place of Tune's printer, which at any verbosity prints the end of a trial that reported no epoch.
     Another Ray may print it."""
     try:
         from ray.tune.progress_reporter import TrialProgressCallback

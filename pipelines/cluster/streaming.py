@@ -98,6 +98,6 @@ def _stored(folder: str, name: str, size: int) -> StoredImages:
 
 
 def as_data_error(error: Exception, otherwise: str) -> DataError:
-    """With the message of the reader, which Ray forwards as text where a task failed on an image, else Ray's."""
+    """The reader's error, which Ray forwards as text where a task failed on an image, else one with Ray's message."""
     found = re.search(rf"{DataError.__module__}\.{DataError.__name__}: (.+)", str(error))
     return DataError(found[1] if found else f"{otherwise}: {first_line(error)}")

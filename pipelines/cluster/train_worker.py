@@ -95,7 +95,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def measure_training_step(kind: Literal["pretrain", "finetune"], recipe: dict[str, Any], bf16: bool) -> StepCost:
-    """As `measure_step`, in a process that has loaded all that a worker loads, which is much of its memory."""
+    """Call `measure_step` in a process that has loaded all that a worker loads, which is much of its memory."""
     return measure_step(kind, recipe, bf16)
 
 

@@ -22,7 +22,7 @@ from proser_core.store.store import load_if_complete
 
 
 def worker_config(job: Job, mirror: Mirror | None) -> dict[str, Any]:
-    """As `training_folder` reads it."""
+    """Configuration of a job's worker, as `training_folder` reads it."""
     return {"job": job.to_json(), "storage": None if mirror is None else mirror.address}
 
 

@@ -8,7 +8,7 @@ import tyro
 
 from pipelines.commands.parsing import parse
 from pipelines.console import console
-from pipelines.storage.open import DEFAULT_STORAGE
+from pipelines.storage.option import DEFAULT_STORAGE
 from pipelines.workflow.requests import StorageFolder
 
 

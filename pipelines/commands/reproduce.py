@@ -12,7 +12,7 @@ from pipelines.console import console
 from pipelines.recipes import RECIPES, with_schedule
 from pipelines.reproduction.protocols import FIGURES, headlines
 from pipelines.reproduction.request import ReproduceRequest, Settings
-from pipelines.storage.open import DEFAULT_STORAGE
+from pipelines.storage.option import DEFAULT_STORAGE
 from pipelines.workflow.requests import UNNAMED, ClusterFile, DataDir, Storage
 from proser_core.config import NetworkConfig, Recipe
 from proser_core.errors import ConfigError

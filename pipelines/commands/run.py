@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pipelines.commands.parsing import parse_with_recipe
 from pipelines.console import console, say
-from pipelines.storage.open import DEFAULT_STORAGE
+from pipelines.storage.option import DEFAULT_STORAGE
 from pipelines.workflow.requests import UNNAMED, ClusterFile, DataDir, Storage
 from proser_core.config import Recipe
 

@@ -76,7 +76,7 @@ class ServeRequest:
 
     @property
     def least_and_most(self) -> tuple[int, int]:
-        """Of the replicas; zeros where they are no numbers."""
+        """The least and the largest number of replicas; zeros where they are no numbers."""
         found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", self.replicas)
         return (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
 

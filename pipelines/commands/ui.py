@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pipelines.commands.parsing import parse
 from pipelines.ports import check_listens, check_port
-from pipelines.tracking.server import connect, experiment_id, shown_uri, tracking_uri
+from pipelines.tracking.server import UI_PORT, connect, experiment_id, shown_uri, tracking_uri
 from proser_core.errors import Terminated
 
 
@@ -17,7 +17,7 @@ from proser_core.errors import Terminated
 class UiRequest:
     """Serve the MLflow UI on this machine."""
 
-    port: int = 5000
+    port: int = UI_PORT
     """Port on 127.0.0.1."""
 
 

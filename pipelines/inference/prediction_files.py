@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from pipelines.console import utf8_text
 from pipelines.inference.predictions import PredictedPart
-from proser_core.naming import UNKNOWN
+from proser_core.recognition.open_set_classifier import probability_columns
 from proser_core.store.files import atomic_path, disk_full_errors
 
 Write = Callable[[PredictedPart], None]
@@ -62,7 +62,7 @@ def _harmless(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def harmless(cell: Any) -> Any:
-    """With an apostrophe before what a spreadsheet would run as a formula: file names may come from others."""
+    """A cell with an apostrophe before what a spreadsheet would run as a formula: file names may come from others."""
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
@@ -97,8 +97,7 @@ def _parquet(path: Path, class_names: list[str]) -> Iterator[Write]:
 
 
 def _columns(class_names: list[str]) -> list[str]:
-    probabilities = [f"p_{name}" for name in (*class_names, UNKNOWN)]
-    return ["image", "label", "unknown", "unknown_score", *probabilities, "error"]
+    return ["image", "label", "unknown", "unknown_score", *probability_columns(class_names), "error"]
 
 
 FORMATS = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from proser_core.data.readers.fingerprints import status_of
 from proser_core.data.readers.image_files import Failure
-from proser_core.data.readers.image_folders import ENDINGS, image_paths
+from proser_core.data.readers.image_folders import ENDINGS, PARTS, image_paths
 from proser_core.digests import sha256_of
 from proser_core.errors import DataError
 from proser_core.naming import as_spelt, check_class_names, composed
@@ -19,8 +19,6 @@ from proser_core.store.files import atomic_path, disk_full_errors
 PAGE, IMAGES, NAMES = "index.html", "images.csv", "names.csv"
 IMAGE_COLUMNS = ("image", "group", "typical", "nearest_class", "score", "p_value", "path")
 NEEDED = ("group", "name")  # of a table written by hand
-PARTS = ("train", "val", "test")
-"""Folders of parts, of which new images go into the first."""
 
 
 def read_named(folder: Path) -> dict[str, list[Path]]:
@@ -80,8 +78,8 @@ def _read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
 
 @dataclass
 class Added:
-    """By class, how many images were copied and how many were there already; and the files that are gone, cannot be
-    read or have a name that no run would see."""
+    """What was added: by class, how many images were copied and how many were there already; and the files that are
+    gone, cannot be read or have a name that no run would see."""
 
     copied: dict[str, int] = field(default_factory=dict)
     there: dict[str, int] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from proser_core.digests import sha256_of
+from proser_core.recognition.result_tables import table_lines
 
 HTML = "report.html"
 THUMBNAIL = 96  # pixels
@@ -60,9 +61,7 @@ def embedded(svg: Path, alt: str, folder: Path) -> dict[str, str]:
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose columns but the first are of numbers."""
-    lines = [" | ".join(row) for row in (header, *rows)]
-    head, *rest = [f"| {line} |\n" for line in lines]
-    return "".join([head, "| --- |" + " ---: |" * (len(header) - 1) + "\n", *rest])
+    return "\n".join([*table_lines(header, rows), ""])
 
 
 def template_digests() -> list[str]:

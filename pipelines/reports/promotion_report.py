@@ -27,7 +27,7 @@ class Contender:
 
 
 def comparison_tables(comparison: Comparison, candidate: Contender, champion: Contender) -> list[Table]:
-    """For the terminal: the metrics that decide, then those on test images, if both have any."""
+    """Tables for the terminal: the metrics that decide, then those on test images, if both have any."""
     bold = "[bold]{}[/bold]"
     deciding = _table(_title(comparison), candidate, champion, "95 % interval", "")
     for row in _deciding(comparison, bold):
@@ -105,7 +105,7 @@ def differing_classes(comparison: Comparison) -> list[str]:
 
 
 def metrics_of(comparison: Comparison) -> dict[str, float]:
-    """For the run of the decision: differences and the ends of their intervals, fractions."""
+    """Metrics for the run of the decision: differences and the ends of their intervals, fractions."""
     found = {"candidate/known_rate": comparison.known_rate}
     for name, each in comparison.differences.items():
         found |= {f"difference/{name}": each.difference, f"difference/{name}_low": each.low}

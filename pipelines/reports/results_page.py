@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from pipelines.reports.page import markdown_table
 from pipelines.reports.spaces import OWN_SPACE, Space, Verdict, methods_of, published_at, spaces_of, verdicts
@@ -19,10 +20,10 @@ from pipelines.reports.sweep_table import (
     std,
     unfinished,
 )
-from pipelines.reports.terminal import caption, known_columns
 from proser_core import titles
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
+from proser_core.recognition.result_tables import known_columns, known_legend
 from proser_core.titles import counted, percent
 
 LISTED = 30  # trials without a result that are listed
@@ -56,7 +57,8 @@ def _legend(table: SweepTable, notes: Mapping[str, str]) -> list[str]:
     openness = ", ".join(f"{name} {100 * each:.2f} %" for name, each in found.items() if each is not None)
     lines = [f"Openness: {openness}."] if openness else []
     lines += [f"{name}: {note}." for name, note in notes.items()]
-    cells = f"{titles.METRICS['auroc']} / {titles.METRICS['macro_f1']} in percent; {caption(methods_of(table))}."
+    known = known_legend(known_columns(partial(spreads, methods_of(table))))
+    cells = f"{titles.METRICS['auroc']} / {titles.METRICS['macro_f1']} in percent; {known}."
     return [*lines, f"{cells} `tables/trials.parquet` has every trial and metric.\n"]
 
 
@@ -157,10 +159,10 @@ def _points_table(table: SweepTable, points: list[Point], space: Space | None = 
     places = {"development": "dev"} if table.has_development else {}
     places |= {in_words(setting): where(setting) for setting in table.settings}
     title, printed = _published(space) if space else ("", {})
-    several = len(table.splits) > 1
-    header = ["point" if space else "method", *["splits"] * several, *places, *known_columns(points)]
+    several, known = len(table.splits) > 1, known_columns(partial(spreads, points))
+    header = ["point" if space else "method", *["splits"] * several, *places, *known]
     header += [f"paper, {title}", "difference"] if printed else []
-    rows, measured = [], _cells(points, list(places.values()))
+    rows, measured = [], _cells(points, list(places.values()), list(known.values()))
     for point, cells in zip(points, measured, strict=True):
         name = f"**{point.label}** (selected)" if space and point is space.selected else point.label
         counts = [f"{point.num_finished} of {len(table.splits)}"] * several
@@ -169,12 +171,12 @@ def _points_table(table: SweepTable, points: list[Point], space: Space | None = 
     return markdown_table(header, rows)
 
 
-def _cells(points: Sequence[Point], places: Sequence[str]) -> list[list[str]]:
+def _cells(points: Sequence[Point], places: Sequence[str], known: Sequence[str]) -> list[list[str]]:
     """The metrics of each point, the best of a column bold; of one that finished nowhere, its status and what it had
     reached."""
     both = [[spreads(points, f"{place}/{metric}") for metric in ("auroc", "macro_f1")] for place in places]
     columns = [[f"{auroc} / {macro_f1}" for auroc, macro_f1 in zip(*each, strict=True)] for each in both]
-    columns += [spreads(points, metric) for metric in known_columns(points).values()]
+    columns += [spreads(points, metric) for metric in known]
     found = zip(points, *columns, strict=True)
     return [list(cells) if point.num_finished else _outcome(point, len(columns)) for point, *cells in found]
 

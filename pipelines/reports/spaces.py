@@ -79,14 +79,14 @@ def methods_of(table: SweepTable) -> list[Point]:
     selected = [(space, space.selected) for space in spaces if space.selected]
     name = titles.PROSER
     found = [replace(point, label=f"{name}, {space.title}" if spaces[1:] else name) for space, point in selected]
-    own = [row for row in table.rows if row["objective"] == "proser" and has_point(row, table.own)]
+    own = [row for row in table.rows if has_point(row, table.own)]
     if own and all(own[0] not in point.rows.values() for point in found):
         found.append(Point(titles.OWN_POINT, own[0]["params"], by_split(own)))
     return [*found, *controls_of(table)]
 
 
 def _space(table: SweepTable, name: str) -> Space:
-    rows = [row for row in table.rows if name in row["spaces"] and row["objective"] == "proser"]
+    rows = [row for row in table.rows if name in row["spaces"]]
     groups = by_point(rows)
     params = [group[0]["params"] for group in groups.values()]
     info, varied = space_info(name), _varied(params)

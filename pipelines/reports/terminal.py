@@ -1,6 +1,7 @@
 """Closing tables of a run and of a sweep, as rich draws them; each fits a terminal of 80 columns."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from rich import box
 from rich.markup import escape
@@ -13,16 +14,9 @@ from pipelines.reports.sweep_table import Point, SweepTable, spreads
 from proser_core import titles
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
+from proser_core.recognition.result_tables import known_columns, known_legend
 from proser_core.titles import counted
 
-CAPTION = "accuracy: closed-set; known: share of known test images that stay known"
-BALANCED = "balanced: mean accuracy of the classes"
-KNOWN_COLUMNS = {
-    "accuracy": "test/closed_set_accuracy",
-    "balanced": "test/balanced_accuracy",
-    "known": "test/known_rate",
-}
-"""Metrics on known test images, by the heads of their columns."""
 BEST = 5  # points of a space that are shown
 SHORT = {"F1": "macro_f1", "AUROC": "auroc"}
 
@@ -33,25 +27,15 @@ def run_tables(table: SweepTable) -> list[Table]:
     by = f", by {'number of unknown classes' if table.split.has_openness else 'outlier set'}" if several else ""
     heads = {metric: f"{titles.METRICS[metric]} on test images, %{by}" for metric in ("auroc", "macro_f1")}
     tables, methods = [], methods_of(table)
+    known = known_columns(partial(spreads, methods))
     for metric, title in (heads if table.settings else {"": "test images of known classes, %"}).items():
         names = {setting: str(setting) if several else in_words(setting) for setting in table.settings}
         columns = {name: f"{where(setting)}/{metric}" for setting, name in names.items()}
-        columns |= known_columns(methods)
+        columns |= known
         drawn = _table(table, f"{table.recipe}: {title}", methods, columns)
-        drawn.caption = caption(methods) if metric != "auroc" else None
+        drawn.caption = known_legend(known) if metric != "auroc" else None
         tables.append(drawn)
     return tables
-
-
-def known_columns(points: Sequence[Point]) -> dict[str, str]:
-    """KNOWN_COLUMNS, without the balanced accuracy where it says what the accuracy says."""
-    accuracy, balanced = (spreads(points, KNOWN_COLUMNS[name]) for name in ("accuracy", "balanced"))
-    return {name: metric for name, metric in KNOWN_COLUMNS.items() if name != "balanced" or accuracy != balanced}
-
-
-def caption(points: Sequence[Point]) -> str:
-    """What the columns of `known_columns` mean."""
-    return "; ".join([CAPTION, *[BALANCED] * ("balanced" in known_columns(points))])
 
 
 def sweep_tables(table: SweepTable) -> list[Table]:

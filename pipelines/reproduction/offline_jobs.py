@@ -7,7 +7,7 @@ from rich.console import Console
 
 from pipelines.console import say
 from pipelines.reproduction.request import ReproduceRequest
-from pipelines.storage.open import DEFAULT_STORAGE
+from pipelines.storage.option import DEFAULT_STORAGE
 from pipelines.workflow.offline_jobs import (
     adopt_finished,
     check_finished,

@@ -89,7 +89,7 @@ class Column:
 
     @property
     def scale(self) -> float:
-        """From what is stored to what is shown: fractions to percent; seconds stay."""
+        """Factor from what is stored to what is shown: fractions become percent; seconds stay."""
         return 1.0 if self.is_time else 100.0
 
     @property

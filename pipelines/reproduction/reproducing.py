@@ -226,7 +226,7 @@ def _print_columns(
 
 
 def mean_metrics(results: Sequence[SplitResult]) -> dict[str, float]:
-    """Of one study, each metric of each method, and its seconds, as a mean over class splits, by `method/metric`."""
+    """Means of a study over class splits, by `method/metric`: each metric of each method, and its seconds."""
     values: dict[str, list[float]] = {}
     for result in results:
         for metric, value in result.numbers().items():

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from pipelines.reproduction.protocols import PROTOCOLS, Study
-from pipelines.storage.open import DEFAULT_STORAGE
+from pipelines.storage.option import DEFAULT_STORAGE
 from pipelines.workflow.requests import ClusterFile, DataDir, SplitIndices, Storage
 from proser_core.config import DataConfig, Recipe
 from proser_core.config.own_networks import ScheduleName
@@ -69,7 +69,7 @@ class ReproduceRequest:
 
     @property
     def schedule(self) -> ScheduleName:
-        """By which networks of methods' own are trained."""
+        """Schedule by which networks of methods' own are trained."""
         return self.own_networks or "quick"
 
     def family_of(self, study: Study) -> str:

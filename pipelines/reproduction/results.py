@@ -64,7 +64,7 @@ class MethodRow:
 
     @property
     def std(self) -> float:
-        """Of the sample (n - 1), over class splits, as shown; NaN of fewer than two."""
+        """Standard deviation of the sample (n - 1), over class splits, as shown; NaN of fewer than two."""
         return self.scale * std(self.values.values())
 
     def over(self, other: "MethodRow") -> list[float]:

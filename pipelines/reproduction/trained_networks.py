@@ -27,7 +27,7 @@ class TrainedNetwork:
     finetune: FinetuneConfig | None = None
 
     def logits(self) -> Tables:
-        """Those that the training left, of all images."""
+        """The logits that the training left, of all images."""
         return load_logits(self.folder / LOGITS)
 
     def tables(self, split: TrainedSplit, store: Store, further: Artefact | None) -> Tables:

@@ -47,7 +47,7 @@ class Access:
         return problem(scope, 401, detail, {"WWW-Authenticate": "Bearer"})
 
     def allows_page(self, origin: str) -> bool:
-        """Of another server than this one."""
+        """Whether a page of another server, at `origin`, may send requests."""
         return _is_among(self.hosts, origin.partition("://")[2])
 
     def _is_allowed(self, host: str) -> bool:

@@ -111,7 +111,7 @@ def _of_form(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
 
 
 def check_count(images: int, limits: Limits) -> None:
-    """Of one request."""
+    """Refuse more images than one request may have."""
     if images > limits.max_images:
         raise HTTPException(
             413, f"got {images} images; need {limits.max_images} or fewer per request. Send several requests"

@@ -32,10 +32,10 @@ class Limits:
 
     @property
     def max_bytes(self) -> int:
-        """Of the body of a request."""
+        """Largest body of a request."""
         return int(self.max_megabytes * MEGABYTE)
 
     @property
     def max_pixels(self) -> int:
-        """Of all images of a request, before they are resized."""
+        """Most pixels of all images of a request, before they are resized."""
         return int(self.max_megapixels * MEGABYTE)

@@ -18,7 +18,7 @@ BACKLOG = 2048
 
 @contextmanager
 def local_server(options: Options, host: str, port: int) -> Iterator[Callable[[float], dict[str, str]]]:
-    """From the moment on when it answers: what tells its state, as `Recogniser.state` does. In the end requests that
+    """Run a server; once it answers, give what tells its state, as `Recogniser.state` does. In the end requests that
     have begun are answered. Raises ConfigError for a port that is taken meanwhile."""
     recogniser = Recogniser(options)
     config = uvicorn.Config(

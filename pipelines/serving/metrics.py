@@ -17,7 +17,7 @@ from proser_core.recognition.open_set_classifier import Predictions
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 BATCHES = tuple(2.0**power for power in range(8))
 STEPS = tuple(2.0**power for power in range(-6, 6))
-SCORES = (*(-step for step in reversed(STEPS)), 0.0, *STEPS)
+SCORE_BOUNDS = (*(-step for step in reversed(STEPS)), 0.0, *STEPS)
 """For the scores of any method: finest at the threshold, which is 0."""
 
 
@@ -34,14 +34,14 @@ class Metrics:
         self._version = Gauge("proser_model_version", "1 for the served version.", ("model", "version"), registry=to)
         self._images = Counter("proser_images", "Classified images.", ("version", "decision"), registry=to)
         self._scores = Histogram(
-            "proser_unknown_score", "Above 0 is unknown.", ("version",), registry=to, buckets=SCORES
+            "proser_unknown_score", "Above 0 is unknown.", ("version",), registry=to, buckets=SCORE_BOUNDS
         )
         self._expected = Histogram(
             "proser_validation_unknown_score",
             "The same of the known validation images, as they were scored when the model was trained.",
             ("version",),
             registry=to,
-            buckets=SCORES,
+            buckets=SCORE_BOUNDS,
         )
 
     def request(self, route: str, status: int, seconds: float) -> None:

@@ -112,7 +112,7 @@ def deploy(options: Options, replicas: tuple[int, int]) -> Callable[[float], dic
 
 
 def application_status() -> str:
-    """As Ray Serve names it; NOT_STARTED where it knows no such application."""
+    """Status as Ray Serve names it; NOT_STARTED where it knows no such application."""
     application = serve.status().applications.get(APPLICATION)
     return "NOT_STARTED" if application is None else str(application.status.value)
 

@@ -83,7 +83,7 @@ class Recogniser:
         self._batcher.check()
 
     def state(self) -> dict[str, str]:
-        """For the terminal: the version that is served, and the problem of the last poll of the registry, if any."""
+        """State for the terminal: the served version, and the problem of the last poll of the registry, if any."""
         served, problem = self.model.current, self.model.problem
         return {"model": title_of(served), "version": served.number, "problem": problem, "replica": self.replica}
 

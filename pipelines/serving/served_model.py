@@ -17,12 +17,12 @@ BACKOFF_FACTOR = 10  # by which the pause grows after a poll that failed
 
 
 def name_of(model: Model) -> str:
-    """For clients: the registered name, or that of the folder, without the path that leads there."""
+    """The name that clients see: the registered one, or that of the folder, without the path that leads there."""
     return Path(model.uri).name if model.version is None else model.version.name
 
 
 def title_of(model: Model) -> str:
-    """For clients: the registered name and version, or the name of the folder."""
+    """The title that clients see: the registered name and version, or the name of the folder."""
     return name_of(model) if model.version is None else model.title
 
 

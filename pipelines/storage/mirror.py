@@ -71,7 +71,7 @@ class Mirror(Store):
     def run(
         self, stage: str, inputs: Mapping[str, Any], build: Callable[[Path], BuildResult | None], made_on: str = ""
     ) -> Artefact:
-        """As of a Store, with the artefact on both sides."""
+        """Run a stage as a Store does, with the artefact on both sides."""
         folder = self.folder(stage, inputs)
         self.sync([folder])
         artefact = super().run(stage, inputs, build, made_on)

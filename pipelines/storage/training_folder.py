@@ -20,7 +20,7 @@ from proser_core.store.store import MANIFEST
 
 
 class TrainingFolder:
-    """On a storage that all machines see: the folder that the job names."""
+    """A training's folder on a storage that all machines see: the folder that the job names."""
 
     ray_folder: Path | None = None
     """A folder of this machine for what Ray writes while it trains; None where the storage serves."""
@@ -43,7 +43,7 @@ class TrainingFolder:
 
 
 class MirroredTrainingFolder(TrainingFolder):
-    """On a storage behind a URI: what the job needs is downloaded to this machine, and what it writes is uploaded.
+    """A training's folder on a storage behind a URI: what the job needs is downloaded, and what it writes uploaded.
 
     The paths of the job are in `store`, the driver's folder, which need not exist on this machine. Where the network
     fails a worker, pyarrow's OSError reaches Ray, which attempts the training again.

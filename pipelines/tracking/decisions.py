@@ -38,7 +38,7 @@ class Decision:
 
     @property
     def title(self) -> str:
-        """For the list of runs."""
+        """Title in the list of runs."""
         over = f" over version {self.before}" if self.before else ""
         return f"{self.kind}: {self.model} version {self.version} as {self.alias}{over}"
 

@@ -29,12 +29,12 @@ class Model:
 
     @property
     def title(self) -> str:
-        """For people: the name and version, or the folder."""
+        """Title for people: the name and version, or the folder."""
         return self.uri if self.version is None else f"{self.version.name} version {self.number}"
 
     @property
     def number(self) -> str:
-        """Of its version; empty for a folder."""
+        """Number of its version; empty for a folder."""
         return "" if self.version is None else self.version.number
 
 

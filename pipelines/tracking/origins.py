@@ -26,8 +26,8 @@ def create_run(client: MlflowClient, experiment_id: str, name: str, tags: dict[s
 
 @cache
 def origin_tags() -> dict[str, str]:
-    """Of this process. The commit is that of this package, where it lies in a git repository that does not ignore it;
-    MLflow would give that of the script, which lies in an environment."""
+    """Tags of this process. The commit is that of this package, where it lies in a git repository that does not ignore
+    it; MLflow would give that of the script, which lies in an environment."""
     command = hide_secrets(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))
     commit = get_git_commit(str(Path(pipelines.__file__).parent))
     tags = resolve_tags({MLFLOW_SOURCE_NAME: shortened(command, LONGEST_COMMAND)}, ignore=[GitRunContext])  # type: ignore[list-item]  # classes are meant

@@ -30,11 +30,10 @@ from pipelines.tracking.runs import PARENT_TAG, fitting
 from pipelines.tracking.server import experiment_id
 from pipelines.tracking.versions import CANDIDATE, CHAMPION, OLD_ARTEFACT_TAG, SHOWN, Version, versions_of
 from proser_core.errors import ConfigError
-from proser_core.naming import UNKNOWN
 from proser_core.networks.libraries import packages_of
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.model_card import model_card
-from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.open_set_classifier import OpenSetClassifier, probability_columns
 from proser_core.recognition.program import PROGRAM, export_program
 
 ARTEFACT_TAG = "mlflow.proser.artefact"  # of a logged model
@@ -194,7 +193,7 @@ def _signature(classifier: OpenSetClassifier) -> ModelSignature:
         ColSpec(DataType.string, "label"),
         ColSpec(DataType.boolean, "unknown"),
         ColSpec(DataType.double, "unknown_score"),
-        *(ColSpec(DataType.double, f"p_{name}") for name in (*classifier.class_names, UNKNOWN)),
+        *(ColSpec(DataType.double, name) for name in probability_columns(classifier.class_names)),
     ]
     return ModelSignature(inputs=Schema(images), outputs=Schema(labels))
 

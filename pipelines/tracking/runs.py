@@ -181,8 +181,8 @@ class ParentRun:
     def report(
         self, report: Artefact, metrics: Mapping[str, float] | None = None, tags: Mapping[str, str] | None = None
     ) -> None:
-        """Those of the metrics that are KEPT, tags, the report's files, and its results.md as the run's description,
-        once."""
+        """Log those of the metrics that are KEPT, tags, the report's files, and its results.md as the run's
+        description, once."""
         logged = self.client.get_run(self.run_id).data
         if logged.tags.get(REPORTED) == report.digest:
             return

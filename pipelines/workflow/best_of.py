@@ -22,7 +22,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs import spec
-from proser_core.jobs.network_choice import Candidate, choose_network
+from proser_core.jobs.network_choice import Candidate, choose_network, trained_control
 from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.selection import Row, finetune_of, ranked
 from proser_core.networks.ensembles import EnsembleNet
@@ -118,24 +118,22 @@ def _classifier(
     )
     others = {each["name"]: each["metrics"] for each in table.controls if each["split_index"] == split_index}
     with exclusive_storage(storage, "proser promote --best-of") if writes else nullcontext():
-        of_split = [row for row in table.rows if row["split_index"] == split_index and row["status"] == "finished"]
-        trained = [row for row in of_split if row["objective"] == "cross_entropy"]
-        mirrors = recipe.calibration.mirror
-        plain = _plain_tables(networks, trial, trained) if mirrors or len(rows) > 1 else (None, None)
+        control, mirrors = trained_control(table.rows, split_index), recipe.calibration.mirror
+        plain = _plain_tables(networks, trial, control) if mirrors or len(rows) > 1 else (None, None)
         if mirrors:  # the sweep's own are not of mirrored images
             others = _controls(networks, *plain)
         if len(rows) == 1:
-            return _save_best(networks, rows[0], trained, others, place)
+            return _save_best(networks, rows[0], control, others, place)
         others |= _ce_ensemble(networks, *plain)
         return _save_ensemble(networks, rows, others, place), rows[0]["key"]
 
 
 def _save_best(
-    networks: Networks, row: Row, controls: Sequence[Row], others: dict[str, Metrics], place: Path
+    networks: Networks, row: Row, trained: Row | None, others: dict[str, Metrics], place: Path
 ) -> tuple[Path, str]:
     """Save the best trial or, where the recipe has it or development data chooses it, the control beside it."""
     wanted, proser = networks.recipe.calibration.network, Candidate(row, networks.scored(row), PROSER)
-    control = networks.control(controls[0]) if controls and wanted != "proser" else None
+    control = networks.control(trained) if trained and wanted != "proser" else None
     model, network = choose_network(wanted, proser, control)
     others = {PROSER: proser.scored.report.flat(), **others} if model is not proser else others
     others = {name: metrics for name, metrics in others.items() if name != model.method}
@@ -161,14 +159,15 @@ def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Me
     return place / CLASSIFIER
 
 
-def _plain_tables(networks: Networks, trial: Artefact, controls: Sequence[Row]) -> tuple[Tables | None, Tables | None]:
+def _plain_tables(networks: Networks, trial: Artefact, control: Row | None) -> tuple[Tables | None, Tables | None]:
     """What the two networks that were trained by cross-entropy, the pretrained one and the control, are evaluated by;
     None where the storage lacks one."""
     pretrained = _pretraining_of(trial, networks.recipe, networks.task)
-    has_control = controls and load_if_complete(networks.trial_folders / controls[0]["key"]) is not None
+    if control and load_if_complete(networks.trial_folders / control["key"]) is None:
+        control = None
     return (
         None if pretrained is None else networks.tables(pretrained.path),
-        networks.trial_tables(controls[0]) if has_control else None,
+        networks.trial_tables(control) if control else None,
     )
 
 

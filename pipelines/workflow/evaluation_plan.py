@@ -5,9 +5,9 @@ from proser_core.recognition.embedding_table import INDEX_SIZE
 
 
 def seconds_of_passes(split: SplitPlan, costs: Costs, networks: int) -> float:
-    """Of so many networks that go through a class split's images once more, one after the other in this process, as
-    fast as the trainings that are to come score them; mirrored ones too if the recipe asks for it. 0 where they need
-    not, or have the embeddings of a frozen backbone."""
+    """Seconds that so many networks take to go through a class split's images once more, one after the other in this
+    process, as fast as the trainings that are to come score them; mirrored ones too if the recipe asks for it. 0 where
+    they need not, or have the embeddings of a frozen backbone."""
     recipe, mirror = split.recipe, split.recipe.calibration.mirror
     frozen = recipe.network.is_frozen("finetune")
     cost = costs.get("pretrain" if frozen else "finetune") or (None if frozen else costs["pretrain"])

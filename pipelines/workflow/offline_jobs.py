@@ -147,7 +147,7 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
 
 @dataclass(frozen=True)
 class Results:
-    """Of results.json: the key of the prepared task, and the precision."""
+    """Contents of results.json: the key of the prepared task, and the precision."""
 
     task: str
     bf16: bool

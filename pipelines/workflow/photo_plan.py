@@ -33,7 +33,7 @@ class PhotoPlan:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Of all of them, as those of a stage; of no stage where nothing is to be decoded."""
+        """Seconds to decode all of them, by stage; of no stage where nothing is to be decoded."""
         return {"photos": self.count * self.seconds_each} if self.count else {}
 
     def lines(self) -> dict[str, str]:
@@ -46,7 +46,7 @@ class PhotoPlan:
 
 
 def plan_photos(trainings: Iterable[TrainingInputs], store: Store) -> PhotoPlan:
-    """Of trainings on one folder at one size: all its photos, unless their tasks are finished or they are decoded."""
+    """Plan for trainings on one folder at one size: all photos, unless their tasks are finished or they are decoded."""
     for inputs in trainings:
         for recipe, data in zip(inputs.recipes, inputs.data_inputs, strict=True):
             task = store.folder(PREPARE, prepare_key(data))

@@ -68,8 +68,8 @@ class SplitPlan:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one kind of training: a measured step, the cores of a worker, how many are trained at a time, and for how many
-    of them the nodes have memory (None where that is not known)."""
+    """Cost of one kind of training: a measured step, the cores of a worker, how many are trained at a time, and for how
+    many of them the nodes have memory (None where that is not known)."""
 
     step: StepCost
     cpus: int
@@ -169,7 +169,7 @@ def measure(
 
 
 def bytes_of_crops(plan: SplitPlan) -> int:
-    """Of the training images that lie on a GPU, padded and mirrored."""
+    """Bytes of the training images that lie on a GPU, padded and mirrored."""
     data = plan.recipe.data.decided(flip=True)
     return (
         0 if data.streaming else 3 * (data.image_size + 2 * data.border) ** 2 * (1 + data.flips) * plan.images["train"]

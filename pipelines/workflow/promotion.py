@@ -14,7 +14,7 @@ from pipelines.reports.promotion_report import (
     differing_classes,
     metrics_of,
 )
-from pipelines.storage.open import DEFAULT_STORAGE
+from pipelines.storage.option import DEFAULT_STORAGE
 from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, alone, carry_out
 from pipelines.tracking.models import Model, load

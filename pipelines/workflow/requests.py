@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from pipelines.storage.open import DEFAULT_STORAGE, parse_folder, parse_storage
+from pipelines.storage.option import DEFAULT_STORAGE, parse_folder, parse_storage
 from proser_core.config import Recipe
 from proser_core.data.splits.families import trial_seed
 from proser_core.errors import ConfigError

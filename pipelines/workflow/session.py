@@ -120,8 +120,8 @@ def decide_features(recipe: Recipe, data_dir: Path | None) -> Recipe:
 
 
 def for_workers(recipe: Recipe) -> Recipe:
-    """With what a pretrained backbone brings, its weights as a file. Workers may run in another directory than the one
-    in which its path was typed."""
+    """The recipe with what a pretrained backbone brings, its weights as a file. Workers may run in another directory
+    than the one in which its path was typed."""
     recipe = with_pretrained(recipe)
     path = recipe.network.weights_file
     return replace(recipe, network=replace(recipe.network, weights_file=str(Path(path).absolute()))) if path else recipe
@@ -149,7 +149,7 @@ def open_run(title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Seque
 
 
 def precision_name(bf16: bool) -> str:
-    """As `--precision` takes it."""
+    """The precision as `--precision` takes it."""
     return "bf16" if bf16 else "fp32"
 
 

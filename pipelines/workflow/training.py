@@ -42,7 +42,8 @@ class TrainingInputs:
     def of(
         cls, recipes: list[Recipe], data_dir: Path | None, finetunes: list[FinetuneConfig], **more: Any
     ) -> "TrainingInputs":
-        """With the images of each class split and the precision. Raises ProserError for images that cannot be used."""
+        """Inputs with the images of each class split and the precision. Raises ProserError for images that cannot be
+        used."""
         for recipe in recipes:
             check_split(recipe, data_dir)
         return cls(

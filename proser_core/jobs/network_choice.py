@@ -1,5 +1,6 @@
 """Which network becomes the model: that of the selected point, or the cross-entropy control beside it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from proser_core.config.calibration import AUTO, NetworkName
@@ -38,6 +39,12 @@ class NetworkChoice:
         if CONTROL not in self.macro_f1:
             return f"{self.chosen}; the control's training failed, so that nothing was chosen"
         return f"{self.chosen}, chosen by macro-F1 on development data ({found})"
+
+
+def trained_control(rows: Iterable[Row], split_index: int) -> Row | None:
+    """The cross-entropy control of a class split; None where its training did not finish."""
+    of_split = (row for row in rows if row["split_index"] == split_index and row["status"] == "finished")
+    return next((row for row in of_split if row["objective"] == "cross_entropy"), None)
 
 
 def passed_over(wanted: NetworkName, proser: Candidate, control: Candidate | None) -> str:

@@ -1,6 +1,6 @@
 """What became of the test images of each class."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from proser_core.naming import UNKNOWN
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.metrics import confusion_matrix
+from proser_core.recognition.result_tables import table_lines
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import score
 from proser_core.titles import percent
@@ -21,6 +22,7 @@ from proser_core.titles import percent
 LISTED = 30
 """Classes that a table shows, the worst first."""
 HEADER = ("class", "test images", "named correctly", "95 % interval", "called unknown", "most often taken for")
+RULE = ("---", "---:", "---:", "---:", "---:", "---")
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class ClassReport:
 
     @classmethod
     def of_matrix(cls, class_names: tuple[str, ...], confusion: np.ndarray) -> "ClassReport":
-        """Of counts int64[K+1, K+1] by true and by called class."""
+        """The report of counts int64[K+1, K+1] by true and by called class."""
         true, called = np.nonzero(confusion)
         cells = np.stack([true, called, confusion[true, called]], axis=1).tolist()
         return cls(class_names, tuple((row, column, count) for row, column, count in cells))
@@ -61,7 +63,7 @@ class ClassReport:
         calibration: Calibration,
         task: OpenSetTask,
     ) -> "ClassReport | None":
-        """Of the logits of a task's test images; None where there is none."""
+        """The report of a task's test images by their logits; None where there is none."""
         if not len(task.test):
             return None
         called = score(logits["test"], score_function, calibration).predictions
@@ -109,8 +111,5 @@ class ClassReport:
             "Test images of each class, in percent of these, with Wilson's intervals: a known one is named correctly "
             f"where it is called known, and by its class; an unknown one where it is called unknown.{more}",
             "",
-            *(f"| {' | '.join(cells)} |" for cells in (HEADER, _RULE, *rows[:LISTED])),
+            *table_lines(HEADER, rows[:LISTED], RULE),
         ]
-
-
-_RULE: Sequence[str] = ("---", "---:", "---:", "---:", "---:", "---")

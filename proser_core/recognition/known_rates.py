@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proser_core.errors import CalibrationError
+from proser_core.recognition.result_tables import table_lines
 from proser_core.recognition.validation_scores import ValidationScores
 from proser_core.titles import percent
 
@@ -65,25 +66,19 @@ class KnownRates:
 
     def lines(self) -> list[str]:
         """As Markdown."""
-        rates = [(100 * rate, percent(self.kept_at(rate)), percent(self.found_at(rate))) for rate in RATES]
+        rates = [(f"{100 * each:g}", percent(self.kept_at(each)), percent(self.found_at(each))) for each in RATES]
+        cheapest = [(f"{100 * each:g}", *(self._cheapest_in_words(each, cost) for cost in COSTS)) for each in SHARES]
         proxy = "Of the proxy, which does not know every class. " if self.of_proxy else ""
         return [
             f"{proxy}On {self.num_known} validation images and {self.num_unknown} unknown ones that were not tested "
             "on, in percent:",
             "",
-            "| target rate | known images kept | unknown images found |",
-            "| ---: | ---: | ---: |",
-            *(f"| {rate:g} | {kept} | {found} |" for rate, kept, found in rates),
+            *table_lines(["target rate", "known images kept", "unknown images found"], rates, ["---:"] * 3),
             "",
             "The rate at which errors cost least, by the share of unknown images in use and the cost of one that is "
             "taken for known, in units of a known one that is called unknown:",
             "",
-            f"| unknown images, % | {' | '.join(f'cost {cost:g}' for cost in COSTS)} |",
-            f"| ---: |{' ---: |' * len(COSTS)}",
-            *(
-                f"| {100 * share:g} | {' | '.join(self._cheapest_in_words(share, cost) for cost in COSTS)} |"
-                for share in SHARES
-            ),
+            *table_lines(["unknown images, %", *(f"cost {each:g}" for each in COSTS)], cheapest, ["---:"] * 3),
             "",
             "`proser calibrate MODEL --data DATA --unknown-share SHARE --cost COST` takes the cheapest rate, "
             "`--target-rate RATE` any other.",

@@ -25,7 +25,7 @@ class LabelDoubts:
 
 
 def label_doubts(embeddings: np.ndarray, labels: np.ndarray, groups: np.ndarray, num_classes: int) -> LabelDoubts:
-    """Of N images by their embeddings float[N, d], compared by direction as the KNN score does.
+    """Doubts about labels of N images by their embeddings float[N, d], compared by direction as the KNN score does.
 
     An image is not among its own neighbours, nor is one of its group: frames of one scene that share a wrong label
     would confirm each other.

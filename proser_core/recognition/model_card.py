@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from proser_core.data.splits.class_split import in_words, setting_at, where
 from proser_core.recognition.comparison import intervals
+from proser_core.recognition.result_tables import KNOWN_COLUMNS, known_columns, table_lines
 from proser_core.recognition.scores import FURTHER_SCORES
 from proser_core.recognition.trained_classifier import TrainedClassifier
 from proser_core.recognition.validation_scores import COMPARED
@@ -67,9 +68,7 @@ def _members(classifier: TrainedClassifier) -> list[str]:
             "The networks are the best trials of a sweep on validation images and development unknowns, on which they "
             "have, in percent:",
             "",
-            "| trial | " + " | ".join(METRICS[name] for name in metrics) + " |",
-            "| --- |" + " ---: |" * len(metrics),
-            *("| " + " | ".join(cells) + " |" for cells in zip(rows, *columns, strict=True)),
+            *table_lines(["trial", *(METRICS[name] for name in metrics)], zip(rows, *columns, strict=True)),
             "",
         ]
     return lines
@@ -110,10 +109,8 @@ def _recalibrated(classifier: TrainedClassifier) -> list[str]:
 def _scores(rows: Mapping[str, Results]) -> list[str]:
     found = [re.fullmatch(r"(test/[^/]+)/auroc", name) for results in rows.values() for name in results]
     settings = sorted({setting_at(match[1]) for match in found if match}, key=lambda each: (str(type(each)), each))
-    known = {"accuracy": "closed_set_accuracy", "balanced": "balanced_accuracy", "known": "known_rate"}
-    is_measured = all("test/balanced_accuracy" in results for results in rows.values())  # not by older classifiers
-    if not is_measured or _column(rows, "test/balanced_accuracy") == _column(rows, "test/closed_set_accuracy"):
-        del known["balanced"]
+    is_balanced = all(KNOWN_COLUMNS["balanced"] in results for results in rows.values())  # not in older classifiers
+    known = known_columns(lambda metric: _column(rows, metric) if is_balanced else [])
     header = ["method", *(in_words(setting, "class" if setting == 1 else "classes") for setting in settings), *known]
     by = "outlier set" if any(isinstance(setting, str) for setting in settings) else "number of unknown classes"
     measured = f"AUROC / macro-F1 on test images by {by}, closed-set accuracy"
@@ -122,14 +119,11 @@ def _scores(rows: Mapping[str, Results]) -> list[str]:
         f"{measured if settings else 'Closed-set accuracy on test images'}{balanced}, and share of known images "
         "that stay known, in percent; all methods calibrated by the same rule. Nothing was chosen on these images.",
         "",
-        "| " + " | ".join(header) + " |",
-        "| --- |" + " ---: |" * (len(header) - 1),
     ]
     pairs = [[_column(rows, f"{where(setting)}/{metric}") for metric in ("auroc", "macro_f1")] for setting in settings]
     columns = [[f"{auroc} / {macro_f1}" for auroc, macro_f1 in zip(*both, strict=True)] for both in pairs]
-    columns += [_column(rows, f"test/{metric}") for metric in known.values()]
-    lines += ["| " + " | ".join(cells) + " |" for cells in zip(rows, *columns, strict=True)]
-    return lines
+    columns += [_column(rows, metric) for metric in known.values()]
+    return lines + table_lines(header, zip(rows, *columns, strict=True))
 
 
 def _column(rows: Mapping[str, Results], metric: str) -> list[str]:

@@ -43,19 +43,23 @@ class Predictions:
     known_predictions: np.ndarray
 
     def part(self, begin: int, end: int) -> "Predictions":
-        """Those of the images `begin` to `end`, without the last."""
+        """The predictions of the images `begin` to `end`, without the last."""
         rows = slice(begin, end)
         return Predictions(*(values[rows] for values in vars(self).values()))
 
     def columns(self, class_names: Sequence[str]) -> dict[str, Any]:
-        """As columns of a table, one row per image: label, unknown, unknown_score, p_CLASS ..., p_unknown."""
-        names = [f"p_{name}" for name in (*class_names, UNKNOWN)]
+        """Columns of a table, one row per image: label, unknown, unknown_score, p_CLASS ..., p_unknown."""
         return {
             "label": self.labels,
             "unknown": self.indices == len(class_names),
             "unknown_score": self.unknown_scores.astype(np.float64),
-            **dict(zip(names, self.probabilities.T, strict=True)),
+            **dict(zip(probability_columns(class_names), self.probabilities.T, strict=True)),
         }
+
+
+def probability_columns(class_names: Sequence[str]) -> list[str]:
+    """Names of the columns of probabilities in tables of predictions."""
+    return [f"p_{name}" for name in (*class_names, UNKNOWN)]
 
 
 class OpenSetClassifier(TrainedClassifier):

@@ -66,7 +66,7 @@ class ScoreChoice:
         return "; ".join(found)
 
     def report_of(self, name: str) -> ScoreReport:
-        """That of the score with this name."""
+        """The report of the score with this name."""
         return next(each for each in self.reports if each.score.name == name)
 
     def to_json(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class ScoredNetwork:
 
     @property
     def development_macro_f1(self) -> float:
-        """By the score that decides, over the sets of development unknowns; 0 without any."""
+        """Macro-F1 by the score that decides, over the sets of development unknowns; 0 without any."""
         return self.choice.chosen.mean_macro_f1 if self.choice else self.report.development.macro_f1 or 0.0
 
     def classifier(self, net: nn.Module, task: OpenSetTask, recipe: Recipe, **more: Any) -> OpenSetClassifier:

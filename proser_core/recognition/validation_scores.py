@@ -41,7 +41,7 @@ class ValidationScores:
     def of(
         cls, logits: Mapping[str, LogitTable], score_function: ScoreFunction, task: OpenSetTask
     ) -> "ValidationScores":
-        """From the logits of a task's parts."""
+        """The scores of a task's validation images and development unknowns, from their logits."""
         tables = [logits["val"], logits["development"]]
         return cls(
             scores=np.concatenate([score_function(table) for table in tables]),
@@ -150,7 +150,7 @@ class Proxy:
         return digest_of(self.results)
 
     def metrics(self) -> dict[str, float]:
-        """Of COMPARED those that need unknown images."""
+        """Those metrics of COMPARED that need unknown images."""
         found = self.validation_scores.metrics(self.bias)
         return {name: value for name, value in found.items() if name != "closed_set_accuracy"}
 

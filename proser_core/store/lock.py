@@ -56,14 +56,14 @@ def exclusive_storage(storage: Path, work: str, made: Sequence[Path] = ()) -> It
 
 
 @contextmanager
-def exclusive_training(folder: Path, wait: float = WAIT) -> Iterator[None]:
+def exclusive_training(folder: Path) -> Iterator[None]:
     """Hold a training's folder, as soon as a process of an earlier attempt that may still write there has ended.
 
     Such a process has lost its driver or its cluster and does not know it yet. Raises TrainingError where it
-    does not end in `wait` seconds. A file system without locks is trusted.
+    does not end in WAIT seconds. A file system without locks is trusted.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    end = time.monotonic() + wait
+    end = time.monotonic() + WAIT
     with (folder / LOCK).open("a+", encoding="utf-8") as lock:
         while not _take_if_possible(lock):
             if time.monotonic() > end:

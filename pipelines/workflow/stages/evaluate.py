@@ -11,7 +11,7 @@ from proser_core.baselines.tables import controls, placeholder_scores
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
-from proser_core.jobs.network_choice import Candidate, NetworkChoice, choose_network, passed_over
+from proser_core.jobs.network_choice import Candidate, NetworkChoice, choose_network, passed_over, trained_control
 from proser_core.jobs.network_tables import evaluation_tables, trained_network
 from proser_core.jobs.selection import Row, finetune_of, has_point, select
 from proser_core.recognition.class_report import ClassReport
@@ -89,7 +89,7 @@ class Networks:
         return evaluation_tables(self.recipe, self.task, folder, finetune, self.store, self.further)
 
     def trial_tables(self, row: Row) -> Mapping[str, LogitTable]:
-        """Those of a trial."""
+        """What a trial is evaluated by."""
         return self.tables(self.trial_folders / row["key"], finetune_of(row))
 
     def scored(self, row: Row) -> ScoredNetwork:
@@ -134,13 +134,13 @@ def _reports(
     recipe, task, rate = networks.recipe, networks.images, networks.recipe.calibration.target_rate
     chosen = proser.scored
     reports = {PROSER: chosen.report}
-    finished = [row for row in rows if row["status"] == "finished"]
+    finished = (row for row in rows if row["status"] == "finished")
     own = next((row for row in finished if has_point(row, recipe.finetune)), proser.trial)
     if own is not proser.trial:
         reports[OWN_POINT] = networks.scored(own).report
     others = placeholder_scores(chosen.score).items()
     reports |= {name: evaluate(chosen.tables, each, task, rate) for name, each in others if name != PROSER}
-    control = next((row for row in finished if row["objective"] == "cross_entropy"), None)
+    control = trained_control(rows, recipe.data.split_index)
     of_control = None if control is None else networks.trial_tables(control)
     of_pretrained = networks.tables(pretrained)
     reports |= controls(of_pretrained, of_control, task, rate, chosen.targets)

@@ -19,6 +19,7 @@ from proser_core.baselines.tables import controls
 from proser_core.config import CalibrationConfig, Recipe, from_json
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask, TaskSummary
+from proser_core.jobs.network_choice import trained_control
 from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import CLASS_SPLIT, LOGITS
 from proser_core.recognition.calibration import Calibration
@@ -101,9 +102,8 @@ def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[s
 
 
 def _baselines(split: TrainedSplit, task: OpenSetTask, rows: list[Row], trial_folders: Path) -> list[Row]:
-    trained = [row for row in rows if row["objective"] == "cross_entropy" and row["status"] == "finished"]
-    keys = (row["key"] for row in trained if row["split_index"] == split.index)
-    cross_entropy = next((load_logits(trial_folders / key / LOGITS) for key in keys), None)
+    control = trained_control(rows, split.index)
+    cross_entropy = load_logits(trial_folders / control["key"] / LOGITS) if control else None
     pretrained, rate = load_logits(split.pretrained.path / LOGITS), split.recipe.calibration.target_rate
     found = controls(pretrained, cross_entropy, task, rate)
     return [{"split_index": split.index, "name": name, "metrics": each.flat()} for name, each in found.items()]

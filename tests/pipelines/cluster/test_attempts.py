@@ -36,9 +36,7 @@ def test_a_trial_that_another_process_holds_leaves_that_as_its_reason(
     job: spec.Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path(job.folder)
-    monkeypatch.setattr(
-        "pipelines.cluster.train_worker.exclusive_training", lambda folder: exclusive_training(folder, wait=0.1)
-    )
+    monkeypatch.setattr("proser_core.store.lock.WAIT", 0.1)
     with exclusive_training(folder):
         run_single_trial({"job": job.to_json()})
     assert f"another process trains in {folder}: process {os.getpid()}" in (folder / spec.FAILURE).read_text()

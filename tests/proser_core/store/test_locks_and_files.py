@@ -146,8 +146,11 @@ def test_a_training_waits_for_a_process_of_an_earlier_attempt_and_its_death_lets
     assert entered.is_set()
 
 
-def test_a_training_gives_up_with_the_name_of_a_process_that_does_not_end(tmp_path: Path) -> None:
+def test_a_training_gives_up_with_the_name_of_a_process_that_does_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proser_core.store.lock.WAIT", 0.1)
     said = f"another process trains in {tmp_path}: process {os.getpid()} on"
     with exclusive_training(tmp_path), pytest.raises(TrainingError, match=said):
-        exclusive_training(tmp_path, wait=0.1).__enter__()
+        exclusive_training(tmp_path).__enter__()
     assert (tmp_path / LOCK).read_text() == ""
