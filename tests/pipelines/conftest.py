@@ -40,6 +40,13 @@ def one_ray() -> Iterator[None]:
     ray.shutdown()
 
 
+@pytest.fixture(scope="module")
+def last_of_ray() -> Iterator[None]:
+    """Ray ends with this file: an idle one takes a fifteenth of a core from the tests of many files after it."""
+    yield
+    ray.shutdown()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_migration() -> Iterator[None]:
     """MLflow's migrations fill the first empty database of a process, and the others are copies of it."""

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +26,16 @@ def png_file(image: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def write_folder(root: Path, size: int) -> Path:
-    """ROOT/train/CLASS/*.png and ROOT/test/CLASS/*.png."""
+def write_folder(root: Path, size: int, most: Mapping[str, int] | None = None) -> Path:
+    """ROOT/train/CLASS/*.png and ROOT/test/CLASS/*.png; of each class `most[part]` images, where that is given."""
     for part in ("train", "test"):
         loaded = digits.read(part, size)
-        for row, (image, label) in enumerate(zip(loaded.images, loaded.labels.tolist(), strict=True)):
-            path = root / part / f"digit {label}" / f"{row:04}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(png_file(image))
+        for label in np.unique(loaded.labels).tolist():
+            folder = root / part / f"digit {label}"
+            folder.mkdir(parents=True)
+            rows = np.flatnonzero(loaded.labels == label)
+            for row in rows[: most[part] if most else len(rows)].tolist():
+                (folder / f"{row:04}.png").write_bytes(png_file(loaded.images[row]))
     return root
 
 

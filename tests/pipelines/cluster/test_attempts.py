@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,26 +60,33 @@ def test_a_training_that_leaves_says_so_in_another_process_too() -> None:
     assert str(restored) == LEFT
 
 
+@pytest.fixture(scope="module")
+def paused(
+    task: Artefact, closed_set_weights: Path, tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch
+) -> dict[int, spec.Job]:
+    """The same training, paused after the first epoch and after the second."""
+    patch.setattr(tune, "report", ignore)
+    folder = tmp_path_factory.mktemp("paused")
+    job = training_job(task, folder / "1", lively_recipe(), weights=closed_set_weights)
+    run_single_trial({"job": replace(job, pause=1).to_json()})
+    shutil.copytree(folder / "1", folder / "2")
+    further = replace(job, folder=str(folder / "2"))
+    run_single_trial({"job": replace(further, pause=2).to_json()})
+    return {1: job, 2: further}
+
+
 @pytest.mark.parametrize(
     ("stopped_after", "lost"),
     [(1, (spec.STATE,)), (2, ()), (2, (spec.SCORES,)), (2, (spec.STATE, spec.SCORES))],
     ids=str,
 )
 def test_a_training_pauses_after_the_same_epoch_however_the_last_attempt_ended(
-    task: Artefact,
-    closed_set_weights: Path,
-    tmp_path: Path,
-    stopped_after: int,
-    lost: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
+    paused: dict[int, spec.Job], tmp_path: Path, stopped_after: int, lost: tuple[str, ...]
 ) -> None:
     """EPOCHS is written before the checkpoint, which is written before the score; a changed checkpoint is deleted."""
-    monkeypatch.setattr(tune, "report", ignore)
-    job = training_job(task, tmp_path / "trial", lively_recipe(), weights=closed_set_weights)
-    folder = Path(job.folder)
-    run_single_trial({"job": replace(job, pause=stopped_after).to_json()})
+    folder = shutil.copytree(paused[stopped_after].folder, tmp_path / "trial")
     for name in lost:
         (folder / name).unlink()
-    run_single_trial({"job": replace(job, pause=2).to_json()})
+    run_single_trial({"job": replace(paused[stopped_after], folder=str(folder), pause=2).to_json()})
     assert (epochs_in_checkpoint(folder), spec.read_scores(folder)[-1]["epochs"]) == (2, 2)
     assert load_if_complete(folder) is None

@@ -192,7 +192,7 @@ def test_an_epoch_that_is_left_early_leaves_the_next_one_as_it_is(tasks: dict, m
 @pytest.fixture
 def own_images(tmp_path: Path) -> StoredImages:
     """A prepared folder of images that a test may damage."""
-    root = write_folder(tmp_path / "own", SIZE)
+    root = write_folder(tmp_path / "own", SIZE, {"train": 40, "test": 10})
     folder = tmp_path / "task"
     folder.mkdir()
     save_task(recipe_of("folder", True), root, folder)

@@ -21,6 +21,8 @@ from proser_core.jobs import spec
 from proser_core.recognition.logits import load_logits
 from proser_core.store.store import Artefact, load_if_complete
 
+pytestmark = pytest.mark.usefixtures("last_of_ray")
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:

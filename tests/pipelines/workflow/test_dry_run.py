@@ -19,6 +19,8 @@ from proser_core.errors import DataError
 from proser_core.store.store import Store
 from proser_core.titles import counted
 
+pytestmark = pytest.mark.usefixtures("last_of_ray")
+
 
 @pytest.fixture(autouse=True)
 def tracked_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import ray
 from mlflow.entities import Run
 from pipeline_runs import Outcome, RunFolder, tiny_recipe, write_space
 
@@ -31,7 +32,9 @@ def recipe() -> Recipe:
 @pytest.fixture(scope="module")
 def first(run_folder: RunFolder, spaces: Path) -> Outcome:
     write_space(spaces, "small_grid", GRID)
-    return run_folder.run(recipe())
+    outcome = run_folder.run(recipe())
+    ray.shutdown()  # nothing after it needs Ray, which is not idle for free
+    return outcome
 
 
 @pytest.fixture(scope="module")

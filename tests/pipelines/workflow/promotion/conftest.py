@@ -2,10 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mlflow import MlflowClient
 from registered_models import Registry, classifier_of
 
+from pipelines.tracking import registry as tracking_registry
+from proser_core.recognition import comparison
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact
 
@@ -37,8 +41,34 @@ def registry(tmp_path: Path) -> Registry:
     return Registry(tmp_path, tmp_path.name)
 
 
+@pytest.fixture(scope="module")
+def few_resamples(patch: pytest.MonkeyPatch) -> None:
+    """Intervals of fewer draws, for tests of what follows a comparison whose outcome is clear."""
+    patch.setattr(comparison, "RESAMPLES", 100)
+
+
+@pytest.fixture(scope="session")
+def logged() -> dict[str, str]:
+    """Models that were logged once for all tests, by the digest of their classifier."""
+    return {}
+
+
 @pytest.fixture
-def three(registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier) -> Registry:
+def logged_once(logged: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versions of equal classifiers are of one logged model, whose files no test may change."""
+    log_model = tracking_registry._log_model
+
+    def log_once(client: MlflowClient, run_id: str, title: str, *given: Any) -> str:
+        digest = given[2]
+        if digest not in logged:
+            logged[digest] = log_model(client, run_id, title, *given)
+        return logged[digest]
+
+    monkeypatch.setattr(tracking_registry, "_log_model", log_once)
+
+
+@pytest.fixture
+def three(logged_once: None, registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier) -> Registry:
     """With three versions, of which the first is the champion and the last two are better."""
     for each in (bad, classifier, replace(classifier, recipe={**classifier.recipe, "seed": 7})):
         registry.add(each)

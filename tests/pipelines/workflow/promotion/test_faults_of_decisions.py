@@ -21,7 +21,7 @@ from pipelines.workflow.requests import PromoteRequest
 from proser_core.errors import ProserError, TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
-pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs", "few_resamples")
 
 
 def test_an_alias_that_moved_in_the_meantime_is_left_where_it_is(

@@ -15,7 +15,7 @@ from proser_core.errors import ConfigError, TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact
 
-pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs", "logged_once")
 
 
 @pytest.mark.parametrize("score", ["MSP", "OpenMax"])

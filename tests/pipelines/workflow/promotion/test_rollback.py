@@ -7,7 +7,7 @@ from pipelines.tracking import decisions
 from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
-pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs", "few_resamples", "logged_once")
 
 
 def test_a_version_that_was_promoted_twice_is_passed_twice_on_the_way_back(three: Registry) -> None:
