@@ -53,7 +53,7 @@ def cifar100_cpu() -> Recipe:
     20 epochs of Muon with placeholders; the pretrained network is only a baseline. Its own point over splits and seeds
     0 to 4 (without the sweep), AUROC, macro-F1 in percent at 15 / 85 unknown classes: 82.4, 65.1 / 81.4, 33.9; CE
     control 81.3, 64.0 / 80.8, 32.9; cifar100-cpu-finetune 82.1, 64.4 / 81.0, 32.9. On three splits none of its 25
-    points was shown to be better; --stop-early selects what the whole grid does.
+    points was shown to be better; --stop-early selects there what the whole grid does.
     """
     return replace(cifar100_cpu_finetune(), name="cifar100-cpu", finetune=from_the_first_epoch(OPEN_SET, fast()))
 

@@ -57,7 +57,9 @@ def _run_given(path: Path, out: Path | None, at_once: int) -> int:
     from proser_core.jobs.job_folder import OUT, run_folder
 
     if at_once < 1 or (at_once > 1 and not path.is_dir()):
-        raise ConfigError(f"got --at-once {at_once}; need 1 or more, and more than 1 only with a folder of jobs")
+        raise ConfigError(
+            f"got --at-once {at_once} with {path}; need 1 or more, and more than 1 only with a folder of jobs"
+        )
     if path.is_dir():
         if out is not None:
             raise ConfigError(

@@ -4,8 +4,8 @@ own."""
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from proser_core.digests import sha256_of
@@ -19,25 +19,41 @@ OUT, FINISHED, LOG = "OUT", "finished", "log.txt"
 """Next to a job of a folder: where its outcome lies, and in it the digest of the job that finished; and what a process
 of its own has printed."""
 POLL_SECONDS = 0.5
+Ended = Callable[[Path, int], None]  # told of the exit code of each job
 
 
 def run_folder(folder: Path, at_once: int, run: Callable[[JobFile, Path], int]) -> int:
-    """Run what has not finished without a failure; `run` is for a job in this process. The exit code: 1 where one
-    failed, which does not stop the others.
+    """Run what has not finished without a failure, by `run` in this process or, with `at_once` above 1, in others.
 
+    The exit code: 2 where another process refused its job, 1 where a training failed; neither stops the other jobs.
     Raises ConfigError, before any training, for a file that cannot be run.
     """
     paths = sorted(folder.glob(f"*/{JOB_FILE}"))
     if not paths:
         raise ConfigError(f"{folder} has no */{JOB_FILE}; need what `proser reproduce --jobs` writes, or a {JOB_FILE}")
+    digests = {path: sha256_of(path) for path in paths}  # before they are read: one that is edited meanwhile runs again
     jobs = {path: read_job_file(path) for path in paths}
     titles = {path: f"[{number}/{len(paths)}] {path}" for number, path in enumerate(paths, start=1)}
     for path in paths:
-        if _has_finished(path):
+        if _has_finished(path, digests[path]):
             print(f"{titles.pop(path)}: finished")
-    if at_once > 1 and len(titles) > 1:
-        return _run_side_by_side(jobs, titles, at_once)
-    failed = 0
+    codes = []
+
+    def ended(path: Path, code: int) -> None:
+        codes.append(code)
+        if code == 0:
+            (path.parent / OUT / FINISHED).write_text(digests[path], encoding="utf-8")
+
+    if at_once > 1:
+        _run_side_by_side(jobs, titles, at_once, ended)
+    else:
+        _run_in_turn(jobs, titles, run, ended)
+    return 2 if 2 in codes else int(any(codes))
+
+
+def _run_in_turn(
+    jobs: Mapping[Path, JobFile], titles: Mapping[Path, str], run: Callable[[JobFile, Path], int], ended: Ended
+) -> None:
     for path, title in titles.items():
         print(title, flush=True)
         try:
@@ -45,60 +61,59 @@ def run_folder(folder: Path, at_once: int, run: Callable[[JobFile, Path], int]) 
         except TrainingError as error:
             print(f"failed: {error}", file=sys.stderr)
             code = 1
-        failed += _note(path, code)
-    return 1 if failed else 0
+        ended(path, code)
 
 
-def _run_side_by_side(jobs: Mapping[Path, JobFile], titles: Mapping[Path, str], at_once: int) -> int:
-    """Processes end with this one; what they have trained is kept, as of any that is stopped."""
-    failed, waiting, running = 0, list(titles), dict[Path, subprocess.Popen[bytes]]()
-    progress, done = EpochProgress(sys.stderr), _epochs_trained(titles)
-    total = sum(_epochs(jobs[path]) for path in titles)
-    progress.expect("job", total)
-    progress.begin(f"{len(titles)} jobs, {min(at_once, len(titles))} at a time", "job", total, done)
-    with ExitStack() as processes:
-        processes.callback(progress.close)
+def _run_side_by_side(jobs: Mapping[Path, JobFile], titles: Mapping[Path, str], at_once: int, ended: Ended) -> None:
+    """Each in a process of its own, which ends where this one is stopped, unless it is killed."""
+    waiting, running = list(titles), dict[Path, subprocess.Popen[bytes]]()
+    progress, before, done = EpochProgress(sys.stderr), _epochs_trained(titles), 0
+    most = sum(_epochs(jobs[path]) for path in titles)
+    progress.expect("job", most)
+    progress.begin(f"{len(titles)} jobs, {min(at_once, len(titles))} at a time", "job", most, done)
+    try:
         while waiting or running:
             while waiting and len(running) < at_once:
                 path = waiting.pop(0)
-                running[path] = processes.enter_context(_started(path))
-                processes.callback(running[path].terminate)
+                running[path] = _started(path)
             time.sleep(POLL_SECONDS)
-            for _ in range(_epochs_trained(titles) - done):
+            for _ in range(_epochs_trained(titles) - before - done):
                 done += 1
                 progress.epoch({})
             for path in [path for path, process in running.items() if process.poll() is not None]:
                 code = running.pop(path).returncode
-                failed += _note(path, code)
                 progress.say(f"{titles[path]}: {f'failed, see {path.parent / LOG}' if code else 'done'}")
-    return 1 if failed else 0
+                ended(path, code)
+    finally:  # all are told before any is waited for
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait()
+        progress.close()
 
 
 def _started(path: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "proser_core.job", str(path), str(path.parent / OUT)]
-    with (path.parent / LOG).open("w", encoding="utf-8") as log:
+    with (path.parent / LOG).open("a", encoding="utf-8") as log:
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
 
 def _epochs(job: JobFile) -> int:
-    """Of the pretraining and the fine-tunes; how many networks of methods' own need is not known here."""
+    """Epochs of a job's pretraining and fine-tunes; those of methods' own networks are not counted."""
     return job.recipe.pretrain.epochs + sum(tuned.epochs for tuned in dict.fromkeys(job.finetunes))
 
 
-def _epochs_trained(paths: Mapping[Path, str]) -> int:
+def _epochs_trained(paths: Iterable[Path]) -> int:
     files = [
         each for path in paths for kind in (PRETRAIN, TRIALS) for each in (path.parent / OUT / kind).glob(f"*/{EPOCHS}")
     ]
-    return sum(len(read_epochs(each.parent)) for each in files)
+    trained = 0
+    for each in files:
+        with suppress(FileNotFoundError):  # a training that begins again deletes it
+            trained += len(read_epochs(each.parent))
+    return trained
 
 
-def _has_finished(path: Path) -> bool:
+def _has_finished(path: Path, digest: str) -> bool:
     finished = path.parent / OUT / FINISHED
-    return finished.is_file() and finished.read_text(encoding="utf-8") == sha256_of(path)
-
-
-def _note(path: Path, code: int) -> bool:
-    """Record a job that ended without a failure; whether this one failed."""
-    if code == 0:
-        (path.parent / OUT / FINISHED).write_text(sha256_of(path), encoding="utf-8")
-    return code != 0
+    return finished.is_file() and finished.read_text(encoding="utf-8") == digest

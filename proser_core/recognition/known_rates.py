@@ -78,7 +78,9 @@ class KnownRates:
             "The rate at which errors cost least, by the share of unknown images in use and the cost of one that is "
             "taken for known, in units of a known one that is called unknown:",
             "",
-            *table_lines(["unknown images, %", *(f"cost {each:g}" for each in COSTS)], cheapest, ["---:"] * 3),
+            *table_lines(
+                ["unknown images, %", *(f"cost {each:g}" for each in COSTS)], cheapest, ["---:"] * (1 + len(COSTS))
+            ),
             "",
             "`proser calibrate MODEL --data DATA --unknown-share SHARE --cost COST` takes the cheapest rate, "
             "`--target-rate RATE` any other.",

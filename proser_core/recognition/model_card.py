@@ -109,7 +109,9 @@ def _recalibrated(classifier: TrainedClassifier) -> list[str]:
 def _scores(rows: Mapping[str, Results]) -> list[str]:
     found = [re.fullmatch(r"(test/[^/]+)/auroc", name) for results in rows.values() for name in results]
     settings = sorted({setting_at(match[1]) for match in found if match}, key=lambda each: (str(type(each)), each))
-    is_balanced = all(KNOWN_COLUMNS["balanced"] in results for results in rows.values())  # not in older classifiers
+    is_balanced = all(
+        KNOWN_COLUMNS["balanced"] in results for results in rows.values()
+    )  # older classifiers: no cells, no column
     known = known_columns(lambda metric: _column(rows, metric) if is_balanced else [])
     header = ["method", *(in_words(setting, "class" if setting == 1 else "classes") for setting in settings), *known]
     by = "outlier set" if any(isinstance(setting, str) for setting in settings) else "number of unknown classes"

@@ -58,10 +58,17 @@ def logged_once(logged: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None
     """Versions of equal classifiers are of one logged model, whose files no test may change."""
     log_model = tracking_registry._log_model
 
-    def log_once(client: MlflowClient, run_id: str, title: str, *given: Any) -> str:
-        digest = given[2]
+    def log_once(
+        client: MlflowClient,
+        run_id: str,
+        title: str,
+        classifier: OpenSetClassifier,
+        folder: Path,
+        digest: str,
+        *more: Any,
+    ) -> str:
         if digest not in logged:
-            logged[digest] = log_model(client, run_id, title, *given)
+            logged[digest] = log_model(client, run_id, title, classifier, folder, digest, *more)
         return logged[digest]
 
     monkeypatch.setattr(tracking_registry, "_log_model", log_once)
