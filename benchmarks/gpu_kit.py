@@ -37,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run_parts(options: argparse.Namespace) -> int:
     deadline = time.monotonic() + 60 * options.minutes
+    if options.at_once < 1:
+        raise ConfigError(f"got --at-once {options.at_once}; need 1 or more")
     if not list(options.jobs.glob(f"*/{JOB_FILE}")):
         raise ConfigError(f"{options.jobs} has no */{JOB_FILE}; need what `proser reproduce --jobs` writes")
     if options.device == "cuda" and not torch.cuda.is_available():

@@ -71,6 +71,11 @@ class JobFile:
     own_methods: tuple[str, ...] = ()
     own_schedule: ScheduleName = "quick"
 
+    @property
+    def finetune_epochs(self) -> int:
+        """Epochs of all fine-tunes; equal ones are trained once."""
+        return sum(tuned.epochs for tuned in dict.fromkeys(self.finetunes))
+
     def save(self, path: Path) -> str:
         """Write it; a fine-tune as the fields in which it differs from the recipe's own.
 

@@ -26,7 +26,8 @@ def run_folder(folder: Path, at_once: int, run: Callable[[JobFile, Path], int]) 
     """Run what has not finished without a failure, by `run` in this process or, with `at_once` above 1, in others.
 
     The exit code: 2 where another process refused its job, 1 where a training failed; neither stops the other jobs.
-    Raises ConfigError, before any training, for a file that cannot be run.
+    Raises ConfigError, before any training, for a file that cannot be run. In this process a job that is refused
+    raises too, and ends the run.
     """
     paths = sorted(folder.glob(f"*/{JOB_FILE}"))
     if not paths:
@@ -68,7 +69,9 @@ def _run_side_by_side(jobs: Mapping[Path, JobFile], titles: Mapping[Path, str], 
     """Each in a process of its own, which ends where this one is stopped, unless it is killed."""
     waiting, running = list(titles), dict[Path, subprocess.Popen[bytes]]()
     progress, before, done = EpochProgress(sys.stderr), _epochs_trained(titles), 0
-    most = sum(_epochs(jobs[path]) for path in titles)
+    most = sum(
+        jobs[path].recipe.pretrain.epochs + jobs[path].finetune_epochs for path in titles
+    )  # without own networks
     progress.expect("job", most)
     progress.begin(f"{len(titles)} jobs, {min(at_once, len(titles))} at a time", "job", most, done)
     try:
@@ -84,7 +87,7 @@ def _run_side_by_side(jobs: Mapping[Path, JobFile], titles: Mapping[Path, str], 
                 code = running.pop(path).returncode
                 progress.say(f"{titles[path]}: {f'failed, see {path.parent / LOG}' if code else 'done'}")
                 ended(path, code)
-    finally:  # all are told before any is waited for
+    finally:  # terminate all, then wait: none trains on while another one ends
         for process in running.values():
             process.terminate()
         for process in running.values():
@@ -96,11 +99,6 @@ def _started(path: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "proser_core.job", str(path), str(path.parent / OUT)]
     with (path.parent / LOG).open("a", encoding="utf-8") as log:
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-
-
-def _epochs(job: JobFile) -> int:
-    """Epochs of a job's pretraining and fine-tunes; those of methods' own networks are not counted."""
-    return job.recipe.pretrain.epochs + sum(tuned.epochs for tuned in dict.fromkeys(job.finetunes))
 
 
 def _epochs_trained(paths: Iterable[Path]) -> int:

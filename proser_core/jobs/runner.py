@@ -108,7 +108,7 @@ class _Runner:
         job = self.job
         if job.recipe.network.is_frozen("pretrain"):
             embed_task(job.recipe, self.task, self.store, self.progress.images)
-        self.progress.expect("finetune", sum(tuned.epochs for tuned in dict.fromkeys(job.finetunes)))
+        self.progress.expect("finetune", job.finetune_epochs)
         pretrained = self._pretrained()
         self._evaluate(PRETRAINED, pretrained.path, None)
         trials = plan_trials(

@@ -94,7 +94,12 @@ sys.exit(exit_code_of(lambda: _run("step", [sys.executable, "-c", {sleeping!r}],
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [([], "torch sees no GPU here"), (["--device", "cpu"], "has no */JOB.json")]
+    ("options", "message"),
+    [
+        ([], "torch sees no GPU here"),
+        (["--device", "cpu"], "has no */JOB.json"),
+        (["--at-once", "0"], "got --at-once 0; need 1 or more"),
+    ],
 )
 def test_what_cannot_be_measured_is_refused_and_leaves_nothing(
     options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -1,11 +1,11 @@
 """A registry of each test's own, and the models that it may hold."""
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow import MlflowClient
 from registered_models import Registry, classifier_of
 
 from pipelines.tracking import registry as tracking_registry
@@ -57,18 +57,12 @@ def logged() -> dict[str, str]:
 def logged_once(logged: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Versions of equal classifiers are of one logged model, whose files no test may change."""
     log_model = tracking_registry._log_model
+    parameters = inspect.signature(log_model)
 
-    def log_once(
-        client: MlflowClient,
-        run_id: str,
-        title: str,
-        classifier: OpenSetClassifier,
-        folder: Path,
-        digest: str,
-        *more: Any,
-    ) -> str:
+    def log_once(*given: Any) -> str:
+        digest = parameters.bind(*given).arguments["digest"]
         if digest not in logged:
-            logged[digest] = log_model(client, run_id, title, classifier, folder, digest, *more)
+            logged[digest] = log_model(*given)
         return logged[digest]
 
     monkeypatch.setattr(tracking_registry, "_log_model", log_once)
