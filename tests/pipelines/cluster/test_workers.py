@@ -41,7 +41,9 @@ def make(task: Artefact, closed_set_weights: Path, tmp_path: Path) -> Make:
     return job
 
 
-@pytest.mark.parametrize(("kind", "stopped_after"), [("pretrain", 1), ("finetune", 3)])
+@pytest.mark.parametrize(
+    ("kind", "stopped_after"), [pytest.param("pretrain", 1, marks=pytest.mark.slow), ("finetune", 3)]
+)
 def test_a_job_that_was_stopped_after_an_epoch_equals_one_that_never_stopped(
     make: Make, kind: str, stopped_after: int
 ) -> None:

@@ -20,6 +20,7 @@ def trained():
     return train_on_digits(CONDITIONAL_GAN, width=16, epochs=5, least_steps=100, lr=1e-3)
 
 
+@pytest.mark.slow
 def test_images_are_named_as_the_class_that_they_were_drawn_of(trained):
     classifier = train_on_digits(ONE_VS_REST, width=16, epochs=1, least_steps=60, dropout=0.0).net
     noise = draw_noise(0, "test", 64, QUICK.noise)
@@ -27,12 +28,14 @@ def test_images_are_named_as_the_class_that_they_were_drawn_of(trained):
     assert float((named == LABELS).float().mean()) >= 0.9
 
 
+@pytest.mark.slow
 def test_images_differ_within_a_class_and_lie_in_the_unit_range(trained):
     pixels = trained.net(draw_noise(0, "test", 8, QUICK.noise), torch.tensor([[1.0, 0.0]]).expand(8, -1))
     assert 0 <= float(pixels.min()) <= float(pixels.max()) <= 1
     assert float(pixels.std(dim=0).mean()) > 0.02
 
 
+@pytest.mark.slow
 def test_the_picture_has_a_row_for_each_class(trained):
     (picture,) = trained.trained.pictures.values()
     assert picture.shape == (2, 8, 8, 8, 3)

@@ -159,6 +159,7 @@ def trained():
     return task, reconstructing, train_on_digits(GFROSR, parts, task=task, epochs=10, batch_size=16, **wide)
 
 
+@pytest.mark.slow
 def test_two_digits_are_learnt_and_so_are_their_turns(trained):
     task, _, result = trained
     table = compute_logits(result.net, task.val.images, (task.mean, task.std), CPU)
@@ -166,11 +167,13 @@ def test_two_digits_are_learnt_and_so_are_their_turns(trained):
     assert result.trained.facts["turn_accuracy"] > 0.6
 
 
+@pytest.mark.slow
 def test_the_auto_encoder_inside_is_the_one_that_was_trained(trained):
     _, reconstructing, result = trained
     assert bit_equal(reconstructing.net.state_dict(), result.net.autoencoder.state_dict())
 
 
+@pytest.mark.slow
 def test_unknown_digits_are_reconstructed_worse_and_noise_not_at_all(trained):
     task, _, result = trained
     noise = np.random.default_rng(0).integers(0, 256, (40, 16, 16, 3), dtype=np.uint8)
@@ -182,6 +185,7 @@ def test_unknown_digits_are_reconstructed_worse_and_noise_not_at_all(trained):
     assert of_noise.mean() > 3 * known.mean()  # it has not become the identity
 
 
+@pytest.mark.slow
 def test_validation_images_and_development_unknowns_are_shown_with_their_reconstructions(trained):
     task, reconstructing, _ = trained
     pictures = reconstructing.trained.pictures

@@ -95,6 +95,7 @@ class TestAFolderOfJobs:
         assert main([str(good)]) == 2
         assert "need a folder for weights, logits and metrics after it" in capsys.readouterr().err
 
+    @pytest.mark.slow
     def test_several_are_run_at_a_time_and_what_has_finished_is_left_alone(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -34,7 +34,7 @@ assert not any(name.startswith(("proser", "torch")) for name in sys.modules)
 """
 
 
-@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("members", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_it_decides_as_the_classifier_does_where_this_code_and_torch_are_not(members: int, tmp_path: Path) -> None:
     classifier, images = make_classifier("gap", members=members), random_images(37, seed=4)
     export_onnx(classifier, tmp_path / "program.onnx")

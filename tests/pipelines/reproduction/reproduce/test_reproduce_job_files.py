@@ -20,6 +20,7 @@ from proser_core.store.files import read_json
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_network")
 def test_networks_of_methods_travel_with_job_files(
     folder: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
