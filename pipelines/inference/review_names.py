@@ -10,7 +10,8 @@ from pathlib import Path
 
 from proser_core.data.readers.fingerprints import status_of
 from proser_core.data.readers.image_files import Failure
-from proser_core.data.readers.image_folders import ENDINGS, PARTS, image_paths
+from proser_core.data.readers.image_folders import PARTS
+from proser_core.data.readers.walking import ENDINGS, image_paths
 from proser_core.digests import sha256_of
 from proser_core.errors import DataError
 from proser_core.naming import as_spelt, check_class_names, composed

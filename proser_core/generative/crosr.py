@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from proser_core.config import OptimizerConfig
-from proser_core.data.augmentation.batches import evaluation_batches
 from proser_core.data.image_sets import chunks
+from proser_core.data.normalisation import evaluation_batches
 from proser_core.generative.loop import run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
 from proser_core.generative.vgg import ReconstructingVgg, VggSchedule

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from proser_core.config import OptimizerConfig
-from proser_core.data.augmentation.batches import BatchSlice, evaluation_batches
+from proser_core.data.augmentation.batches import BatchSlice
+from proser_core.data.normalisation import evaluation_batches
 from proser_core.data.tasks import OpenSetTask
 from proser_core.generative.autoencoder import AUTOENCODER, AutoEncoder
 from proser_core.generative.autoencoder import FULL as FULL_AUTOENCODER

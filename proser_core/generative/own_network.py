@@ -14,8 +14,9 @@ from torch import nn
 
 from proser_core.config import DataConfig
 from proser_core.config.own_networks import ScheduleName
-from proser_core.data.augmentation.batches import Normalisation, TrainingBatches
+from proser_core.data.augmentation.batches import TrainingBatches
 from proser_core.data.image_sets import ImageSource
+from proser_core.data.normalisation import Normalisation
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.learning.fit import Report, State
 from proser_core.learning.step import Arithmetic

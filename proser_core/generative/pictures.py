@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proser_core.data.augmentation.batches import Normaliser
+from proser_core.data.normalisation import Normaliser
 from proser_core.data.tasks import Labelled, OpenSetTask
 
 COLUMNS = 8

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from proser_core.data.augmentation.batches import evaluation_batches
+from proser_core.data.normalisation import evaluation_batches
 from proser_core.data.tasks import OpenSetTask
 from proser_core.generative.own_network import UNIT_RANGE, OwnTraining, Schedule
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from proser_core.config import Recipe
-from proser_core.data.augmentation.batches import evaluation_batches
 from proser_core.data.image_sets import chunks
+from proser_core.data.normalisation import evaluation_batches
 from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
 from proser_core.jobs.spec import EMBEDDINGS, embedding_inputs
 from proser_core.learning.training import scoring_device

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from proser_core.config import Recipe, from_json
-from proser_core.data.augmentation.batches import Normalisation
+from proser_core.data.normalisation import Normalisation
 from proser_core.data.tasks import Labelled
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import scoring_device, train_network, training_device

@@ -3,7 +3,8 @@
 import torch
 
 from proser_core.config import Recipe
-from proser_core.data.augmentation.batches import Normalisation, TrainingBatches
+from proser_core.data.augmentation.batches import TrainingBatches
+from proser_core.data.normalisation import Normalisation
 from proser_core.data.tasks import Labelled
 from proser_core.learning.fit import Report, State, fit
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective

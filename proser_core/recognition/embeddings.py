@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from proser_core.config import MixupPlace
-from proser_core.data.augmentation.batches import Normalisation, evaluation_batches
 from proser_core.data.image_sets import ImageSource
+from proser_core.data.normalisation import Normalisation, evaluation_batches
 from proser_core.data.tasks import Labelled
 from proser_core.learning.mixup import draw_mix, mix, pair_weights
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet

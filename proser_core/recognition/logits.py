@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from proser_core.data.augmentation.batches import Normalisation, evaluation_batches
 from proser_core.data.image_sets import ImageSource
+from proser_core.data.normalisation import Normalisation, evaluation_batches
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
 from proser_core.networks.nets import ClassLogits

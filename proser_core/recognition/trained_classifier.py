@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from proser_core.config import NetworkConfig
-from proser_core.data.augmentation.batches import Normalisation
+from proser_core.data.normalisation import Normalisation
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.errors import ConfigError
 from proser_core.naming import check_class_names

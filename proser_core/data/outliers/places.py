@@ -8,8 +8,8 @@ import numpy as np
 
 from proser_core.data.decoding import decode_all, read_content
 from proser_core.data.readers.fingerprints import Fingerprints, files_fingerprint, fingerprints_of, status_of
-from proser_core.data.readers.image_folders import image_paths
 from proser_core.data.readers.parquet import encoded_rows
+from proser_core.data.readers.walking import image_paths
 from proser_core.errors import DataError
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.data.decoding import decode_square, read_content
-from proser_core.data.readers.image_folders import ENDINGS, files_below
 from proser_core.data.readers.parquet import count_rows, encoded_rows, has_images
+from proser_core.data.readers.walking import ENDINGS, files_below
 from proser_core.errors import DamagedFileError, DataError
 
 PIECE = 256  # images that are read and classified at a time

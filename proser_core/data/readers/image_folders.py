@@ -8,7 +8,7 @@ has none of ENDINGS, is not an image.
 import hashlib
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, files_fingerprint, status_of
 from proser_core.data.readers.layout import Classes, Part, of_classes
+from proser_core.data.readers.walking import ENDINGS, files_below, image_paths
 from proser_core.data.splits.grouped_draw import draw_rows
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
@@ -32,7 +33,6 @@ PART_LIKE = ("train", "training", "val", "valid", "validation", "test", "testing
 TEST_SHARE = 5  # one of so many images is kept for the test where there is no test/
 LEAST = 3  # images of a class from which training, validation and test each get one
 LOOKED_AT = 1000  # files of a folder, after which it counts as one without images
-ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
 class Listed(NamedTuple):
@@ -278,36 +278,3 @@ def _images(folder: Path) -> list[FileStatus]:
         if not size:
             raise undecodable(path, EMPTY)
     return found
-
-
-def image_paths(folder: Path) -> list[str]:
-    """All images below a folder, in the order of their paths. Raises DataError for a folder that cannot be read."""
-    return [entry.path for entry in files_below(absolute(folder)) if entry.name.lower().endswith(ENDINGS)]
-
-
-def files_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> "Iterator[os.DirEntry[str]]":
-    """Files at any depth but hidden ones, sorted by name in each folder; a link back to a folder above is not followed.
-
-    Raises DataError for a folder that cannot be read.
-    """
-    try:
-        about = os.stat(folder)
-        here = (about.st_dev, about.st_ino)
-        if here in above:
-            return
-        with os.scandir(folder) as entries:
-            listed = sorted((each for each in entries if not each.name.startswith(".")), key=lambda each: each.name)
-    except OSError as error:
-        raise DataError(f"{folder} cannot be read ({error.strerror}); give a folder that you may read") from error
-    for entry in listed:
-        if _is_folder(entry):
-            yield from files_below(entry.path, above | {here})
-        else:
-            yield entry
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link in a circle: a file that cannot be read, if its name is that of an image
-        return False

@@ -16,8 +16,8 @@ import numpy as np
 
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints, files_fingerprint, folders_fingerprint, status_of
-from proser_core.data.readers.image_folders import image_paths
 from proser_core.data.readers.layout import Classes, Part
+from proser_core.data.readers.walking import image_paths
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
 

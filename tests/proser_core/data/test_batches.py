@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tasks import CPU, NORMALISATION, batches_of
 
-from proser_core.data.augmentation.batches import Normaliser, half_slices
+from proser_core.data.augmentation.batches import half_slices
+from proser_core.data.normalisation import Normaliser
 from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError
 from proser_core.rng import keyed_generator

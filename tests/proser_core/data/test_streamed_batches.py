@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_tasks import CPU, batches_of, random_images
 from test_batches import PLAIN, bytes_of
 
-from proser_core.data.augmentation.batches import evaluation_batches
+from proser_core.data.normalisation import evaluation_batches
 from proser_core.data.tasks import Labelled
 
 

@@ -15,8 +15,8 @@ from torch import nn
 from torchvision import models
 
 from proser_core.config import DataConfig, NetworkConfig, Recipe, decisive_fields, decisive_network
-from proser_core.data.augmentation.batches import evaluation_batches
 from proser_core.data.decoding import to_rgb_square
+from proser_core.data.normalisation import evaluation_batches
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs.preparing import data_fields
 from proser_core.networks.folding import folded

@@ -6,7 +6,7 @@ import torch
 from small_tasks import CPU, NORMALISATION, random_images
 
 from proser_core.config import NetworkConfig
-from proser_core.data.augmentation.batches import Normaliser
+from proser_core.data.normalisation import Normaliser
 from proser_core.data.tasks import Labelled
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.embeddings import MIXED_AT_ONCE, compute_embeddings, head_logits, mixed_embeddings

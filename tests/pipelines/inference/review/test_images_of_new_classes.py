@@ -8,7 +8,7 @@ import pytest
 from reviews import png
 
 from pipelines.inference.review_names import IMAGE_COLUMNS, IMAGES, NAMES, add_images, read_named
-from proser_core.data.readers.image_folders import image_paths
+from proser_core.data.readers.walking import image_paths
 from proser_core.errors import DataError
 
 

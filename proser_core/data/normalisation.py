@@ -1,0 +1,52 @@
+"""Pixels as a network sees them, and the unaugmented batches of an evaluation."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from proser_core.data.image_sets import ImageSource, chunks, image_size
+
+Normalisation = tuple[tuple[float, float, float], tuple[float, float, float]]
+"""Mean and standard deviation of each channel, of pixels from 0 to 1."""
+
+
+class Normaliser:
+    """uint8[B, H, W, 3] to float32[B, 3, H, W] in channels_last memory, zero mean and unit variance.
+
+    Works on whole rows of pixels: three channels at a time are too few for a processor's vectors.
+    """
+
+    def __init__(self, normalisation: Normalisation, device: torch.device) -> None:
+        mean, std = (torch.tensor(values, device=device) for values in normalisation)
+        self._pixel = 1.0 / (255.0 * std), -mean / std
+        self._row = self._pixel
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        width = pixels.shape[2]
+        if len(self._row[0]) != 3 * width:
+            self._row = self._pixel[0].repeat(width), self._pixel[1].repeat(width)
+        scale, shift = self._row
+        return torch.addcmul(shift, pixels.flatten(2).float(), scale).view(pixels.shape).permute(0, 3, 1, 2)
+
+
+def are_pixels(images: np.ndarray | ImageSource) -> bool:
+    """Whether they are images; embeddings [N, d] of frozen features take their place."""
+    return not isinstance(images, np.ndarray) or images.ndim == 4
+
+
+def evaluation_batches(
+    images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device
+) -> Iterator[Tensor]:
+    """All images in order, unaugmented, float32[b, 3, H, W]. Where there are none, one black image, whose outputs tell
+    the shape of none: many networks take no empty batch. Embeddings float32[N, d] in one batch, as they are."""
+    if not are_pixels(images):
+        yield torch.from_numpy(np.array(images)).to(device)
+        return
+    normalise, size = Normaliser(normalisation, device), image_size(images)
+    none = [np.zeros((1, size, size, 3), np.uint8)]
+    # 32 images stay in a core's cache, 1.4x the rate of 256; on a GPU 1024, fewer where large
+    at_once = 32 if device.type == "cpu" else max(32, min(1024, 1024 * 32**2 // size**2))
+    for chunk in chunks(images, at_once) if len(images) else none:
+        yield normalise(torch.from_numpy(np.array(chunk)).to(device))

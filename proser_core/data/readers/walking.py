@@ -1,0 +1,44 @@
+"""Files and images below a folder, at any depth, in the order of their names."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from proser_core.errors import DataError
+from proser_core.store.files import absolute
+
+ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+"""Of the names of image files, in lower case."""
+
+
+def image_paths(folder: Path) -> list[str]:
+    """All images below a folder, in the order of their paths. Raises DataError for a folder that cannot be read."""
+    return [entry.path for entry in files_below(absolute(folder)) if entry.name.lower().endswith(ENDINGS)]
+
+
+def files_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[os.DirEntry[str]]:
+    """Files at any depth but hidden ones, sorted by name in each folder; a link back to a folder above is not followed.
+
+    Raises DataError for a folder that cannot be read.
+    """
+    try:
+        about = os.stat(folder)
+        here = (about.st_dev, about.st_ino)
+        if here in above:
+            return
+        with os.scandir(folder) as entries:
+            listed = sorted((each for each in entries if not each.name.startswith(".")), key=lambda each: each.name)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be read ({error.strerror}); give a folder that you may read") from error
+    for entry in listed:
+        if _is_folder(entry):
+            yield from files_below(entry.path, above | {here})
+        else:
+            yield entry
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link in a circle: a file that cannot be read, if its name is that of an image
+        return False
