@@ -121,9 +121,8 @@ def _jobs(job: JobFile, points: Sequence[FinetuneConfig], outcome: runner.Outcom
     pretrained = load_if_complete(store.root / results["trainings"][runner.PRETRAINED]["folder"])
     assert task is not None
     assert pretrained is not None
-    bf16, code = results["bf16"], job.code.train
-    trials = plan_trials(job.recipe, points, task, pretrained, store, bf16=bf16, code=code)
-    return [trial.job(task, pretrained, bf16) for trial in trials]
+    trials = plan_trials(job.recipe, points, task, pretrained, store, bf16=results["bf16"], code=job.code.train)
+    return [trial.job(task, pretrained) for trial in trials]
 
 
 def _training_seconds(folder: Path) -> float:

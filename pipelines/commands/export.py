@@ -1,7 +1,6 @@
 """`proser export MODEL`: a classifier as one file that needs none of this code."""
 
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,7 @@ from pipelines.commands.model_options import Model
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.output_files import check_output, write_output
-from proser_core.data.readers.image_files import check_paths, decoded, pieces
+from proser_core.data.readers.image_files import check_paths
 from proser_core.errors import DataError
 from proser_core.titles import counted
 
@@ -78,13 +77,12 @@ def export(request: ExportRequest, console: Console) -> int:
 
 def _images(request: ExportRequest, size: int) -> "np.ndarray":
     """Of the request, or random ones: uint8[N, size, size, 3]."""
+    from pipelines.inference.predictions import decoded_parts  # these load torch
     from proser_core.recognition.program_check import random_images
 
     if not request.images:
         return random_images(size)
-    with ThreadPoolExecutor() as pool:
-        parts = (part for piece in pieces(request.images) for part in decoded(piece, size, pool))
-        for part in parts:
-            if part.names:
-                return part.images
-    raise DataError(f"none of the images of {' '.join(request.images)} can be decoded; give others to compare on")
+    images = next((part.images for part in decoded_parts(request.images, size) if part.names), None)
+    if images is None:
+        raise DataError(f"none of the images of {' '.join(request.images)} can be decoded; give others to compare on")
+    return images

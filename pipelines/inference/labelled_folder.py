@@ -1,13 +1,13 @@
 """A user's images, labelled by their folders (FOLDER/CLASS/*) or not (FOLDER/*), and a model's logits on them."""
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.readers.image_files import Failure, check_paths, decoded, pieces
+from pipelines.inference.predictions import decoded_parts
+from proser_core.data.readers.image_files import Failure, check_paths, pieces
 from proser_core.errors import DataError
 from proser_core.naming import as_spelt
 from proser_core.recognition.embedding_table import joined, select
@@ -57,14 +57,12 @@ def folder_logits(
     check_paths([str(folder)])
     compute = classifier.embeddings if embeddings else classifier.logits
     tables, folders, failures = list[LogitTable](), list[str](), list[Failure]()
-    with ThreadPoolExecutor() as pool:
-        for piece in pieces([str(folder)]):
-            for part in decoded(piece, classifier.image_size, pool):
-                failures += part.failures
-                if part.names:
-                    tables.append(compute(part.images, device))
-                    inside = [Path(name).relative_to(folder).parts for name in part.names]
-                    folders += [parts[0] if len(parts) > 1 else "" for parts in inside]
+    for part in decoded_parts([str(folder)], classifier.image_size):
+        failures += part.failures
+        if part.names:
+            tables.append(compute(part.images, device))
+            inside = [Path(name).relative_to(folder).parts for name in part.names]
+            folders += [parts[0] if len(parts) > 1 else "" for parts in inside]
     if not tables:
         reason = failures[0].reason if failures else "its Parquet files have no row"
         raise DataError(f"no image below {folder} can be decoded, of {len(failures):,}; {reason}")

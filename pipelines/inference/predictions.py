@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,12 +33,19 @@ def predict_part(classifier: OpenSetClassifier, part: Decoded, device: str, num_
     return PredictedPart(part.names, predictions, part.failures, most_unknown, part.images[most_unknown])
 
 
+def decoded_parts(paths: Sequence[str], size: int, found: Found | None = None) -> Generator[Decoded, None, None]:
+    """The images below the paths in their order, part by part, decoded by threads at this size. Raises as `pieces` and
+    `decoded`."""
+    with ThreadPoolExecutor() as pool:
+        for piece in pieces(paths, found):
+            yield from decoded(piece, size, pool)
+
+
 def predict_paths(
     classifier: OpenSetClassifier, paths: Sequence[str], found: Found, device: str = "cpu", num_kept: int = 0
 ) -> Generator[PredictedPart, None, None]:
     """Predictions in the order of the images. The next images are decoded while these are classified."""
-    with ThreadPoolExecutor() as decoders, ThreadPoolExecutor(1) as ahead:
-        parts = (part for piece in pieces(paths, found) for part in decoded(piece, classifier.image_size, decoders))
+    with closing(decoded_parts(paths, classifier.image_size, found)) as parts, ThreadPoolExecutor(1) as ahead:
         coming = ahead.submit(next, parts, None)
         while (part := coming.result()) is not None:
             coming = ahead.submit(next, parts, None)

@@ -1,15 +1,15 @@
 """Images that a model calls unknown, in groups that look alike to it: candidates for new classes."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
 
+from pipelines.inference.predictions import decoded_parts
 from pipelines.reports.page import thumbnail
-from proser_core.data.readers.image_files import Decoded, Failure, Found, decoded, pieces
+from proser_core.data.readers.image_files import Decoded, Failure, Found, pieces
 from proser_core.errors import DataError
 from proser_core.recognition.embedding_table import check_embeds
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -56,14 +56,12 @@ def review_images(
     if any(piece.is_parquet for piece in pieces(paths, replace(found))):
         raise DataError("a Parquet file was given, and named images are copied as files; give folders of image files")
     reviewed = Reviewed()
-    with ThreadPoolExecutor() as pool:
-        for piece in pieces(paths, found):
-            for part in decoded(piece, classifier.image_size, pool):
-                reviewed.failures += part.failures
-                reviewed.total += len(part.names)
-                if part.names:
-                    _add(reviewed, classifier, part, device)
-                report(reviewed.total + len(reviewed.failures))
+    for part in decoded_parts(paths, classifier.image_size, found):
+        reviewed.failures += part.failures
+        reviewed.total += len(part.names)
+        if part.names:
+            _add(reviewed, classifier, part, device)
+        report(reviewed.total + len(reviewed.failures))
     return reviewed
 
 
@@ -76,10 +74,14 @@ def _add(reviewed: Reviewed, classifier: OpenSetClassifier, part: Decoded, devic
     validation = classifier.validation_scores
     p_values = np.full(len(part.names), np.nan) if validation is None else validation.p_values(scores.scores)
     for row in kept:
-        nearest = classifier.class_names[scores.known_predictions[row]]
-        numbers = float(scores.unknown_scores[row]), float(p_values[row])
-        path, picture = absolute(part.names[row]), thumbnail(part.images[row])
-        reviewed.unknown.append(UnknownImage(path, *numbers, nearest, picture))
+        image = UnknownImage(
+            path=absolute(part.names[row]),
+            score=float(scores.unknown_scores[row]),
+            p_value=float(p_values[row]),
+            nearest_class=classifier.class_names[scores.known_predictions[row]],
+            picture=thumbnail(part.images[row]),
+        )
+        reviewed.unknown.append(image)
         reviewed.embeddings.append(table.embeddings[row])
 
 

@@ -32,7 +32,6 @@ def compare(
     splits: Sequence[TrainedSplit],
     methods: Sequence[str],
     own_networks: ScheduleName,
-    bf16: bool,
     furthers: Sequence[Artefact | None],
     store: Store,
     folder: Path,
@@ -49,7 +48,7 @@ def compare(
         to_choose: dict[str, tuple[Method, TrainedNetwork]] = {}
         for method in (METHODS[name] for name in methods):
             try:
-                network = network_of(method, split, own_networks, bf16, store)
+                network = network_of(method, split, own_networks, store)
                 if network is None:
                     continue
                 tables, targets = logits_of(network), np.asarray(task.train.targets)

@@ -41,7 +41,7 @@ def owned(
         for recipe, task in zip(recipes, prepared, strict=True)
         for name in networks
     ]
-    train_own_networks(plans, bf16, session)
+    train_own_networks(plans, session)
     return [plan.outcome() for plan in plans]
 
 
@@ -55,7 +55,6 @@ def compared(
     splits: list[TrainedSplit],
     methods: list[str],
     own_networks: ScheduleName,
-    bf16: bool,
     swept: Artefact,
     owned: list[Artefact | None],
     furthers: list[Artefact | None],
@@ -63,19 +62,18 @@ def compared(
     folder: Path,
 ) -> BuildResult:
     """Every method on every class split, calibrated and evaluated alike."""
-    return compare(splits, methods, own_networks, bf16, furthers, store, folder)
+    return compare(splits, methods, own_networks, furthers, store, folder)
 
 
 def methods_registered(
     splits: list[TrainedSplit],
     register: list[str],
     own_networks: ScheduleName,
-    bf16: bool,
     compared: Artefact,
     session: TrainingSession,
 ) -> list[Registered]:
     """The networks of methods that are to be registered, of the first class split."""
-    return register_methods(register, splits[0], own_networks, bf16, session)
+    return register_methods(register, splits[0], own_networks, session)
 
 
 def found_outliers(outliers: OutlierNames, data_dir: Path | None, session: TrainingSession) -> OutlierNames:
@@ -102,7 +100,6 @@ def image_files(found_outliers: OutlierNames, data_dir: Path | None) -> list[Any
 def drawn(
     splits: list[TrainedSplit],
     trials: list[dict[str, Any]],
-    bf16: bool,
     found_outliers: OutlierNames,
     image_files: list[Any],
     data_dir: Path | None,
@@ -111,7 +108,7 @@ def drawn(
 ) -> None:
     """All figures."""
     (split,) = splits
-    draw_figures(split, trials, store.root / TRIALS, bf16, found_outliers, data_dir, folder)
+    draw_figures(split, trials, store.root / TRIALS, found_outliers, data_dir, folder)
 
 
 def templates() -> list[str]:

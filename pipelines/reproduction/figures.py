@@ -10,7 +10,8 @@ from pipelines.reproduction import dag
 from pipelines.reproduction.paper_figures.stage import check_drawable
 from pipelines.reproduction.protocols import STUDIES
 from pipelines.workflow import dag as workflow_dag
-from pipelines.workflow.run_stages import check_run, open_run_of
+from pipelines.workflow.checks import check_run
+from pipelines.workflow.run_stages import open_run_of
 from pipelines.workflow.session import begin, close, execute, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
 from proser_core.config import Recipe
@@ -29,10 +30,11 @@ def reproduce_figures(
     started = time.monotonic()
     check_drawable(recipe)
     recipe = begin(recipe.name, recipe, data_dir, storage, console)
+    inputs = check_run(recipe, data_dir)
     outliers = {study.data.name: study.data.outliers for study in STUDIES.values() if study.data.outliers}
     work = "proser reproduce figures"
     with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file) as session:
-        inputs = check_run(recipe, data_dir, session)
+        session.cluster.check()
         follower = session.follow(open_run_of(recipe, inputs))
         modules, more = [workflow_dag, dag], {"outliers": outliers, "command": command}
         results = execute(follower, inputs, modules, ["trials", "paged"], **more)

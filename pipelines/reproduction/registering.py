@@ -22,7 +22,7 @@ from proser_core.store.store import Artefact, load_if_complete
 
 
 def register_methods(
-    names: Sequence[str], split: TrainedSplit, schedule: ScheduleName, bf16: bool, session: TrainingSession
+    names: Sequence[str], split: TrainedSplit, schedule: ScheduleName, session: TrainingSession
 ) -> list[Registered]:
     """The classifiers of the methods on a class split as versions of the recipe's model, in this order; the last one is
     the candidate. A method that was not trained is said, and left out."""
@@ -36,7 +36,7 @@ def register_methods(
 
     for name in names:
         try:
-            found = _saved(METHODS[name], split, schedule, bf16, session)
+            found = _saved(METHODS[name], split, schedule, session)
         except ProserError as error:
             session.say(f"not registered: {name}: {error}")
         else:
@@ -55,11 +55,9 @@ def _register(name: str, classifier: Artefact, split: TrainedSplit, session: Tra
     return register(client, run, recipe.model_name, classifier.path, digest, tags, inputs)
 
 
-def _saved(
-    method: Method, split: TrainedSplit, schedule: ScheduleName, bf16: bool, session: TrainingSession
-) -> Artefact:
+def _saved(method: Method, split: TrainedSplit, schedule: ScheduleName, session: TrainingSession) -> Artefact:
     """The classifier's folder, found or made now."""
-    network = network_of(method, split, schedule, bf16, session.store)
+    network = network_of(method, split, schedule, session.store)
     if network is None:
         raise ProserError("its fine-tune failed")
     trained = load_if_complete(network.folder)

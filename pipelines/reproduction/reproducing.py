@@ -32,10 +32,11 @@ from pipelines.tracking.runs import ParentRun, slug
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow import own_plan, plan
+from pipelines.workflow.checks import for_workers
 from pipelines.workflow.disk_plan import check_disk, disk_needed
 from pipelines.workflow.evaluation_plan import seconds_of_passes
 from pipelines.workflow.offline_jobs import one_process
-from pipelines.workflow.session import Session, close, execute, for_workers, open_run, open_session
+from pipelines.workflow.session import Session, close, execute, open_run, open_session
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.stages.trial_rows import failures_of
 from proser_core.config import to_json

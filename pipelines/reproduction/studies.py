@@ -11,9 +11,9 @@ from pipelines.recipes import schedule_in_words, schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
-from pipelines.workflow.checks import check_places
+from pipelines.workflow.checks import check_places, decide_features
 from pipelines.workflow.own_methods import OwnMethods
-from pipelines.workflow.session import decide_features, precision_name, say_defects
+from pipelines.workflow.session import precision_name, say_defects
 from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
 from proser_core.baselines.methods import same_network

@@ -36,13 +36,11 @@ class TrainedNetwork:
         return evaluation_tables(split.recipe, split.task, self.folder, self.finetune, store, further)
 
 
-def network_of(
-    method: Method, split: TrainedSplit, own_networks: ScheduleName, bf16: bool, store: Store
-) -> TrainedNetwork | None:
+def network_of(method: Method, split: TrainedSplit, own_networks: ScheduleName, store: Store) -> TrainedNetwork | None:
     """What a method scores. None where its fine-tune failed, which the rows of the sweep say. Raises TrainingError
     where a network of its own was not trained."""
     if method.network:
-        plan = plan_own(OWN_NETWORKS[method.network], own_networks, split.recipe, split.task, store, bf16)
+        plan = plan_own(OWN_NETWORKS[method.network], own_networks, split.recipe, split.task, store, split.bf16)
         if plan.outcome() is None:
             raise TrainingError(plan.failure() or "its network was not trained")
         return TrainedNetwork(plan.folder, tuple(each.folder for each in plan.with_parts))
@@ -50,7 +48,7 @@ def network_of(
     if method.finetune is None:
         return TrainedNetwork(pretrained, (pretrained,))
     finetune = method.finetune(split.recipe)
-    (trial,) = split.trials([finetune], store, bf16)
+    (trial,) = split.trials([finetune], store)
     if load_if_complete(trial.folder) is None:
         return None
     trainings = (trial.folder,) if finetune.start == "scratch" else (pretrained, trial.folder)

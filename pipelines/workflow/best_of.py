@@ -25,6 +25,7 @@ from proser_core.jobs import spec
 from proser_core.jobs.network_choice import Candidate, choose_network, trained_control
 from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.selection import Row, finetune_of, ranked
+from proser_core.jobs.trials import plan_pretraining
 from proser_core.networks.ensembles import EnsembleNet
 from proser_core.networks.nets import PlaceholderNet
 from proser_core.recognition.classifier_files import CARD
@@ -36,7 +37,7 @@ from proser_core.recognition.scores import MaxLogit, own_score
 from proser_core.recognition.trained_classifier import Member
 from proser_core.store.files import read_json
 from proser_core.store.lock import exclusive_storage
-from proser_core.store.store import MANIFEST, Artefact, Store, artefact_folder, load_if_complete
+from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
 from proser_core.titles import BEST_TRIAL, CE_ENSEMBLE, PROSER, scored
 
 MOST_MEMBERS = 10
@@ -204,8 +205,8 @@ def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact) -> Artefact
     inputs = read_json(trial.path / MANIFEST)["inputs"]
     if inputs["weights"]:
         return _input_of(trial, "weights", spec.PRETRAIN)
-    pretraining = spec.job_inputs("pretrain", recipe, task, "", inputs["bf16"], inputs["code"])
-    return load_if_complete(artefact_folder(trial.path.parents[1], spec.PRETRAIN, pretraining))
+    storage, bf16, code = trial.path.parents[1], inputs["bf16"], inputs["code"]
+    return load_if_complete(plan_pretraining(recipe, task, storage, bf16=bf16, code=code).folder)
 
 
 def _input_of(trial: Artefact, name: str, stage: str) -> Artefact | None:

@@ -1,43 +1,104 @@
-"""What is refused before Ray and MLflow are loaded, which takes seconds."""
+"""What is decided and refused before Ray and MLflow are loaded, which takes seconds."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from pipelines.tracking.server import tracking_folder
+from pipelines.workflow.expected_images import expected_images
+from pipelines.workflow.requests import RunRequest
+from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of, stoppable_points
 from proser_core.config import Recipe
 from proser_core.data.data_sets import open_data_set
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.further_development import check_further
-from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.trials import check_recipe
+from proser_core.networks.libraries import is_of_library
+from proser_core.networks.nets import make_closed_set_net
+from proser_core.networks.pretrained import with_features, with_pretrained
+from proser_core.networks.weights import load_weights
 
 
-def check_request(recipe: Recipe, data_dir: Path | None, storage: Path | str, pretrained_file: Path | None) -> None:
+class CheckedRun(NamedTuple):
+    """The recipe of a request as workers take it, and the inputs of its training; None where it knows all classes:
+    the recipes of the proxy and of all classes are made later."""
+
+    recipe: Recipe
+    inputs: TrainingInputs | None
+
+
+def check_request(request: RunRequest) -> CheckedRun:
     """Raises ProserError for options that cannot be used, and for images that are not found."""
-    check_places(recipe, data_dir, storage)
-    if recipe.data.knows_all:
-        missing = open_data_set(recipe.data.name, data_dir).missing
-        if missing:
-            raise DataError(missing)
-        return  # the rest is of the proxy and of all classes, whose recipes are made later
+    recipe, data_dir = decided_recipe(request.recipe, request.data_dir, request.storage), request.data_dir
+    if not recipe.data.knows_all:
+        return CheckedRun(recipe, check_run(recipe, data_dir, request.pretrained))
+    if request.pretrained is not None:
+        raise ConfigError(
+            "--pretrained got a checkpoint, and data.num_known is 0: the proxy has other classes than it. "
+            "Give data.num_known and what is unknown, or weights of a backbone with network.weights_file"
+        )
+    missing = open_data_set(recipe.data.name, data_dir).missing
+    if missing:
+        raise DataError(missing)
+    return CheckedRun(recipe, None)
+
+
+def check_run(recipe: Recipe, data_dir: Path | None, pretrained_file: Path | None = None) -> TrainingInputs:
+    """The inputs of a run. Raises ProserError for everything that can be checked before any work."""
     check_recipe(recipe)
-    check_start(recipe, pretrained_file)
-    check_split(recipe, data_dir)
+    if pretrained_file is not None:
+        _check_start(recipe, pretrained_file)
     check_further(recipe, data_dir)
-    prepare_inputs(recipe, data_dir)  # finds the images
+    if recipe.stop_early and not recipe.space:
+        raise ConfigError("stop_early is set and space is empty: no point could be stopped; give a space, or omit it")
+    inputs = TrainingInputs.of([recipe], data_dir, [], pretrained_file=pretrained_file)
+    points = points_of(recipe, recipe.space)  # a space is in Tune's words, which load Ray
+    return replace(
+        inputs,
+        finetunes=finetunes_of(recipe, points),
+        spaces={recipe.space: points} if recipe.space else {},
+        stoppable=stoppable_points(recipe, {recipe.space: points}, [recipe.space]) if recipe.stop_early else [],
+    )
 
 
-def check_start(recipe: Recipe, pretrained_file: Path | None) -> None:
-    """Raises ConfigError for a checkpoint from which no fine-tune would begin."""
-    if pretrained_file is not None and recipe.network.is_frozen("pretrain"):
+def _check_start(recipe: Recipe, pretrained_file: Path) -> None:
+    """Raises ConfigError for a checkpoint from which no fine-tune would begin, CheckpointError for weights that do not
+    fit the network."""
+    if recipe.network.is_frozen("pretrain"):
         raise ConfigError(
             f"--pretrained got {pretrained_file}, and network.features is {recipe.network.features}: only heads on the "
             "backbone's own weights would be trained. Set network.features to trained"
         )
-    if pretrained_file is not None and recipe.finetune.start == "scratch":
+    if recipe.finetune.start == "scratch":
         raise ConfigError(
             f"--pretrained got {pretrained_file}, and finetune.start is scratch: no training would begin from it. "
             "Give a recipe that fine-tunes, such as cifar100-cpu-finetune"
         )
+    net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
+    load_weights(net, pretrained_file)
+
+
+def decided_recipe(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> Recipe:
+    """The recipe as workers take it. Raises as `check_places`, `for_workers` and `decide_features`."""
+    check_places(recipe, data_dir, storage)
+    return decide_features(for_workers(recipe), data_dir)
+
+
+def decide_features(recipe: Recipe, data_dir: Path | None) -> Recipe:
+    """The recipe with `network.features` decided, for a backbone of a library by the number of its training images.
+    Raises ConfigError where features cannot be frozen."""
+    network = recipe.network
+    if not is_of_library(network):
+        return recipe if network.features == "auto" else with_features(recipe, 0)
+    return with_features(recipe, expected_images(recipe, data_dir)["train"])
+
+
+def for_workers(recipe: Recipe) -> Recipe:
+    """The recipe with what a pretrained backbone brings, its weights as a file. Workers may run in another directory
+    than the one in which its path was typed."""
+    recipe = with_pretrained(recipe)
+    path = recipe.network.weights_file
+    return replace(recipe, network=replace(recipe.network, weights_file=str(Path(path).absolute()))) if path else recipe
 
 
 def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> None:

@@ -67,9 +67,11 @@ def pretrained(
     return pretrain(recipes, prepared, bf16, pretrained_file, session)
 
 
-def splits(recipes: list[Recipe], prepared: list[Artefact], pretrained: list[Artefact]) -> list[TrainedSplit]:
+def splits(
+    recipes: list[Recipe], prepared: list[Artefact], pretrained: list[Artefact], bf16: bool
+) -> list[TrainedSplit]:
     """What fine-tunes start from."""
-    return [TrainedSplit(*parts) for parts in zip(recipes, prepared, pretrained, strict=True)]
+    return [TrainedSplit(*parts, bf16) for parts in zip(recipes, prepared, pretrained, strict=True)]
 
 
 @stage("sweep")
@@ -77,14 +79,13 @@ def swept(
     splits: list[TrainedSplit],
     finetunes: list[FinetuneConfig],
     spaces: dict[str, list[FinetuneConfig]],
-    bf16: bool,
     stoppable: list[FinetuneConfig],
     max_seconds: float,
     session: TrainingSession,
     folder: Path,
 ) -> BuildResult:
     """Every fine-tune on every class split, trained and evaluated, but for what was stopped early."""
-    return sweep(splits, finetunes, spaces, bf16, stoppable, max_seconds, session, folder)
+    return sweep(splits, finetunes, spaces, stoppable, max_seconds, session, folder)
 
 
 def trials(swept: Artefact, session: TrainingSession) -> list[dict[str, Any]]:

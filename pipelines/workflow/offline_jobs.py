@@ -13,10 +13,11 @@ from rich.console import Console
 from pipelines.console import say
 from pipelines.storage.mirror import open_storage
 from pipelines.tracking.server import shown_uri
+from pipelines.workflow.checks import decide_features
 from pipelines.workflow.own_methods import NO_METHODS, OwnMethods, plan_methods
 from pipelines.workflow.run_stages import finish_run, open_run_of
-from pipelines.workflow.session import decide_features, open_session
-from pipelines.workflow.stages.pretrain import found_pretraining, plan_pretraining
+from pipelines.workflow.session import open_session
+from pipelines.workflow.stages.pretrain import found_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs, finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
@@ -26,7 +27,7 @@ from proser_core.jobs.own_plans import OWN_FOLDER
 from proser_core.jobs.preparing import check_prepared_for, check_split, prepare_inputs, prepare_task, refuse_streaming
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
-from proser_core.jobs.trials import check_recipe
+from proser_core.jobs.trials import check_recipe, plan_pretraining
 from proser_core.networks.pretrained import with_pretrained
 from proser_core.store.files import disk_full_errors, read_json, write_atomically
 from proser_core.store.store import (
@@ -40,7 +41,7 @@ from proser_core.store.store import (
 )
 from proser_core.titles import counted
 
-STAGES = (PREPARE, PRETRAIN, TRIALS, OWN_FOLDER)
+RUNNER_FOLDERS = (PREPARE, PRETRAIN, TRIALS, OWN_FOLDER)
 """Folders of a runner's OUT."""
 
 
@@ -102,7 +103,7 @@ def save_job(
                 beside = Store(output.parent)
                 task = import_artefact(prepared.path, "task", beside).path.relative_to(beside.root)
         place = data_dir.resolve() if data_dir is not None and task is None else None
-        weights = JobFile(recipe, tuple(finetunes), task, place, code, *own).save(output)
+        weights = JobFile(recipe, tuple(finetunes), task, place, code, own.names, own.schedule).save(output)
     return [str(name) for name in (task, weights) if name]
 
 
@@ -155,7 +156,7 @@ class Results:
 
 def check_finished(out: Path) -> list[Path]:
     """Every finished folder of a runner's OUT. Raises CheckpointError for a file that is missing or was changed."""
-    folders = sorted(path.parent for stage in STAGES for path in out.glob(f"{stage}/*/{MANIFEST}"))
+    folders = sorted(path.parent for stage in RUNNER_FOLDERS for path in out.glob(f"{stage}/*/{MANIFEST}"))
     for folder in folders:
         check_key(folder, check_artefact(folder))
     return folders
@@ -167,7 +168,7 @@ def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Co
     there = sum(load_if_complete(store.root / folder.parent.name / folder.name) is not None for folder in folders)
     artefacts = {folder: import_artefact(folder, folder.parent.name, store) for folder in folders}
     say(console, f"{counted(len(folders) - there, 'finished folder')} copied, {there} there already")
-    for failure in (path for stage in STAGES for path in out.glob(f"{stage}/*/{spec.FAILURE}")):
+    for failure in (path for stage in RUNNER_FOLDERS for path in out.glob(f"{stage}/*/{spec.FAILURE}")):
         source = failure.parent
         target = store.root / source.parent.name / source.name
         if load_if_complete(target) is None:
@@ -220,13 +221,14 @@ def _inputs(
     missing = list(unfinished_trainings(job.recipe, task, job.finetunes, [out], store, results.bf16))
     if missing:
         raise ConfigError(f"{out} {lacking(missing)}; finish it with `python -m proser_core.job {JOB_FILE} {out}`")
-    split = TrainedSplit(job.recipe, task, found_pretraining(plan_pretraining(job.recipe, task, store, results.bf16)))
-    trials = split.trials(job.finetunes, store, results.bf16)
+    pretraining = plan_pretraining(job.recipe, task, store.root, bf16=results.bf16)
+    split = TrainedSplit(job.recipe, task, found_pretraining(pretraining), results.bf16)
+    trials = split.trials(job.finetunes, store)
     if all(trial.is_control or load_if_complete(trial.folder) is None for trial in trials):
         raise ConfigError(f"{out} has no finished PROSER fine-tune, and one must be selected; add one to {JOB_FILE}")
     points = points_of(job.recipe, job.recipe.space)
     own = finetunes_of(job.recipe, points)
-    of_space = {trial.key for trial in split.trials(own, store, results.bf16)} == {trial.key for trial in trials}
+    of_space = {trial.key for trial in split.trials(own, store)} == {trial.key for trial in trials}
     inputs = TrainingInputs(
         recipes=[job.recipe],
         data_dir=None,
@@ -248,13 +250,13 @@ def unfinished_trainings(
     own: OwnMethods = NO_METHODS,
 ) -> Iterator[str]:
     """Trainings of a class split that are neither finished in the storage nor failed in the runners' OUTs, by name."""
-    folder = plan_pretraining(recipe, task, store, bf16).folder
+    folder = plan_pretraining(recipe, task, store.root, bf16=bf16).folder
     if not _has_ended(folder, outs):
         yield "the pretraining"
     pretrained = load_if_complete(folder)
     if pretrained is None:  # after a failed one the runner trains nothing else
         return
-    trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store, bf16)
+    trials = TrainedSplit(recipe, task, pretrained, bf16).trials(finetunes, store)
     yield from (trial.name for trial in trials if not _has_ended(trial.folder, outs))
     for plan in plan_methods(own, recipe, task, store, bf16):
         if not _has_ended(plan.folder, outs) and all(load_if_complete(part.folder) for part in plan.parts):

@@ -14,7 +14,6 @@ from pipelines.console import TitledTable
 from pipelines.storage.mirror import poll_storage, sync
 from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.stages.halving import epochs_left, fallen_behind
-from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
 from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import TaskSummary
@@ -22,7 +21,7 @@ from proser_core.errors import ClusterError
 from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.probe import StepCost, measure_heads
 from proser_core.jobs.spec import EMBEDDINGS, PREPARE, embedding_inputs
-from proser_core.jobs.trials import Trial
+from proser_core.jobs.trials import Trial, plan_pretraining
 from proser_core.store.store import Artefact, Store, load_if_complete
 from proser_core.titles import counted, duration
 
@@ -106,13 +105,13 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
         images = expected_images(recipe, inputs.data_dir)
         return SplitPlan(recipe, False, own is not None, images, count, count, left)
     images = TaskSummary.read(task.path).counts
-    folder = plan_pretraining(recipe, task, store, inputs.bf16, own).folder
+    folder = plan_pretraining(recipe, task, store.root, bf16=inputs.bf16, own=own).folder
     pretrained = _finished(folder, store)
     if pretrained is None:
         is_frozen = recipe.network.is_frozen("pretrain")
         embedded = is_frozen and _finished(store.folder(EMBEDDINGS, embedding_inputs(recipe, task)), store) is not None
         return SplitPlan(recipe, True, own is not None, images, count, count, left, embedded, folders=(folder,))
-    trials = TrainedSplit(recipe, task, pretrained).trials(inputs.finetunes, store, inputs.bf16)
+    trials = TrainedSplit(recipe, task, pretrained, inputs.bf16).trials(inputs.finetunes, store)
     sync(store, [trial.folder for trial in trials])
     poll_storage(store, [trial.folder for trial in trials])
     behind = fallen_behind([trial for trial in trials if trial.recipe.finetune in stoppable])

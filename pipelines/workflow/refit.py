@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.workflow.checks import check_run
 from pipelines.workflow.own_images import pointing_to_inspection, what_needs_a_look
 from pipelines.workflow.plan import plan_splits
-from pipelines.workflow.run_stages import REPORTED, check_run, finish_run, open_run_of, run_stages
+from pipelines.workflow.run_stages import REPORTED, finish_run, open_run_of, run_stages
 from pipelines.workflow.session import Session, mark_run_failed, say_failures
 from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation
 from pipelines.workflow.stages.prepare import prepare
@@ -40,7 +41,8 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
     spaces = {recipe.space: points_of(recipe, recipe.space)} if recipe.space else {}
     with pointing_to_inspection(recipe.data, data_dir):
         for each in _recipes(recipe, num_classes, data_dir).values():
-            inputs = check_run(each, data_dir, session)  # what is refused is refused before the images are read
+            inputs = check_run(each, data_dir)  # what is refused is refused before the images are read
+    session.cluster.check()
     run = open_run_of(recipe, replace(inputs, spaces=spaces), ["refit"])
     session.tracking.track(run.start)
     with mark_run_failed(run):
@@ -76,9 +78,10 @@ def planned_inputs(
     choose is not known yet. Raises ProserError."""
     with pointing_to_inspection(recipe.data, data_dir):
         recipes = _recipes(recipe, num_classes, data_dir)
-        first = check_run(next(iter(recipes.values())), data_dir, session)
+        first = check_run(next(iter(recipes.values())), data_dir)
+    session.cluster.check()
     size = plan_splits(first, session.store)[0].images["train"]
-    return {name: check_run(with_batches(each, size), data_dir, session) for name, each in recipes.items()}
+    return {name: check_run(with_batches(each, size), data_dir) for name, each in recipes.items()}
 
 
 def _recipes(recipe: Recipe, num_classes: int, data_dir: Path | None) -> dict[str, Recipe]:
@@ -158,7 +161,7 @@ class _Chosen:
 
 def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None, session: Session) -> _Chosen:
     """Run the proxy; `class_names` are those of all classes by number."""
-    inputs = check_run(recipe, data_dir, session)
+    inputs = check_run(recipe, data_dir)
     run = open_run_of(recipe, inputs)
     split = draw_split(recipe.data, len(class_names))
     chose, reported = (tuple(class_names[number] for number in ids) for ids in (split.development, split.unknown))

@@ -73,6 +73,22 @@ ModelName = Annotated[str, tyro.conf.arg(help="Registered model.")]
 DEFAULT_MODEL = Recipe.model_name
 
 
+@dataclass(frozen=True)
+class RunRequest:
+    """Run a recipe through every stage. Stages that are finished and unchanged are skipped."""
+
+    recipe: Annotated[Recipe, UNNAMED]
+    data_dir: DataDir = None
+    storage: Storage = DEFAULT_STORAGE
+    pretrained: Path | None = None
+    """Your own closed-set checkpoint (safetensors or a state_dict), instead of pretraining."""
+    cluster_file: ClusterFile = None
+    dry_run: bool = False
+    """Print the plan with its estimated time, and stop."""
+    draw: Path | None = None
+    """Write the graph of the stages to this file (.svg, .png, .pdf or .dot), and stop."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SweptRecipe(Recipe):
     """The options of a recipe that a sweep heeds: it takes the spaces that are named to it, and registers no model."""

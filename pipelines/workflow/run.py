@@ -10,48 +10,37 @@ from rich.console import Console
 
 from pipelines.output_files import check_output, write_output
 from pipelines.workflow import dag, plan
+from pipelines.workflow.checks import CheckedRun
 from pipelines.workflow.disk_plan import check_disk, disk_needed
 from pipelines.workflow.evaluation_plan import seconds_of_passes
 from pipelines.workflow.photo_plan import PhotoPlan, plan_photos
 from pipelines.workflow.refit import choose_and_refit, planned_inputs
-from pipelines.workflow.run_stages import REGISTERED, check_run, finish_run, open_run_of
-from pipelines.workflow.session import Session, begin, driver_of, open_session
+from pipelines.workflow.requests import RunRequest
+from pipelines.workflow.run_stages import REGISTERED, finish_run, open_run_of
+from pipelines.workflow.session import Session, announce, driver_of, open_session
 from pipelines.workflow.training import TrainingInputs
-from proser_core.config import Recipe
 from proser_core.data.data_sets import open_data_set
 from proser_core.errors import ConfigError
 from proser_core.jobs.evaluation_probe import measure_evaluation
 from proser_core.titles import counted
 
 
-def run(
-    recipe: Recipe,
-    data_dir: Path | None,
-    storage: Path | str,
-    pretrained_file: Path | None,
-    console: Console,
-    cluster_file: Path | None = None,
-    dry_run: bool = False,
-) -> int:
-    """Run the recipe through every stage, or print the plan; exit code 1 where a trial failed or tracking was lost.
-    Raises ProserError before any work for whatever can be refused."""
-    started = time.monotonic()
-    recipe = begin(recipe.name, recipe, data_dir, storage, console)
+def run_checked(request: RunRequest, checked: CheckedRun, console: Console) -> int:
+    """Run what was checked, or print the plan; the exit code as of a run. Raises ProserError where a node, the storage
+    or tracking cannot be used."""
+    started, recipe, inputs = time.monotonic(), checked.recipe, checked.inputs
+    data_dir, storage = request.data_dir, request.storage
+    announce(recipe.name, request.recipe, recipe, data_dir, storage, console)
     work = f"proser run {recipe.name}"
-    with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file) as session:
-        if recipe.data.knows_all:
-            if pretrained_file is not None:
-                raise ConfigError(
-                    "--pretrained got a checkpoint, and data.num_known is 0: the proxy has other classes than it. "
-                    "Give data.num_known and what is unknown, or weights of a backbone with network.weights_file"
-                )
+    with open_session(recipe.cluster, storage, console, work, cluster_file=request.cluster_file) as session:
+        if inputs is None:
             num_classes = open_data_set(recipe.data.name, data_dir).num_classes
-            if dry_run:
+            if request.dry_run:
                 _print_both_plans(planned_inputs(recipe, num_classes, data_dir, session), session)
                 return 0
             return choose_and_refit(recipe, num_classes, data_dir, session, started)
-        inputs = check_run(recipe, data_dir, session, pretrained_file)
-        if dry_run:
+        session.cluster.check()
+        if request.dry_run:
             _print_plan("Plan", inputs, session, plan_photos([inputs], session.store), {})
             return 0
         return finish_run(inputs, session.follow(open_run_of(recipe, inputs)), started)

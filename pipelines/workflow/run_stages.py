@@ -1,7 +1,6 @@
-"""A run of one recipe: its inputs checked, its DAG executed, its closing table printed."""
+"""A run of one recipe: its DAG executed, its closing table printed."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from pipelines.reports.scores_page import choice_facts
@@ -11,44 +10,15 @@ from pipelines.tracking.registry import Registered
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.versions import CANDIDATE, CHAMPION
 from pipelines.workflow import dag
-from pipelines.workflow.checks import check_start
 from pipelines.workflow.session import Session, TrainingSession, close, execute, open_run
 from pipelines.workflow.stages.evaluate import read_evaluation
-from pipelines.workflow.stages.pretrain import check_weights
 from pipelines.workflow.stages.trial_rows import failures_of
-from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of, stoppable_points
+from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
-from proser_core.errors import ConfigError
-from proser_core.jobs.further_development import check_further
-from proser_core.jobs.trials import check_recipe
 
 REPORTED, REGISTERED = "logged", "registered"
 """Last nodes of a run that only reports, and of one that registers a model."""
-
-
-def check_run(
-    recipe: Recipe, data_dir: Path | None, session: Session, pretrained_file: Path | None = None
-) -> TrainingInputs:
-    """Everything that can be checked before any work. Raises ProserError."""
-    check_recipe(recipe)
-    check_start(recipe, pretrained_file)
-    check_further(recipe, data_dir)
-    points = points_of(recipe, recipe.space)
-    if recipe.stop_early and not recipe.space:
-        raise ConfigError("stop_early is set and space is empty: no point could be stopped; give a space, or omit it")
-    if pretrained_file is not None:
-        check_weights(recipe, pretrained_file)
-    inputs = TrainingInputs.of(
-        [recipe],
-        data_dir,
-        finetunes_of(recipe, points),
-        spaces={recipe.space: points} if recipe.space else {},
-        stoppable=stoppable_points(recipe, {recipe.space: points}, [recipe.space]) if recipe.stop_early else [],
-        pretrained_file=pretrained_file,
-    )
-    session.cluster.check()
-    return inputs
 
 
 def open_run_of(recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()) -> ParentRun:

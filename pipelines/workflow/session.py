@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +24,7 @@ from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import shown_uri, tracking_errors
 from pipelines.tracking.system_metrics import system_metrics
-from pipelines.workflow.checks import check_places
+from pipelines.workflow.checks import decided_recipe
 from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.training import TrainingInputs
@@ -33,7 +33,7 @@ from proser_core.data.outliers.outlier_sets import outlier_notes
 from proser_core.data.splits.families import defect_of
 from proser_core.jobs.spec import PRETRAIN
 from proser_core.networks.libraries import is_of_library
-from proser_core.networks.pretrained import describe_backbone, with_features, with_pretrained
+from proser_core.networks.pretrained import describe_backbone
 from proser_core.store.store import Store
 from proser_core.titles import duration
 
@@ -86,16 +86,22 @@ def open_session(
         yield Session(store, cluster_here, DeferredTracking(partial(say, console)), console)
 
 
-def begin(title: str, recipe: Recipe, data_dir: Path | None, storage: Path | str, console: Console) -> Recipe:
+def begin(title: str, asked: Recipe, data_dir: Path | None, storage: Path | str, console: Console) -> Recipe:
     """Check and print where a command works, and what is known to be wrong with its images; the recipe for workers."""
-    check_places(recipe, data_dir, storage)
+    recipe = decided_recipe(asked, data_dir, storage)
+    announce(title, asked, recipe, data_dir, storage, console)
+    return recipe
+
+
+def announce(
+    title: str, asked: Recipe, recipe: Recipe, data_dir: Path | None, storage: Path | str, console: Console
+) -> None:
+    """Print where a command works, what is known to be wrong with its images, and what became of the backbone that was
+    asked for."""
     say(console, f"{title}: storage {storage}, tracking {shown_uri()}")
     say_defects(recipe, data_dir, console)
-    asked = for_workers(recipe)
-    recipe = decide_features(asked, data_dir)
     if is_of_library(recipe.network):
         say(console, describe_backbone(recipe, asked.network.features, expected_images(recipe, data_dir)["train"]))
-    return recipe
 
 
 def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None:
@@ -108,23 +114,6 @@ def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None
         say(console, f"class splits of {data.split_family}, {data.name}{against}: {defect}")
     for name, note in outlier_notes(data.outliers, data_dir).items():
         say(console, f"{name}: {note}")
-
-
-def decide_features(recipe: Recipe, data_dir: Path | None) -> Recipe:
-    """The recipe with `network.features` decided, for a backbone of a library by the number of its training images.
-    Raises ConfigError where features cannot be frozen."""
-    network = recipe.network
-    if not is_of_library(network):
-        return recipe if network.features == "auto" else with_features(recipe, 0)
-    return with_features(recipe, expected_images(recipe, data_dir)["train"])
-
-
-def for_workers(recipe: Recipe) -> Recipe:
-    """The recipe with what a pretrained backbone brings, its weights as a file. Workers may run in another directory
-    than the one in which its path was typed."""
-    recipe = with_pretrained(recipe)
-    path = recipe.network.weights_file
-    return replace(recipe, network=replace(recipe.network, weights_file=str(Path(path).absolute()))) if path else recipe
 
 
 def open_run(title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Sequence[Any], **params: Any) -> ParentRun:

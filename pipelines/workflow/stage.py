@@ -10,24 +10,26 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from proser_core.config import Recipe, decisive_fields
-from proser_core.jobs.further_development import FURTHER
+from proser_core.data import photos
+from proser_core.data.readers import parquet
+from proser_core.jobs.further_development import FURTHER, READING
 from proser_core.jobs.network_tables import COMPUTING, TABLES
-from proser_core.jobs.preparing import ENCODED, PHOTOS
+from proser_core.jobs.preparing import ENCODED, PHOTOS, PREPARING
 from proser_core.jobs.spec import EMBEDDING, EMBEDDINGS, PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import WORKER
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, BuildResult, Store
 
 STAGES = {
-    ENCODED: "proser_core.data.readers.parquet",
-    PHOTOS: "proser_core.data.photos",
-    PREPARE: "proser_core.jobs.preparing",
+    ENCODED: parquet.__name__,
+    PHOTOS: photos.__name__,
+    PREPARE: PREPARING,
     EMBEDDINGS: EMBEDDING,
     PRETRAIN: WORKER,
     TRIALS: WORKER,
     "sweep": "pipelines.workflow.stages.trial_rows",
     TABLES: COMPUTING,
-    FURTHER: "proser_core.jobs.further_development",
+    FURTHER: READING,
     "evaluate": "pipelines.workflow.stages.evaluate",
     "report": "pipelines.workflow.stages.report",
     "sweep_report": "pipelines.workflow.stages.report",

@@ -16,7 +16,7 @@ from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store
 
 FURTHER = "further_development"
-PREPARING = "proser_core.jobs.further_development"
+READING = __name__
 
 
 def check_further(recipe: Recipe, data_dir: Path | None) -> None:
@@ -56,7 +56,7 @@ def further_images(recipe: Recipe, task: Artefact, data_dir: Path | None, store:
         "count": count,
         "size": size,
         "seed": recipe.seed,
-        "code": code_version(PREPARING),
+        "code": code_version(READING),
     }
 
     def build(folder: Path) -> None:

@@ -118,8 +118,8 @@ def read_job_file(path: Path) -> JobFile:
         recipe = with_pretrained(_with_weights(path, from_json(Recipe, values.get("recipe", {}), "recipe")))
         check_recipe(recipe)
         finetunes = _finetunes(recipe, values.get("finetunes", []))
-        own = _own_networks(recipe, values)
-        code = CodeVersions.current(own[0])
+        own_methods, own_schedule = _own_networks(recipe, values)
+        code = CodeVersions.current(own_methods)
         if "code" in values:
             code = _same_sources(from_json(CodeVersions, values["code"], "code"), code)
         task, data_dir = (_place(path, values.get(name), name) for name in ("task", "data_dir"))
@@ -127,7 +127,7 @@ def read_job_file(path: Path) -> JobFile:
         raise type(error)(f"{path}: {error}") from error
     if task is not None and data_dir is not None:
         raise ConfigError(f"{path}: it has both task and data_dir; omit one of them")
-    return JobFile(recipe, finetunes, task, data_dir, code, *own)
+    return JobFile(recipe, finetunes, task, data_dir, code, own_methods, own_schedule)
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -49,9 +49,9 @@ class OwnPlan:
         found = {plan.folder: plan for part in self.parts for plan in part.with_parts}
         return [*found.values(), self]
 
-    def job(self, bf16: bool) -> OwnJob:
+    def job(self) -> OwnJob:
         """What a worker is to do."""
-        job = Job.of(OWN, self.recipe, self.task, self.folder, bf16, inputs=self.inputs)
+        job = Job.of(OWN, self.recipe, self.task, self.folder, self.inputs["bf16"], inputs=self.inputs)
         parts = {part.network.name: str(part.folder / WEIGHTS) for part in self.parts}
         return OwnJob(**vars(job), network=self.network.name, schedule=self.schedule, parts=parts)
 

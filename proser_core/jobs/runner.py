@@ -31,7 +31,7 @@ from proser_core.jobs.preparing import (
 )
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.starting_point import check_starting_point, delete_changed_checkpoint
-from proser_core.jobs.trials import Trial, plan_trials
+from proser_core.jobs.trials import Trial, plan_pretraining, plan_trials
 from proser_core.networks.pretrained import rebased, with_features
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
@@ -119,7 +119,7 @@ class _Runner:
         for number, trial in enumerate(trials, start=1):
             if trial in waiting:
                 name = f"[{number}/{len(trials)}] {trial.name}"
-                self._train(trial.job(self.task, pretrained, self.bf16), name, trial.recipe.finetune.epochs)
+                self._train(trial.job(self.task, pretrained), name, trial.recipe.finetune.epochs)
             self._score(trial)
         self._own_networks()
 
@@ -135,7 +135,7 @@ class _Runner:
             name = plan.network.name
             if plan.outcome() is None and not plan.failure_of_part():
                 self.progress.expect(OWN, plan.epochs)
-                self._train(plan.job(self.bf16), name, plan.epochs)
+                self._train(plan.job(), name, plan.epochs)
             if plan.outcome() is None:
                 self.outcome.failures[name] = plan.failure()
                 self._add(name, plan.folder, {}, plan.failure())
@@ -154,14 +154,12 @@ class _Runner:
             self._evaluate(name, plan.folder, scores)
 
     def _pretrained(self) -> Artefact:
-        recipe = self.job.recipe
-        inputs = spec.job_inputs("pretrain", recipe, self.task, "", self.bf16, self.job.code.train)
-        folder = self.store.folder(spec.PRETRAIN, inputs)
-        if load_if_complete(folder) is None:
-            self.progress.expect("pretrain", recipe.pretrain.epochs)
-            training = spec.Job.of("pretrain", recipe, self.task, folder, self.bf16, inputs=inputs)
-            self._train(training, "pretraining", recipe.pretrain.epochs)
-        found = load_if_complete(folder)
+        job, root = self.job, self.store.root
+        plan = plan_pretraining(job.recipe, self.task, root, bf16=self.bf16, code=job.code.train)
+        if load_if_complete(plan.folder) is None:
+            self.progress.expect("pretrain", plan.epochs)
+            self._train(plan.job(), "pretraining", plan.epochs)
+        found = load_if_complete(plan.folder)
         if found is None:
             raise TrainingError(f"pretraining: {next(iter(self.outcome.failures.values()), 'its outcome was changed')}")
         return found

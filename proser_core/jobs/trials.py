@@ -1,4 +1,5 @@
-"""The fine-tunes of a recipe as trials, with their names and keys; and what no training could begin with."""
+"""The pretraining of a recipe and its fine-tunes, the trials, with their names and keys; and what no training could
+begin with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -8,17 +9,39 @@ from typing import Any
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.config.calibration import AUTO
 from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS, control
+from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
 from proser_core.naming import look_up
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction, own_score
-from proser_core.store.store import Artefact, Store
+from proser_core.store.code_version import code_version
+from proser_core.store.store import Artefact, Store, artefact_folder
 from proser_core.titles import CONTROL
 
 WORKER = "proser_core.jobs.worker"  # the module whose code version stands in every training's key
 NAMED = ("beta", "gamma", "num_dummies", "alpha")
 SHORT = {"num_dummies": "C"}  # as the paper writes it
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """The closed-set training of one class split; `own` is a user's checkpoint or an empty string."""
+
+    recipe: Recipe
+    task: Artefact
+    inputs: dict[str, Any]
+    folder: Path
+    own: str
+
+    @property
+    def epochs(self) -> int:
+        """Epochs that it reports."""
+        return self.recipe.pretrain.epochs
+
+    def job(self) -> spec.Job:
+        """What a worker is to do."""
+        return spec.Job.of("pretrain", self.recipe, self.task, self.folder, self.inputs["bf16"], self.own, self.inputs)
 
 
 @dataclass(frozen=True)
@@ -55,10 +78,10 @@ class Trial:
             "seed": self.recipe.seed,
         }
 
-    def job(self, task: Artefact, pretrained: Artefact, bf16: bool) -> spec.Job:
+    def job(self, task: Artefact, pretrained: Artefact) -> spec.Job:
         """What a worker is to do."""
         weights = str(pretrained.path / spec.WEIGHTS) if self.recipe.finetune.start == "pretrained" else ""
-        return spec.Job.of("finetune", self.recipe, task, self.folder, bf16, weights, self.inputs)
+        return spec.Job.of("finetune", self.recipe, task, self.folder, self.inputs["bf16"], weights, self.inputs)
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -93,6 +116,17 @@ def check_score(recipe: Recipe, can_choose: bool) -> None:
             )
 
 
+def plan_pretraining(
+    recipe: Recipe, task: Artefact, root: Path, *, bf16: bool, code: str = "", own: Path | None = None
+) -> Pretraining:
+    """The pretraining on a task, with its key and its folder in a storage; `own` is a user's checkpoint, `code` as of
+    `plan_trials`."""
+    digest = sha256_of(own) if own else ""
+    inputs = spec.job_inputs("pretrain", recipe, task, digest, bf16, code or code_version(WORKER))
+    folder = artefact_folder(root, spec.PRETRAIN, inputs)
+    return Pretraining(recipe, task, inputs, folder, str(own.resolve()) if own else "")
+
+
 def plan_trials(
     recipe: Recipe,
     finetunes: Sequence[FinetuneConfig],
@@ -101,9 +135,10 @@ def plan_trials(
     store: Store,
     *,
     bf16: bool,
-    code: str,
+    code: str = "",
 ) -> list[Trial]:
-    """The trials of these fine-tunes; equal ones once. `code` is the code version of the worker."""
+    """The trials of these fine-tunes; equal ones once. `code` is the worker's code version, where it is not this
+    Python's own."""
     names = _names(finetunes)
     trials: dict[str, Trial] = {}
     for tuned in finetunes:
@@ -111,7 +146,7 @@ def plan_trials(
         if tuned.objective == "cross_entropy":
             one = control_of(one)
         weights = pretrained.digest if one.finetune.start == "pretrained" else ""
-        inputs = spec.job_inputs("finetune", one, task, weights, bf16, code)
+        inputs = spec.job_inputs("finetune", one, task, weights, bf16, code or code_version(WORKER))
         trial = Trial(one, names[tuned], inputs, store.folder(spec.TRIALS, inputs))
         trials.setdefault(trial.key, trial)
     return list(trials.values())

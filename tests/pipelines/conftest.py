@@ -185,7 +185,7 @@ def closed_set_weights(task: Artefact, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def split(task: Artefact, closed_set_weights: Path) -> TrainedSplit:
     """The class split with this network, and trainings of one epoch to come."""
-    return TrainedSplit(tiny_recipe(epochs=1), task, Artefact(closed_set_weights.parent, "weights"))
+    return TrainedSplit(tiny_recipe(epochs=1), task, Artefact(closed_set_weights.parent, "weights"), bf16=False)
 
 
 @pytest.fixture(scope="session")

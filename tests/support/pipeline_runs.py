@@ -11,8 +11,9 @@ import pytest
 from mlflow.entities import Run
 from rich.console import Console
 
-import pipelines.workflow.run
+from pipelines.commands.run import run
 from pipelines.recipes import digits
+from pipelines.workflow.requests import RunRequest
 from pipelines.workflow.session import Session, TrainingSession
 from proser_core.config import Recipe, to_json
 from proser_core.jobs.spec import Job
@@ -140,7 +141,7 @@ class RunFolder:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Session, "follow", spy)
-            code, text = printed(pipelines.workflow.run.run, recipe, None, self.storage, None)
+            code, text = printed(run, RunRequest(recipe, storage=self.storage))
         model = self.client.get_registered_model(recipe.model_name)
         versions = self.client.search_model_versions(f"name = '{recipe.model_name}'")
         aliases = {alias: str(number) for alias, number in model.aliases.items()}

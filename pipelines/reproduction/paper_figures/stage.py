@@ -40,7 +40,6 @@ def draw_figures(
     split: TrainedSplit,
     trials: Sequence[Row],
     trial_folders: Path,
-    bf16: bool,
     outliers: Mapping[str, Sequence[str]],
     data_dir: Path | None,
     folder: Path,
@@ -71,7 +70,7 @@ def draw_figures(
     notes = {f"{EXAMPLES}{known}": outlier_notes(others, data_dir) for known, others in outliers.items()}
     trainings = [read_json(net.folder / MANIFEST) for net in (closed, *tuned.values())]
     facts = {
-        "schedule": f"{schedule} on {about}, {precision_name(bf16)}",
+        "schedule": f"{schedule} on {about}, {precision_name(split.bf16)}",
         "class split": str(recipe.data.split_index),
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({training["made_on"] for training in trainings})),

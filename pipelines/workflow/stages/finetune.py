@@ -13,6 +13,7 @@ from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.halving import WHOLE, epochs_left, halve, pause_at
 from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
+from pipelines.workflow.stages.waiting import STARTING, Shortage, first_epoch
 from pipelines.workflow.training import TrainedSplit
 from proser_core.config import FinetuneConfig
 from proser_core.errors import TrainingError
@@ -22,14 +23,11 @@ from proser_core.jobs.trials import Trial
 from proser_core.store.store import MANIFEST, BuildResult, load_if_complete
 from proser_core.titles import counted
 
-STARTING = "starting workers"
-
 
 def sweep(
     splits: Sequence[TrainedSplit],
     finetunes: Sequence[FinetuneConfig],
     spaces: Mapping[str, Sequence[FinetuneConfig]],
-    bf16: bool,
     stoppable: Sequence[FinetuneConfig],
     max_seconds: float,
     session: TrainingSession,
@@ -37,7 +35,7 @@ def sweep(
 ) -> BuildResult:
     """Train what is not trained yet, evaluate every trial, and write a row for each, also for one that failed. Raises
     TrainingError where all have failed."""
-    planned = [(split, trial) for split in splits for trial in split.trials(finetunes, session.store, bf16)]
+    planned = [(split, trial) for split in splits for trial in split.trials(finetunes, session.store)]
     trials = [trial for _, trial in planned]
     sync(session.store, [trial.folder for trial in trials])
     poll_storage(session.store, [trial.folder for trial in trials])
@@ -50,7 +48,7 @@ def sweep(
     session.say(f"  {counts}, {len(trials) - len(missing)} trained before")
     behind: set[str] = set()
     if missing and session.trains:
-        behind = _train(missing, bf16, frozenset(stoppable), max_seconds, rows, trials, session, folder.name)
+        behind = _train(missing, frozenset(stoppable), max_seconds, rows, trials, session, folder.name)
     found = [rows.row(trial) for trial in trials]
     timed_out = bool(max_seconds) and any(row["status"] == "stopped" and row["key"] not in behind for row in found)
     if timed_out:
@@ -71,7 +69,6 @@ def _write(rows: list[Row], trials: Sequence[Trial], folder: Path, timed_out: bo
 
 def _train(
     missing: Sequence[tuple[TrainedSplit, Trial]],
-    bf16: bool,
     stoppable: frozenset[FinetuneConfig],
     limit: float,
     rows: TrialRows,
@@ -84,7 +81,7 @@ def _train(
     started = time.monotonic()
     embed("finetune", {split.index: (split.recipe, split.task) for split, _ in missing}.values(), session)
     workers = missing[0][0].recipe.cluster.num_workers
-    jobs = {trial.key: trial.job(split.task, split.pretrained, bf16) for split, trial in missing}
+    jobs = {trial.key: trial.job(split.task, split.pretrained) for split, trial in missing}
     compared = [trial for trial in trials if trial.recipe.finetune in stoppable]
 
     def train(some: Sequence[Trial], percent: int = WHOLE) -> None:
@@ -161,23 +158,3 @@ class SweepWatch:
     def close(self) -> None:
         """Remove the progress bar."""
         self._progress.close()
-
-
-def first_epoch(session: TrainingSession, running: int) -> str:
-    """What goes on until the first epoch of any training is done."""
-    many = f" of {running} trainings" if running > 1 else ""
-    return session.cluster.starting or (f"first epoch{many}" if running else STARTING)
-
-
-class Shortage:
-    """Says when a cluster that lost nodes has no room for any training, which Ray would wait for in silence."""
-
-    def __init__(self, session: TrainingSession, workers: int) -> None:
-        self._session, self._workers, self._said = session, workers, ""
-
-    def poll(self) -> None:
-        """Compare what one training of so many workers needs with what there is now."""
-        shortage = self._session.cluster.shortage(self._workers)
-        if shortage != self._said:
-            self._said = shortage
-            self._session.say(f"  waiting for {shortage}" if shortage else "  the cluster has room again")

@@ -1,53 +1,21 @@
 """Stage pretrain: the closed-set networks, trained by DDP workers or brought by the user."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pipelines.cluster.attempts import unreported_exit
-from pipelines.progress import ProgressBar, poll_in_background
-from pipelines.storage.mirror import has_file, poll_storage, sync
+from pipelines.storage.mirror import sync
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.embed import embed
-from pipelines.workflow.stages.finetune import STARTING, Shortage, first_epoch
+from pipelines.workflow.stages.waiting import Epochs, show_progress
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
-from proser_core.digests import sha256_of
 from proser_core.errors import TrainingError
 from proser_core.jobs import spec
-from proser_core.jobs.trials import WORKER
-from proser_core.networks.nets import make_closed_set_net
-from proser_core.networks.weights import load_weights
+from proser_core.jobs.trials import Pretraining, plan_pretraining
 from proser_core.recognition.logits import load_logits
-from proser_core.store.code_version import code_version
-from proser_core.store.store import Artefact, Store, load_if_complete
-
-
-@dataclass(frozen=True)
-class Pretraining:
-    """The closed-set training of one class split; `own` is a user's checkpoint or an empty string."""
-
-    recipe: Recipe
-    task: Artefact
-    inputs: dict[str, Any]
-    folder: Path
-    own: str
-
-
-def check_weights(recipe: Recipe, path: Path) -> None:
-    """Raises CheckpointError, before any worker starts, for weights that do not fit the network."""
-    net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-    load_weights(net, path)
-
-
-def plan_pretraining(recipe: Recipe, task: Artefact, store: Store, bf16: bool, own: Path | None = None) -> Pretraining:
-    """The pretraining on a task, with its key and the folder of its outcome; `own` is a user's checkpoint."""
-    digest = sha256_of(own) if own else ""
-    inputs = spec.job_inputs("pretrain", recipe, task, digest, bf16, code_version(WORKER))
-    folder = store.folder(spec.PRETRAIN, inputs)
-    return Pretraining(recipe, task, inputs, folder, str(own.resolve()) if own else "")
+from proser_core.store.store import Artefact, load_if_complete
 
 
 def pretrain(
@@ -60,7 +28,7 @@ def pretrain(
     """Weights and logits of each class split: found, or trained now, side by side where the cluster has room. Raises
     TrainingError where one fails, after the others have ended."""
     plans = [
-        plan_pretraining(recipe, task, session.store, bf16, pretrained_file)
+        plan_pretraining(recipe, task, session.store.root, bf16=bf16, own=pretrained_file)
         for recipe, task in zip(recipes, tasks, strict=True)
     ]
     sync(session.store, [plan.folder for plan in plans])
@@ -69,49 +37,32 @@ def pretrain(
     if missing and session.trains:
         embed("pretrain", [(plan.recipe, plan.task) for plan in missing], session)
         with session.store.stage(spec.PRETRAIN):
-            _train(missing, curves, bf16, session)
+            _train(missing, curves, session)
     for plan in plans:
         curve = spec.PRETRAIN + curves[plan.folder]
         session.tracking.track(lambda plan=plan, curve=curve: session.run.curve(curve, spec.read_epochs(plan.folder)))  # type: ignore[misc]
     return [found_pretraining(plan) for plan in plans]
 
 
-def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], bf16: bool, session: TrainingSession) -> None:
+def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], session: TrainingSession) -> None:
     """Train side by side; `curves` says where the metrics of each stand in the MLflow run, found ones included."""
-    folders = [plan.folder for plan in plans]
-    poll_storage(session.store, folders)
-    for plan in plans:
-        if has_file(session.store, plan.folder / spec.STATE):
-            done = f"epoch {len(spec.read_epochs(plan.folder))} of {plan.recipe.pretrain.epochs}"
-            session.say(f"  {_split(plan, curves)}resuming after {done}")
-    total = sum(plan.recipe.pretrain.epochs for plan in plans)
     workers = 1 if plans[0].own else plans[0].recipe.cluster.pretrain_workers
-    progress = ProgressBar(session.console, spec.PRETRAIN, total, "epochs", session.cluster.starting or STARTING)
-    shortage = Shortage(session, workers)
 
-    def poll() -> None:
-        poll_storage(session.store, folders)
-        shortage.poll()
-        epochs = [spec.read_epochs(plan.folder) for plan in plans]
-        accuracies = [rows[-1]["train/accuracy"] for rows in epochs if rows]
-        mean = sum(accuracies) / max(len(accuracies), 1)
-        running = sum(plan.folder.is_dir() for plan in plans)
-        note = f"training accuracy {mean:.3f}" if accuracies else ""
-        progress.update(sum(map(len, epochs)), note, first_epoch(session, running), running or 1)
-        for plan, rows in zip(plans, epochs, strict=True):
-            session.run.curve(spec.PRETRAIN + curves[plan.folder], rows)
+    def accuracy(running: Sequence[Pretraining], epochs: Epochs) -> str:
+        last = [rows[-1]["train/accuracy"] for rows in epochs.values() if rows]
+        return f"training accuracy {sum(last) / len(last):.3f}" if last else ""
 
-    with closing(progress), poll_in_background(poll, session.tracking.warn):
+    def track(epochs: Epochs) -> None:
+        for folder, rows in epochs.items():
+            session.run.curve(spec.PRETRAIN + curves[folder], rows)
+
+    with show_progress(session, spec.PRETRAIN, plans, workers, lambda plan: _split(plan, curves), accuracy, track):
         cluster = session.cluster
         if not plans[0].recipe.network.is_frozen("pretrain"):  # else heads are trained here, without Ray
             # by all class splits, found ones too: so the same command has as many threads when it goes on
             cluster = cluster.with_idle_cores(len(curves), workers)
-        recipes = [replace(plan.recipe, cluster=cluster.config) for plan in plans]
-        jobs = [
-            spec.Job.of("pretrain", recipe, plan.task, plan.folder, bf16, plan.own, plan.inputs)
-            for recipe, plan in zip(recipes, plans, strict=True)
-        ]
-        cluster.run_jobs(jobs, workers, spec.PRETRAIN)
+        ready = [replace(plan, recipe=replace(plan.recipe, cluster=cluster.config)) for plan in plans]
+        cluster.run_jobs([plan.job() for plan in ready], workers, spec.PRETRAIN)
     for plan in plans:
         _say_accuracy(session, plan, _split(plan, curves))
 

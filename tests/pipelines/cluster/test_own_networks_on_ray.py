@@ -21,11 +21,11 @@ def test_a_network_that_was_stopped_goes_on_in_a_worker_of_ray_and_ends_the_same
 ) -> None:
     recipe, stores = tiny_recipe(), [Store(tmp_path / name) for name in ("here", "there")]
     here, there = (plan_own(OWN_NETWORKS["DHRNet"], "quick", recipe, task, store, bf16=False) for store in stores)
-    run_any(here.job(bf16=False), ignore)
+    run_any(here.job(), ignore)
     with suppress(StoppedError):
-        run_any(there.job(bf16=False), stop_after(2))
+        run_any(there.job(), stop_after(2))
     assert (there.folder / STATE).is_file()
-    Cluster(recipe.cluster, stores[1].root).run_jobs([there.job(bf16=False)], 1, "methods-0")
+    Cluster(recipe.cluster, stores[1].root).run_jobs([there.job()], 1, "methods-0")
     assert there.failure() == ""
     assert len(read_epochs(there.folder)) == there.epochs
     for name in (WEIGHTS, LOGITS):

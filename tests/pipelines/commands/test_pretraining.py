@@ -4,8 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-import pipelines.workflow.checks
-import pipelines.workflow.run
+import pipelines.commands.run
 from pipelines.recipes import (
     PRETRAINING,
     RECIPES,
@@ -24,13 +23,7 @@ from proser_core.config import OptimizerConfig, Recipe
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
     """The recipes that would have been run."""
     recipes: list[Recipe] = []
-
-    def keep(recipe: Recipe, *_: object) -> int:
-        recipes.append(recipe)
-        return 0
-
-    monkeypatch.setattr(pipelines.workflow.run, "run", keep)
-    monkeypatch.setattr(pipelines.workflow.checks, "check_request", lambda *_: None)  # no images are there
+    monkeypatch.setattr(pipelines.commands.run, "run", lambda request, _: recipes.append(request.recipe) or 0)
     return recipes
 
 

@@ -47,15 +47,15 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
     ]
     for plan in in_order(wanted):
         with nullcontext() if plan.network is not DIVERGES else pytest.raises(TrainingError):
-            run_any(plan.job(bf16=False), ignore)
-    (trial,) = split.trials([METHODS["PROSER"].finetune(split.recipe)], store, bf16=False)
-    run_job(trial.job(split.task, split.pretrained, False), ignore)
+            run_any(plan.job(), ignore)
+    (trial,) = split.trials([METHODS["PROSER"].finetune(split.recipe)], store)
+    run_job(trial.job(split.task, split.pretrained), ignore)
 
-    (fresh,) = split.trials([METHODS["PROSER, from scratch"].finetune(split.recipe)], store, bf16=False)
-    run_job(fresh.job(split.task, split.pretrained, False), ignore)
+    (fresh,) = split.trials([METHODS["PROSER, from scratch"].finetune(split.recipe)], store)
+    run_job(fresh.job(split.task, split.pretrained), ignore)
 
     names = ("MaxLogit", "Diverging", "PROSER", "PROSER, from scratch", "Dummy", "Nearest mean")
-    built = compare([split], names, "quick", False, [None], store, tmp_path)
+    built = compare([split], names, "quick", [None], store, tmp_path)
     found, failures = read_compared(Artefact(tmp_path, ""))
     rows = {row["method"]: row for row in found}
     # Dummy was not trained
@@ -77,8 +77,8 @@ def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> St
     """A storage with PROSER's fine-tune and its control's."""
     store = Store(tmp_path_factory.mktemp("trained"))
     for name in ("PROSER", "CE control, MaxLogit"):
-        (trial,) = split.trials([METHODS[name].finetune(split.recipe)], store, bf16=False)
-        run_job(trial.job(split.task, split.pretrained, False), ignore)
+        (trial,) = split.trials([METHODS[name].finetune(split.recipe)], store)
+        run_job(trial.job(split.task, split.pretrained), ignore)
     return store
 
 
@@ -86,7 +86,7 @@ def scored_rows(split: TrainedSplit, store: Store, folder: Path, **calibration: 
     """What methods and scores have of each network, by row; KNN by name, or a choice."""
     split = replace(split, recipe=replace(split.recipe, calibration=CalibrationConfig(**calibration)))
     further = further_images(split.recipe, split.task, None, store)
-    compare([split], ("MSP", "CE control, MaxLogit", "PROSER"), "quick", False, [further], store, folder)
+    compare([split], ("MSP", "CE control, MaxLogit", "PROSER"), "quick", [further], store, folder)
     rows, failures = read_compared(Artefact(folder, ""))
     assert not failures
     names = [row["method"] for row in rows]

@@ -45,7 +45,7 @@ class Stored:
     store: Store
 
     def draw(self, folder: Path, trials: list[dict[str, Any]]) -> None:
-        stage.draw_figures(self.split, trials, self.store.root / spec.TRIALS, False, {}, None, folder)
+        stage.draw_figures(self.split, trials, self.store.root / spec.TRIALS, {}, None, folder)
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +58,9 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     run_job(Job.of("pretrain", recipe, task, root / "pretrained", False), ignore)
     pretrained = Artefact(root / "pretrained", "weights")
     store, rows = Store(root / "storage"), []
-    split = TrainedSplit(recipe, task, pretrained)
-    for trial in split.trials(points_of(recipe, recipe.space), store, bf16=False):
-        run_job(trial.job(task, pretrained, False), ignore)
+    split = TrainedSplit(recipe, task, pretrained, bf16=False)
+    for trial in split.trials(points_of(recipe, recipe.space), store):
+        run_job(trial.job(task, pretrained), ignore)
         rows.append({"key": trial.key, "params": trial.params(), "status": "finished", "reason": ""})
     return Stored(split, rows, store)
 
@@ -192,7 +192,7 @@ def test_the_stage_is_found_again_and_says_what_it_could_not_draw(stored: Stored
 
     def drawn() -> Artefact:
         outliers = {"digits": ("noise",), "mnist": ("omniglot", "noise")}
-        inputs = {"outliers": outliers, "session": session, "store": stored.store, "data_dir": None, "bf16": False}
+        inputs = {"outliers": outliers, "session": session, "store": stored.store, "data_dir": None}
         before = {"splits": [stored.split], "trials": stored.trials}
         return driver_of(workflow_dag, dag).execute(["drawn"], inputs=inputs, overrides=before)["drawn"]
 

@@ -183,8 +183,8 @@ def test_a_new_run_says_what_the_experiment_is_and_an_own_description_stays(pare
 def test_the_reason_of_a_failed_trial_is_tracked_without_secrets(
     task: Artefact, parent: ParentRun, tmp_path: Path
 ) -> None:
-    split = TrainedSplit(tiny_recipe(), task, Artefact(tmp_path, "weights"))
-    (failed,) = split.trials([split.recipe.finetune], Store(tmp_path / "storage"), bf16=False)
+    split = TrainedSplit(tiny_recipe(), task, Artefact(tmp_path, "weights"), bf16=False)
+    (failed,) = split.trials([split.recipe.finetune], Store(tmp_path / "storage"))
     failed.folder.mkdir(parents=True)
     (failed.folder / spec.FAILURE).write_text("cannot read s3://me:pass@host/b?secret_key=abc")
     row = TrialRows({split.index: split.task}, {}, (), lambda: "").row(failed)

@@ -66,8 +66,8 @@ def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_trac
     split: TrainedSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, points = Store(tmp_path), [replace(split.recipe.finetune, beta=float(beta)) for beta in range(5)]
-    trials = split.trials(points, store, bf16=False)
-    run_job(trials[0].job(split.task, split.pretrained, bf16=False), ignore)
+    trials = split.trials(points, store)
+    run_job(trials[0].job(split.task, split.pretrained), ignore)
     trials[1].folder.mkdir()
     session = Mock(
         store=store,

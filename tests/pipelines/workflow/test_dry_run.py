@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,11 @@ import torch
 from PIL import Image
 from pipeline_runs import printed, tiny_recipe
 
+from pipelines.cluster.cluster import Cluster
+from pipelines.commands.run import run
 from pipelines.recipes import RECIPES
-from pipelines.workflow.run import run
+from pipelines.workflow import checks, training
+from pipelines.workflow.requests import RunRequest
 from proser_core.config import Recipe
 from proser_core.data.readers import digits
 from proser_core.errors import DataError
@@ -28,7 +30,7 @@ def tracked_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planned(recipe: Recipe, data_dir: Path | None, folder: Path, weights: Path | None = None) -> tuple[int, str]:
-    return printed(partial(run, dry_run=True), recipe, data_dir, folder / "storage", weights)
+    return printed(run, RunRequest(recipe, data_dir, folder / "storage", weights, dry_run=True))
 
 
 def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
@@ -40,6 +42,17 @@ def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
     cores = min(int(ray.cluster_resources()["CPU"]), torch.get_num_threads())
     assert re.search(rf"a pretraining +1 worker of {counted(cores, 'CPU')}, 1 at a time", text), "it has idle cores too"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_options_are_checked_once_and_before_a_node_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+    for place, name in ((checks, "check_recipe"), (training, "prepare_inputs"), (Cluster, "check")):
+        asked = getattr(place, name)
+        monkeypatch.setattr(place, name, lambda *given, name=name, asked=asked: called.append(name) or asked(*given))
+    assert planned(tiny_recipe(), None, tmp_path)[0] == 0
+    assert called == ["check_recipe", "prepare_inputs", "check"]
 
 
 def test_a_storage_that_was_there_stays(tmp_path: Path) -> None:
@@ -78,7 +91,7 @@ def test_of_images_of_your_own_the_proxy_and_the_refit_are_planned(tmp_path: Pat
     code, text = planned(recipe, tmp_path / "images", tmp_path)
     assert code == 0
     assert text.index("Plan: proxy") < text.index("Plan: all classes")
-    for training in ("a pretraining", "a fine-tune"):
-        of_proxy, of_all = re.findall(rf"{training} +(\S.*\S)", text)
+    for kind in ("a pretraining", "a fine-tune"):
+        of_proxy, of_all = re.findall(rf"{kind} +(\S.*\S)", text)
         assert of_proxy == of_all, "the same step is measured once"
     assert not (tmp_path / "storage").exists()

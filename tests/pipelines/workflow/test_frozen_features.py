@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,11 @@ from PIL import Image
 from pipeline_runs import RunFolder, printed
 
 from pipelines.cluster.cluster import Cluster
+from pipelines.commands.run import run
 from pipelines.recipes import folder_pretrained
 from pipelines.tracking.models import load
-from pipelines.workflow.run import run
-from pipelines.workflow.session import decide_features
+from pipelines.workflow.checks import decide_features
+from pipelines.workflow.requests import RunRequest
 from proser_core.config import NetworkConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.spec import EMBEDDINGS
@@ -58,7 +58,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
 def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
     recipe: Recipe, my_images: Path, run_folder: RunFolder
 ) -> None:
-    code, text = printed(run, recipe, my_images, run_folder.storage, None)
+    code, text = printed(run, RunRequest(recipe, my_images, run_folder.storage))
     assert code == 0
     assert (
         "images of 32 pixels, an embedding of 256, features frozen (auto: no GPU is used), mixtures of embeddings"
@@ -69,10 +69,10 @@ def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
     assert classifier.normalisation == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     pixels = np.stack([np.array(Image.open(path)) for path in sorted(my_images.glob("*/0.png"))])
     assert list(classifier.predict(pixels).probabilities[:, :4].argmax(1)) == [0, 1, 2, 3]
-    again, text = printed(run, recipe, my_images, run_folder.storage, None)
+    again, text = printed(run, RunRequest(recipe, my_images, run_folder.storage))
     assert again == 0
     assert "nothing" in text or "0 trained before" not in text
-    planned, text = printed(partial(run, dry_run=True), recipe, my_images, run_folder.storage, None)
+    planned, text = printed(run, RunRequest(recipe, my_images, run_folder.storage, dry_run=True))
     assert planned == 0
     assert "to decode" not in text
     assert not re.search(r"embeddings +\d", text)
@@ -82,7 +82,7 @@ def test_the_plan_of_such_a_run_starts_no_ray_and_measures_the_backbone(
     recipe: Recipe, my_images: Path, run_folder: RunFolder
 ) -> None:
     storage = run_folder.root / "planned"
-    code, text = printed(lambda console: run(recipe, my_images, storage, None, console, dry_run=True))
+    code, text = printed(run, RunRequest(recipe, my_images, storage, dry_run=True))
     assert code == 0
     assert "features frozen" in text
     assert "1 at a time" in text
@@ -100,7 +100,7 @@ def test_frozen_features_of_fresh_weights_are_refused_before_any_work(
 ) -> None:
     fresh, storage = replace(recipe, network=NetworkConfig(features="frozen")), run_folder.root / "none"
     with pytest.raises(ConfigError, match="classifier32 has fresh weights, whose embeddings mean nothing"):
-        printed(run, fresh, my_images, storage, None)
+        printed(run, RunRequest(fresh, my_images, storage))
     assert not storage.exists()
 
 

@@ -45,9 +45,9 @@ class Trained:
 def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     store = Store(tmp_path_factory.mktemp("stages"))
     points = [replace(split.recipe.finetune, beta=beta) for beta in (2.0, 3.0)]
-    trials = split.trials(finetunes_of(split.recipe, points), store, bf16=False)
+    trials = split.trials(finetunes_of(split.recipe, points), store)
     for trial in trials[:-1]:
-        run_job(trial.job(split.task, split.pretrained, False), ignore)
+        run_job(trial.job(split.task, split.pretrained), ignore)
     rows = TrialRows({0: split.task}, {"betas": points}, (), lambda: "nothing was said")
     return Trained(split, [rows.row(trial) for trial in trials], store.root / spec.TRIALS)
 
@@ -110,7 +110,7 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
     for each in (evaluated, folder):
         each.mkdir()
     further = further_images(recipe, split.task, None, store)
-    again, before = (each.trials([recipe.finetune], store, bf16=False)[0] for each in (split, trained.split))
+    again, before = (each.trials([recipe.finetune], store)[0] for each in (split, trained.split))
     assert again.folder == before.folder  # nothing is trained anew
     given = (recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated, store, further)
     evaluate_run(*given)

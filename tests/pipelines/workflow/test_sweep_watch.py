@@ -31,8 +31,8 @@ def test_a_trial_that_ends_while_it_is_looked_at_has_all_its_epochs_tracked(
     session: TrainingSession, split: TrainedSplit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     split = replace(split, recipe=lively_recipe())
-    (trial,) = split.trials([split.recipe.finetune], session.store, bf16=False)
-    job = trial.job(split.task, split.pretrained, bf16=False)
+    (trial,) = split.trials([split.recipe.finetune], session.store)
+    job = trial.job(split.task, split.pretrained)
     with pytest.raises(StoppedError):
         run_job(job, stop_after(1))
     watch = SweepWatch(session, [trial], TrialRows({0: split.task}, {}, (), lambda: "silent"))

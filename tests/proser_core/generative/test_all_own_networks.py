@@ -114,7 +114,7 @@ class Machine:
         """Folder of the network, trained after all that it needs; with `stop_after`, stopped after so many epochs."""
         for plan in in_order([self.plan(name)]):
             if plan.outcome() is None:
-                run_any(plan.job(bf16=False), self._notify(stop_after))
+                run_any(plan.job(), self._notify(stop_after))
         return self.plan(name).folder
 
     def _notify(self, stop_after: int) -> Callable[[object], None]:
@@ -214,6 +214,6 @@ def test_a_class_without_training_images_is_refused_by_name(name: str, tmp_path:
 
 
 def test_a_job_is_the_same_after_a_journey_as_plain_values(machine: Machine) -> None:
-    job = machine.plan("Nearest (mean), plain").job(bf16=False)
+    job = machine.plan("Nearest (mean), plain").job()
     assert job_of(job.to_json()) == job
     assert set(job.parts) == {"blur"}

@@ -133,7 +133,7 @@ def test_it_is_what_the_worker_of_the_pipeline_gives_under_the_same_key(done: tu
     trained = digests(out)
     assert {f"trials/{trial.key}" for trial in trials} < trained.keys()
     for trial in trials:
-        run_job(trial.job(task, pretrained, False), lambda metrics: None)
+        run_job(trial.job(task, pretrained), lambda metrics: None)
         for name in (spec.LOGITS, spec.WEIGHTS):
             assert sha256_of(trial.folder / name) == trained[f"trials/{trial.key}"][name]
 

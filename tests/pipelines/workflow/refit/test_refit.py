@@ -11,10 +11,10 @@ from own_digits import NAMES, VALUES, own_recipe
 from pipeline_runs import RunFolder, printed
 
 from pipelines.commands.calibrate import CalibrateRequest, calibrate
+from pipelines.commands.run import run
 from pipelines.tracking.models import Model, load
 from pipelines.workflow.promotion import promote
-from pipelines.workflow.requests import PromoteRequest
-from pipelines.workflow.run import run
+from pipelines.workflow.requests import PromoteRequest, RunRequest
 from proser_core.config import digest_of
 from proser_core.data.readers import digits
 from proser_core.recognition.classifier_files import MODEL_CARD
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_prog
 class TestRun:
     @pytest.fixture(scope="class")
     def text(self, run_folder: RunFolder, my_images: Path) -> str:
-        code, text = printed(run, own_recipe(), my_images, run_folder.storage, None)
+        code, text = printed(run, RunRequest(own_recipe(), my_images, run_folder.storage))
         assert code == 0
         return text
 
@@ -118,14 +118,14 @@ class TestRun:
     def test_the_same_again_trains_nothing(
         self, text: str, my_images: Path, run_folder: RunFolder, without_ray: None
     ) -> None:
-        code, again = printed(run, own_recipe(), my_images, run_folder.storage, None)
+        code, again = printed(run, RunRequest(own_recipe(), my_images, run_folder.storage))
         assert code == 0
         assert "every stage was found finished" in again
         assert "models:/proser/1" in again
 
     def test_another_model_is_compared_by_the_proxy(self, model: Model, my_images: Path, run_folder: RunFolder) -> None:
         other = replace(own_recipe(), calibration=replace(own_recipe().calibration, target_rate=0.9))
-        printed(run, other, my_images, run_folder.storage, None)
+        printed(run, RunRequest(other, my_images, run_folder.storage))
         code, text = printed(promote, PromoteRequest(tolerance=0.9))
         assert code == 0, text
         proxy = model.classifier.proxy
@@ -143,7 +143,7 @@ class TestRun:
         calibration = replace(own_recipe().calibration, score="auto", development=("noise",), mirror=True)
         trained = sorted(run_folder.storage.glob("trials/*"))
         code, again = printed(
-            run, replace(own_recipe(), calibration=calibration), my_images, run_folder.storage, None, width=2000
+            run, RunRequest(replace(own_recipe(), calibration=calibration), my_images, run_folder.storage), width=2000
         )
         assert code == 0
         assert sorted(run_folder.storage.glob("trials/*")) == trained
@@ -165,7 +165,7 @@ def test_two_classes_of_few_images_are_trained_on_without_a_proxy_in_smaller_bat
     plain = own_recipe()
     plain = replace(plain, model_name="two", pretrain=replace(plain.pretrain, epochs=6, lr=0.02))
     recipe = replace(plain, data=replace(plain.data, group_near_duplicates=False, flip=False))  # digits look alike
-    code, text = printed(run, recipe, tmp_path / "two", run_folder.storage, None)
+    code, text = printed(run, RunRequest(recipe, tmp_path / "two", run_folder.storage))
     assert code == 0
     assert "none can be held out" in text
     model = load("models:/two@champion")

@@ -10,10 +10,10 @@ import pytest
 from own_digits import NAMES, own_recipe
 from pipeline_runs import RunFolder, printed, write_space
 
+from pipelines.commands.run import run
 from pipelines.recipes import digits as digits_recipe
 from pipelines.recipes import folder
-from pipelines.workflow.requests import SweepRequest
-from pipelines.workflow.run import run
+from pipelines.workflow.requests import RunRequest, SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig, ClusterConfig
 from proser_core.errors import ConfigError, DataError, TrainingError
@@ -31,7 +31,7 @@ def test_broken_images_of_any_class_are_found_before_anything_trains(
         (root / name / "0.png").write_bytes(b"no image")
         recipe = replace(own_recipe(), model_name="never")
         with pytest.raises(DataError, match=f"{name}/0.png: the image"):
-            printed(run, recipe, root, tmp_path / "storage", None)
+            printed(run, RunRequest(recipe, root, tmp_path / "storage"))
         shutil.copy(my_images / name / "0.png", root / name / "0.png")
     assert not (tmp_path / "storage/pretrain").exists()
     statuses = {parent.info.status for parent in run_folder.parents()}
@@ -46,7 +46,8 @@ def test_a_space_whose_file_was_edited_is_another_run(my_images: Path, run_folde
         write_space(run_folder.root, "edited", f'{{"beta": tune.grid_search([{beta}])}}')
         with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
             printed(
-                run, replace(diverges, space=str(run_folder.root / "edited.py")), my_images, run_folder.storage, None
+                run,
+                RunRequest(replace(diverges, space=str(run_folder.root / "edited.py")), my_images, run_folder.storage),
             )
     new = [parent.info.run_name for parent in run_folder.parents() if parent.info.run_id not in before]
     assert sorted(new) == ["folder", "folder", "folder-proxy", "folder-proxy"]
@@ -56,7 +57,7 @@ def test_a_proxy_that_fails_ends_both_runs_as_failed(my_images: Path, run_folder
     diverges = replace(own_recipe(), pretrain=replace(own_recipe().pretrain, lr=1e30), seed=7)
     before = {parent.info.run_id for parent in run_folder.parents()}
     with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
-        printed(run, diverges, my_images, run_folder.storage, None)
+        printed(run, RunRequest(diverges, my_images, run_folder.storage))
     new = [parent for parent in run_folder.parents() if parent.info.run_id not in before]
     assert {parent.info.run_name: parent.info.status for parent in new} == {
         "folder": "FAILED",
@@ -68,7 +69,7 @@ def test_a_space_that_is_none_is_refused_before_the_images_are_read(
     my_images: Path, run_folder: RunFolder, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match="did you mean 'own_images'"):
-        printed(run, replace(own_recipe(), space="own_image"), my_images, tmp_path, None)
+        printed(run, RunRequest(replace(own_recipe(), space="own_image"), my_images, tmp_path))
     assert not (tmp_path / "prepare").exists()
 
 
@@ -84,16 +85,16 @@ def test_what_the_proxy_could_not_use_is_refused_before_the_images_are_read(
 ) -> None:
     recipe = replace(own_recipe(), **options)
     with pytest.raises(ConfigError, match=message):
-        printed(run, recipe, my_images, tmp_path / "storage", None)
+        printed(run, RunRequest(recipe, my_images, tmp_path / "storage"))
     assert not (tmp_path / "storage" / "prepare").exists()
 
 
 def test_a_storage_among_the_images_is_refused(my_images: Path, run_folder: RunFolder) -> None:
     with pytest.raises(ConfigError, match=r"--storage writes to .*figures would be taken for images"):
-        printed(run, own_recipe(), my_images, my_images / "storage", None)
+        printed(run, RunRequest(own_recipe(), my_images, my_images / "storage"))
     assert not (my_images / "storage").exists()
     with pytest.raises(ConfigError, match="the tracking database writes to"):
-        printed(run, own_recipe(), run_folder.root, run_folder.root.parent / "elsewhere", None)
+        printed(run, RunRequest(own_recipe(), run_folder.root, run_folder.root.parent / "elsewhere"))
 
 
 def test_a_sweep_without_unknown_classes_is_refused(my_images: Path, tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_nothing_to_choose_by_needs_an_empty_space() -> None:
 
 def test_a_checkpoint_of_all_classes_does_not_fit_the_proxy(my_images: Path, run_folder: RunFolder) -> None:
     with pytest.raises(ConfigError, match="--pretrained got a checkpoint"):
-        printed(run, own_recipe(), my_images, run_folder.storage, my_images / "any.pth")
+        printed(run, RunRequest(own_recipe(), my_images, run_folder.storage, my_images / "any.pth"))
 
 
 def test_what_cannot_run_two_trainings_says_so() -> None:

@@ -24,13 +24,13 @@ from pipelines.tracking.models import Model, load
 from pipelines.workflow.best_of import _classifier, _task_of, register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
-from pipelines.workflow.stages.pretrain import plan_pretraining
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.spec import WEIGHTS
+from proser_core.jobs.trials import plan_pretraining
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.embedding_table import task_embeddings
@@ -39,7 +39,7 @@ from proser_core.recognition.logits import compute_logits, load_logits
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import MaxLogit
-from proser_core.store.store import Artefact, Store, load_if_complete
+from proser_core.store.store import Artefact, load_if_complete
 
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
 
@@ -355,7 +355,7 @@ def test_resume_with_another_option_begins_nothing_where_the_images_are_there(bl
 def test_resume_goes_on_with_a_pretraining_that_has_begun(folder: RunFolder) -> None:
     recipe = replace(tiny_recipe(), pretrain=replace(tiny_recipe().pretrain, lr=0.03))
     task = load_if_complete(task_of(folder, {"split_index": 0}))
-    plan_pretraining(recipe, task, Store(folder.storage), bf16=False).folder.mkdir()
+    plan_pretraining(recipe, task, folder.storage, bf16=False).folder.mkdir()
     asked = request(folder, recipe=recipe, spaces=("betas",), split_indices=(0,), resume=True, dry_run=True)
     assert printed(sweep, asked)[0] == 0
 

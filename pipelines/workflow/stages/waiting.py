@@ -1,0 +1,75 @@
+"""Waiting for trainings: what their folders say meanwhile, on the terminal."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from pipelines.progress import ProgressBar, poll_in_background
+from pipelines.storage.mirror import has_file, poll_storage
+from pipelines.workflow.session import TrainingSession
+from proser_core.jobs import spec
+from proser_core.jobs.own_plans import OwnPlan
+from proser_core.jobs.trials import Pretraining
+from proser_core.store.store import MANIFEST
+
+STARTING = "starting workers"
+Epochs = Mapping[Path, list[dict[str, float]]]
+"""By folder of a training, the metrics of its epochs so far."""
+Plan = TypeVar("Plan", Pretraining, OwnPlan)
+
+
+@contextmanager
+def show_progress(
+    session: TrainingSession,
+    stage: str,
+    plans: Sequence[Plan],
+    workers: int,
+    title: Callable[[Plan], str],
+    note: Callable[[Sequence[Plan], Epochs], str],
+    track: Callable[[Epochs], None] = lambda epochs: None,
+) -> Iterator[None]:
+    """Say which plans go on where they were stopped, in lines that begin with their titles, and show the epochs of all
+    while the block trains each by so many workers. Once a second `note` makes a few words of those that run and of all
+    epochs, and `track` brings tracking up to date, whose failure does not stop the bar."""
+    folders = [plan.folder for plan in plans]
+    poll_storage(session.store, folders)
+    for plan in plans:
+        if has_file(session.store, plan.folder / spec.STATE):
+            done = len(spec.read_epochs(plan.folder))
+            session.say(f"  {title(plan)}resuming after epoch {done} of {plan.epochs}")
+    total = sum(plan.epochs for plan in plans)
+    progress = ProgressBar(session.console, stage, total, "epochs", session.cluster.starting or STARTING)
+    shortage = Shortage(session, workers)
+
+    def poll() -> None:
+        poll_storage(session.store, folders)
+        shortage.poll()
+        epochs = {folder: spec.read_epochs(folder) for folder in folders}
+        running = [plan for plan in plans if plan.folder.is_dir() and not (plan.folder / MANIFEST).is_file()]
+        doing = first_epoch(session, len(running))
+        progress.update(sum(map(len, epochs.values())), note(running, epochs), doing, len(running) or 1)
+        track(epochs)
+
+    with closing(progress), poll_in_background(poll, session.tracking.warn):
+        yield
+
+
+def first_epoch(session: TrainingSession, running: int) -> str:
+    """What goes on until the first epoch of any training is done."""
+    many = f" of {running} trainings" if running > 1 else ""
+    return session.cluster.starting or (f"first epoch{many}" if running else STARTING)
+
+
+class Shortage:
+    """Says when a cluster that lost nodes has no room for any training, which Ray would wait for in silence."""
+
+    def __init__(self, session: TrainingSession, workers: int) -> None:
+        self._session, self._workers, self._said = session, workers, ""
+
+    def poll(self) -> None:
+        """Compare what one training of so many workers needs with what there is now."""
+        shortage = self._session.cluster.shortage(self._workers)
+        if shortage != self._said:
+            self._said = shortage
+            self._session.say(f"  waiting for {shortage}" if shortage else "  the cluster has room again")
