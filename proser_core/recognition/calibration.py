@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta, binomtest
+from scipy.special import betaincinv  # scipy.stats takes a second to load
 
 from proser_core.errors import CalibrationError
 
@@ -38,10 +38,10 @@ def calibrate(scores: np.ndarray, target_rate: float = 0.95) -> Calibration:
         raise CalibrationError(f"{bad} of {count} validation scores are not finite; the training has diverged")
     kept = max(1, math.ceil(target_rate * count - 1e-9))  # 0.07 * 100 is 7.000000000000001 in floats
     largest = float(np.sort(scores)[kept - 1])
-    low, high = beta.ppf([0.025, 0.975], kept, count - kept + 1)
+    low, high = betaincinv(kept, count - kept + 1, [0.025, 0.975])
     accepted = int((scores <= largest).sum())
     if (scores == largest).sum() > 1:  # with ties, the rate is bounded by the next larger order statistic's alone
-        high = binomtest(accepted, count).proportion_ci(0.95).high
+        high = betaincinv(accepted + 1, count - accepted, 0.975) if accepted < count else 1.0  # Clopper-Pearson
     return Calibration(
         bias=0.0 - largest,  # of 0 not -0
         target_rate=target_rate,

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from proser_core.config import from_json
 from proser_core.data.tasks import OpenSetTask
@@ -78,6 +77,8 @@ class ClassReport:
     def interval(self, number: int) -> tuple[float, float]:
         """Wilson's 95 % interval of the share of a class's images that are named correctly, unknown ones found.
         Raises ValueError for a class without an image."""
+        from scipy.stats import binomtest  # slow to load
+
         row = self.confusion[number]
         found = binomtest(int(row[number]), int(row.sum())).proportion_ci(0.95, method="wilson")
         return float(found.low), float(found.high)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.validation_scores import COMPARED, Proxy, ValidationScores
@@ -183,6 +182,8 @@ def _of_known(scores: ValidationScores, bias: float) -> dict[str, float]:
 
 
 def _known_rate(candidate: ValidationScores, bias: float) -> dict[str, Any]:
+    from scipy.stats import binomtest  # slow to load
+
     known, rate = int(candidate.is_known.sum()), candidate.known_rate(bias)
     interval = binomtest(round(rate * known), known).proportion_ci(CONFIDENCE)
     return {"known_rate": rate, "interval": (float(interval.low), float(interval.high)), "num_known": known}
