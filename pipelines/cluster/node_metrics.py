@@ -21,12 +21,12 @@ UNREACHABLE = (ray.exceptions.RayError, ConnectionError)
 def node_metrics(run: ParentRun) -> Iterator[None]:
     """Log them while the run is running, once a cluster is joined; only to a tracking server, which all machines
     reach. What fails stops nothing, and is not said: the training meets a cluster that is away itself."""
-    if not (is_monitored(run) and tracking_uri().startswith("http")):
+    if not tracking_uri().startswith("http"):
         yield
         return
     monitors: dict[str, Any] = {}
     try:
-        with poll_in_background(partial(_monitor_new, monitors, run.run_id), lambda error: None):
+        with poll_in_background(partial(_monitor_new, monitors, run), lambda error: None):
             yield
     finally:
         with suppress(*UNREACHABLE):
@@ -37,9 +37,9 @@ def node_metrics(run: ParentRun) -> Iterator[None]:
                 ray.kill(monitor)
 
 
-def _monitor_new(monitors: dict[str, Any], run_id: str) -> None:
+def _monitor_new(monitors: dict[str, Any], run: ParentRun) -> None:
     """An actor, which takes no share of a CPU, on each machine that has none yet."""
-    if not ray.is_initialized():
+    if not (is_monitored(run) and ray.is_initialized()):
         return
     here = ray.get_runtime_context().get_node_id()
     for node in ray.nodes():
@@ -47,4 +47,4 @@ def _monitor_new(monitors: dict[str, Any], run_id: str) -> None:
         if node["Alive"] and name != here and name not in monitors:
             there = NodeAffinitySchedulingStrategy(name, soft=False)
             actor = ray.remote(num_cpus=0)(Monitor).options(scheduling_strategy=there)
-            monitors[name] = actor.remote(run_id, tracking_uri(), node["NodeManagerAddress"])
+            monitors[name] = actor.remote(run.run_id, tracking_uri(), node["NodeManagerAddress"])

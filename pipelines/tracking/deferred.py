@@ -26,13 +26,14 @@ def tracking_timeout() -> float:
 
 
 class DeferredTracking:
-    """A queue of log calls, each safe to repeat; `lost` says why the server did not answer where some were dropped."""
+    """A queue of log calls, each safe to repeat; `lost` says why the server does not answer where they are given up
+    for now."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.lost = ""
         self._say = say
         self._waiting: list[Callable[[], None]] = []
-        self._warned = False
+        self._warned: set[str] = set()
 
     def track(self, log: Callable[[], None]) -> None:
         """Log something that is safe on disk: now, or in `settle` where the tracking server is away. `log` must change
@@ -45,27 +46,29 @@ class DeferredTracking:
             self.warn(error)
 
     def warn(self, error: Exception) -> None:
-        """Say once that metrics are logged later; the work goes on."""
-        if not self._warned:
-            self._warned = True
+        """Say once that metrics are logged later, and once what each other kind of error is that whoever watches the
+        trainings meets; the work goes on."""
+        kind = "" if is_outage(error) else type(error).__name__
+        if kind in self._warned:
+            return
+        self._warned.add(kind)
+        if kind:
+            self._say(f"  the trainings cannot be watched now ({kind}: {first_line(error)}); they go on")
+        else:
             self._say(f"  metrics cannot be logged now ({first_line(error)}); the work goes on, they are logged later")
 
     def settle(self) -> None:
-        """Log what still waits; wait for a server that is away, but not longer than `tracking_timeout`."""
-        timeout = tracking_timeout()
-        end, error = time.monotonic() + timeout, None
-        while self._waiting and not self.lost:
-            waited, error = error is not None, self._log_waiting()
-            if error is None:
-                return
-            if not waited:
-                self._say(
-                    f"  the tracking server does not answer ({first_line(error)}); waiting {timeout:.0f} s for it"
-                )
-            if time.monotonic() > end:
-                self.lost = first_line(error)
-            else:
+        """Log what still waits. The first time that the server is away, wait for it, but not longer than
+        `tracking_timeout`; after that, try once."""
+        error = self._log_waiting()
+        if error is not None and not self.lost:
+            timeout = tracking_timeout()
+            end = time.monotonic() + timeout
+            self._say(f"  the tracking server does not answer ({first_line(error)}); waiting {timeout:.0f} s for it")
+            while error is not None and time.monotonic() <= end:
                 time.sleep(RETRY_INTERVAL_S)
+                error = self._log_waiting()
+        self.lost = "" if error is None else first_line(error)
 
     def _log_waiting(self) -> Exception | None:
         """Log what waits until the server does not answer."""

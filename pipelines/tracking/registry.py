@@ -16,10 +16,11 @@ import mlflow
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import DatasetInput, LoggedModelOutput
+from mlflow.entities import DatasetInput, LoggedModel, LoggedModelOutput, LoggedModelStatus
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 from mlflow.types.schema import AnyType
+from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 from PIL import Image
 
 import proser_core
@@ -77,12 +78,14 @@ def register(
 
     `run` gives the id of the run that a new version belongs to, and is entered for one alone; `inputs` are the images
     that it was made of and measured on. A version that was made of the same artefact is found again and becomes the
-    candidate.
+    candidate. A registration that was cut off is gone on with.
     """
     existing = _made_of(client, digest, versions_of(client, name))
     if existing is None:
         with run as run_id:
             existing = _make_version(client, run_id, name, classifier_folder, digest, tags, inputs)
+    elif not client.get_model_version(name, existing).description:
+        _describe(client, name, existing, OpenSetClassifier.load(classifier_folder))
     client.set_registered_model_alias(name, CANDIDATE, existing)
     model = client.get_registered_model(name)
     if not model.description:
@@ -96,10 +99,14 @@ def _made_of(client: MlflowClient, digest: str, versions: Sequence[Version]) -> 
     """The version that was made of an artefact, by the tag of its logged model."""
     if not versions:
         return None
-    models = client.search_logged_models([experiment_id(client)], f"tags.`{ARTEFACT_TAG}` = '{digest}'")
-    sources = {model.model_uri for model in models}
+    sources = {model.model_uri for model in _models_of(client, digest)}
     found = (each.number for each in versions if each.source in sources or each.tags.get(OLD_ARTEFACT_TAG) == digest)
     return next(found, None)
+
+
+def _models_of(client: MlflowClient, digest: str) -> list[LoggedModel]:
+    """The logged models of an artefact."""
+    return list(client.search_logged_models([experiment_id(client)], f"tags.`{ARTEFACT_TAG}` = '{digest}'"))
 
 
 def _make_version(
@@ -117,9 +124,13 @@ def _make_version(
     model_uri = _log_model(client, run_id, title, classifier, classifier_folder, digest, inputs)
     with contextlib.redirect_stderr(io.StringIO()):  # MLflow prints what the closing table says better
         made = mlflow.register_model(model_uri, name, tags={**_figures(classifier), **tags})
-    card = fitting(model_card(classifier), LONGEST_DESCRIPTION, MODEL_CARD)
-    client.update_model_version(name, made.version, card)
+    _describe(client, name, str(made.version), classifier)
     return str(made.version)
+
+
+def _describe(client: MlflowClient, name: str, version: str, classifier: OpenSetClassifier) -> None:
+    """Give a version its model card as description."""
+    client.update_model_version(name, version, fitting(model_card(classifier), LONGEST_DESCRIPTION, MODEL_CARD))
 
 
 def _figures(classifier: OpenSetClassifier) -> dict[str, str]:
@@ -151,11 +162,32 @@ def _log_model(
     digest: str,
     inputs: Sequence[DatasetInput],
 ) -> str:
-    """The classifier's folder, and a program that needs none of this code, where its score has a form for one; with its
-    metrics, at its run and the parent of that, neither of which is marked as running."""
+    """The URI of the classifier as a logged model, with its metrics, at its run and the parent of that, neither of
+    which is marked as running. One without a version is of an earlier attempt, and is gone on with."""
     run = client.get_run(run_id)
-    tags = {**origin_tags(), ARTEFACT_TAG: digest}
-    model = client.create_logged_model(run.info.experiment_id, title, run_id, tags, run.data.params)
+    begun = (
+        each
+        for each in _models_of(client, digest)
+        if each.source_run_id == run_id and MLFLOW_MODEL_VERSIONS not in each.tags
+    )
+    model = next(begun, None)
+    if model is None:
+        tags = {**origin_tags(), ARTEFACT_TAG: digest}
+        model = client.create_logged_model(run.info.experiment_id, title, run_id, tags, run.data.params)
+    if model.status != LoggedModelStatus.READY:
+        _upload(model.model_id, classifier, folder)
+    for each in {run_id, run.data.tags.get(PARENT_TAG, run_id)}:
+        outputs = client.get_run(each).outputs
+        if outputs is None or model.model_id not in {output.model_id for output in outputs.model_outputs}:
+            client.log_outputs(each, [LoggedModelOutput(model.model_id, 0)])
+    if inputs:
+        client.log_inputs(run_id, list(inputs))
+    client.log_batch(run_id, metrics=measured(_metrics(classifier), inputs, run, model.model_id))
+    return str(model.model_uri)
+
+
+def _upload(model_id: str, classifier: OpenSetClassifier, folder: Path) -> None:
+    """The classifier's folder, and a program that needs none of this code, where its score has a form for one."""
     with tempfile.TemporaryDirectory() as place:
         artefacts = {CLASSIFIER: str(shutil.copytree(folder, Path(place) / CLASSIFIER))}  # MLflow keeps its name
         if classifier.score_function.is_exportable:
@@ -166,8 +198,8 @@ def _log_model(
             except ConfigError as error:
                 warn(f"registered without a program: {error}")
         packages = ("mlflow", *NEEDED, *packages_of(classifier.network))
-        info = mlflow.pyfunc.log_model(
-            model_id=model.model_id,
+        mlflow.pyfunc.log_model(
+            model_id=model_id,
             python_model=str(Path(__file__).with_name("pyfunc_model.py")),
             artifacts=artefacts,
             code_paths=[str(Path(proser_core.__file__).parent)],
@@ -175,12 +207,6 @@ def _log_model(
             input_example=_example(classifier),
             pip_requirements=[f"{package}=={importlib.metadata.version(package)}" for package in packages],
         )
-    for each in {run_id, run.data.tags.get(PARENT_TAG, run_id)}:
-        client.log_outputs(each, [LoggedModelOutput(model.model_id, 0)])
-    if inputs:
-        client.log_inputs(run_id, list(inputs))
-    client.log_batch(run_id, metrics=measured(_metrics(classifier), inputs, run, model.model_id))
-    return str(info.model_uri)
 
 
 def _signature(classifier: OpenSetClassifier) -> ModelSignature:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mlflow import MlflowClient
-from mlflow.entities import DatasetInput, RunTag
+from mlflow.entities import DatasetInput, Run, RunTag
 
 from pipelines.output_files import RESULTS
 from pipelines.tracking import server, views
@@ -39,10 +39,22 @@ def fitting(text: str, room: int, file: str) -> str:
     return kept[: max(kept.rfind("\n## "), 0) or None].rstrip() + rest
 
 
+def find_child(client: MlflowClient, experiment_id: str, parent_id: str, trial_key: str) -> Run | None:
+    """The run with this TRIAL_KEY below a parent; None where there is none."""
+    query = f"tags.`{PARENT_TAG}` = '{parent_id}' and tags.`{TRIAL_KEY}` = '{trial_key}'"
+    return next(iter(client.search_runs([experiment_id], query, max_results=1)), None)
+
+
 @contextmanager
 def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None = None) -> Iterator[str]:
-    """A run for one piece of work, made when it is entered: finished at the end, failed where that raises."""
-    run_id = str(create_run(client, server.experiment_id(client), title, tags or {}).info.run_id)
+    """A run for one piece of work, made when it is entered, or gone on with where its tags have a TRIAL_KEY: finished
+    at the end, failed where that raises."""
+    experiment_id, tags = server.experiment_id(client), tags or {}
+    found = find_child(client, experiment_id, tags[PARENT_TAG], tags[TRIAL_KEY]) if TRIAL_KEY in tags else None
+    run = found or create_run(client, experiment_id, title, tags)
+    run_id = str(run.info.run_id)
+    if found:
+        client.update_run(run_id, status="RUNNING")
     try:
         yield run_id
     except BaseException:
@@ -81,7 +93,8 @@ class ParentRun:
         return parent
 
     def _read_children(self) -> None:
-        runs = server.all_pages(self.client.search_runs, [self.experiment_id], f"tags.`{PARENT_TAG}` = '{self.run_id}'")
+        query = f"tags.`{PARENT_TAG}` = '{self.run_id}' and tags.`{TRIAL_KEY}` != ''"  # others may log runs below ours
+        runs = server.all_pages(self.client.search_runs, [self.experiment_id], query)
         self._children = {run.data.tags[TRIAL_KEY]: ChildRun(self.client, run) for run in runs}
 
     @contextmanager
@@ -146,7 +159,10 @@ class ParentRun:
     def track_epochs(self, key: str, name: str, params: dict[str, Any], epochs: list[dict[str, float]]) -> None:
         """Log the epochs of a trial in progress that are not logged yet."""
         with self._certain():
-            self._child(key, name).log(params, epochs)
+            child = self._child(key, name)
+            if child.lacks(epochs):
+                self._resume()
+                child.log(params, epochs)
 
     def track_trial(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> None:
         """Update a trial's run from its row of the sweep, unless it has finished."""
@@ -173,20 +189,14 @@ class ParentRun:
         self.report(report, tags={views.SELECTED: best[0]["name"]} if best else {})
         self.select([row["key"] for row in best])
 
-    def compared(self, report: Artefact, metrics: dict[str, float]) -> None:
-        """The metrics of methods side by side, and the report's files, once; the run has ended."""
-        self.report(report, metrics)
-        self.end("FINISHED")
-
     def report(
         self, report: Artefact, metrics: Mapping[str, float] | None = None, tags: Mapping[str, str] | None = None
     ) -> None:
         """Log those of the metrics that are KEPT, tags, the report's files, and its results.md as the run's
-        description, once."""
+        description, once. A run that has finished stays so, whatever interrupts this."""
         logged = self.client.get_run(self.run_id).data
         if logged.tags.get(REPORTED) == report.digest:
             return
-        self._resume()
         kept = {name: value for name, value in (metrics or {}).items() if KEPT.fullmatch(name)}
         note = fitting((report.path / RESULTS).read_text(encoding="utf-8"), LONGEST_TAG, RESULTS)
         described = [RunTag(name, value) for name, value in {**(tags or {}), NOTE: note}.items()]
@@ -205,18 +215,23 @@ class ParentRun:
             self._resume()
 
     def _resume(self) -> None:
+        if self.status == "FAILED":
+            self.client.set_tag(self.run_id, NOTE, "")
         if self.status != "RUNNING":
             self.client.update_run(self.run_id, status="RUNNING")
             self.status = "RUNNING"
 
-    def end(self, status: str) -> None:
-        """End as FINISHED, FAILED or KILLED; trials that were cut off are marked as killed until they resume."""
+    def end(self, status: str, reason: str = "") -> None:
+        """End as FINISHED, FAILED or KILLED; a reason is the run's description until it resumes. Trials that were cut
+        off are marked as killed until they resume."""
         if self.status == "FINISHED":
             return
         if status != "FINISHED":
             for child in self._children.values():
-                if not (child.ended or child.has_reason):
-                    self.client.set_terminated(child.run_id, "KILLED")
+                if child.is_running:
+                    child.end("KILLED")
+        if reason:  # in the place of a report, which is logged again
+            self.client.log_batch(self.run_id, tags=[RunTag(NOTE, reason), RunTag(REPORTED, "")])
         self.client.set_terminated(self.run_id, status)
         self.status = status
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
+from pipelines.progress import poll_in_background
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import tracking_uri
 
@@ -33,12 +34,17 @@ def is_monitored(run: ParentRun) -> bool:
 
 @contextmanager
 def system_metrics(run: ParentRun) -> Iterator[None]:
-    """Log those of this machine while the run is running."""
-    if not is_monitored(run):
-        yield
-        return
-    monitor = Monitor(run.run_id, tracking_uri())
+    """Log those of this machine while the run is running: from now on, or once a finished one goes on."""
+    monitors: list[Monitor] = []
+
+    def begin() -> None:
+        if not monitors and is_monitored(run):
+            monitors.append(Monitor(run.run_id, tracking_uri()))
+
+    begin()
     try:
-        yield
+        with poll_in_background(begin, lambda error: None):
+            yield
     finally:
-        monitor.finish()
+        for monitor in monitors:
+            monitor.finish()

@@ -32,14 +32,18 @@ class ChildRun:
         return self._status == "FINISHED"
 
     @property
-    def has_reason(self) -> bool:
-        """Whether it says why the trial has not finished."""
-        return bool(self._reason)
+    def is_running(self) -> bool:
+        """Whether the trial is in progress, or was as its command was killed."""
+        return self._status == "RUNNING"
+
+    def lacks(self, epochs: list[dict[str, float]]) -> bool:
+        """Whether there are epochs that are not logged yet."""
+        return len(epochs) > self._logged_epochs
 
     def shows(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> bool:
         """Whether all of a trial that has not finished is logged."""
         outcome = (STATUSES[row["status"]], row.get("reason", ""))
-        logged = len(epochs) <= self._logged_epochs and not missing(row["metrics"], self._logged)
+        logged = not (self.lacks(epochs) or missing(row["metrics"], self._logged))
         return logged and self._is_described and outcome == (self._status, self._reason)
 
     def log(
@@ -58,9 +62,8 @@ class ChildRun:
         transactions.
         """
         fresh = epochs[self._logged_epochs :]
-        if fresh and self._status == "KILLED":
-            self._client.update_run(self.run_id, status="RUNNING")
-            self._status = "RUNNING"
+        if fresh:
+            self._resume()
         final = missing(metrics or {}, self._logged)
         first = {name: value for name, value in final.items() if name not in self._logged}
         later = {name: value for name, value in final.items() if name in self._logged}
@@ -86,14 +89,25 @@ class ChildRun:
             self._client.delete_tag(self.run_id, views.SELECTED)
         self._is_selected = is_selected
 
-    def end(self, status: str, reason: str) -> None:
+    def _resume(self) -> None:
+        """Mark a trial that goes on as running, without the reason why it had ended."""
+        if not (self.is_running or self.ended):
+            self._explain("")
+            self._client.update_run(self.run_id, status="RUNNING")
+            self._status = "RUNNING"
+
+    def end(self, status: str, reason: str = "") -> None:
         """Mark the trial as ended; the reason of one that has not finished stands where the UI shows it."""
+        self._explain(reason)
+        self._client.set_terminated(self.run_id, status)
+        self._status = status
+
+    def _explain(self, reason: str) -> None:
         if reason:
             self._client.set_tag(self.run_id, NOTE, reason)
-        elif self.has_reason:
+        elif self._reason:
             self._client.delete_tag(self.run_id, NOTE)
-        self._client.set_terminated(self.run_id, status)
-        self._status, self._reason = status, reason
+        self._reason = reason
 
 
 def param_list(values: dict[str, Any]) -> list[Param]:

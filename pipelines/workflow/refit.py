@@ -181,11 +181,10 @@ def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None,
     measured = evaluation["methods"][evaluation["method"]]["flat"]
     proxy = Proxy(classifier.validation_scores, classifier.calibration.bias, measured, chose, reported)
     point, model = evaluation["point"], evaluation["selected"]
-    has_failures = bool(failures or session.tracking.lost)
     is_control = evaluation["method"] != PROSER
     calibration = with_chosen(recipe.calibration, evaluation["score"]["name"], is_control)
     name = f"{model['name']}, beside {point['name']}" if is_control else point["name"]
-    return _Chosen(proxy, finetune_of(point), calibration, name, has_failures)
+    return _Chosen(proxy, finetune_of(point), calibration, name, bool(failures))
 
 
 def with_chosen(calibration: CalibrationConfig, score: str, is_control: bool) -> CalibrationConfig:

@@ -31,6 +31,7 @@ from pipelines.workflow.training import TrainingInputs
 from proser_core.config import ClusterConfig, Recipe, decisive_fields, digest_of
 from proser_core.data.outliers.outlier_sets import outlier_notes
 from proser_core.data.splits.families import defect_of
+from proser_core.errors import first_line, hide_secrets
 from proser_core.jobs.spec import PRETRAIN
 from proser_core.networks.libraries import is_of_library
 from proser_core.networks.pretrained import describe_backbone
@@ -157,12 +158,15 @@ def execute(
 
 @contextmanager
 def mark_run_failed(run: ParentRun) -> Iterator[None]:
-    """End the MLflow run as killed or failed where the work below raises."""
+    """End the MLflow run as killed, or as failed with the reason, where the work below raises."""
     try:
         yield
     except BaseException as error:
         with contextlib.suppress(Exception):  # what went wrong matters more than its mark
-            run.end("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+            if isinstance(error, KeyboardInterrupt):
+                run.end("KILLED")
+            else:
+                run.end("FAILED", hide_secrets(first_line(error)))
         raise
 
 

@@ -53,6 +53,7 @@ def sweep(
     timed_out = bool(max_seconds) and any(row["status"] == "stopped" and row["key"] not in behind for row in found)
     if timed_out:
         session.say("  the time is up; the same command goes on, with as much time again")
+    track_rows(found, session)  # also where all have failed, which ends the run here
     return _write(found, trials, folder, timed_out)
 
 

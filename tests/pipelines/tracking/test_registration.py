@@ -1,9 +1,11 @@
 """What a registration leaves in the runs that it belongs to, and to the registry's aliases."""
 
+import importlib
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import pytest
 from mlflow import MlflowClient
 
@@ -14,8 +16,22 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 pytestmark = pytest.mark.usefixtures("empty_programs")
 
 
-def test_a_trial_keeps_its_own_metrics_and_its_model_has_those_of_another_score(
-    parent: ParentRun, classifier: OpenSetClassifier, tmp_path: Path
+def fail_once(patch: pytest.MonkeyPatch, owner: Any, name: str, arrives: bool) -> None:
+    """The first request of a kind is lost, or arrives and its answer is lost."""
+    request, seen = getattr(owner, name), []
+
+    def failing(*arguments: Any, **options: Any) -> Any:
+        seen.append(name)
+        answer = request(*arguments, **options) if arrives or len(seen) > 1 else None
+        if len(seen) == 1:
+            raise ConnectionError(name)
+        return answer
+
+    patch.setattr(owner, name, failing)
+
+
+def test_a_trial_keeps_its_own_metrics_and_its_model_has_those_of_another_score_however_often_registering_was_cut_off(
+    parent: ParentRun, classifier: OpenSetClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = classifier.results
     own = {name: value + (-0.1, 0.1, 0.0)[count % 3] for count, (name, value) in enumerate(measured.items())}
@@ -24,12 +40,30 @@ def test_a_trial_keeps_its_own_metrics_and_its_model_has_those_of_another_score(
     client, run_id = parent.client, parent.child_id("best")
     shown = client.get_run(run_id).data.metrics
     classifier.save(tmp_path / "classifier")
+    requests = (
+        (client, "create_logged_model", True),
+        (importlib.import_module("mlflow.pyfunc"), "log_model", False),
+        (client, "log_outputs", True),
+        (client, "log_batch", True),
+        (mlflow, "register_model", False),
+        (client, "update_model_version", False),
+        (client, "set_registered_model_alias", True),
+    )
+    for owner, name, arrives in requests:
+        fail_once(monkeypatch, owner, name, arrives)
+        with pytest.raises(ConnectionError, match=name):
+            register(client, nullcontext(run_id), "one", tmp_path / "classifier", "digest", {})
     register(client, nullcontext(run_id), "one", tmp_path / "classifier", "digest", {})
     assert client.get_run(run_id).data.metrics == shown
     (model,) = client.search_logged_models([parent.experiment_id])
     assert {metric.key: metric.value for metric in model.metrics} == measured
     for name, value in own.items():
         assert len(client.get_metric_history(run_id, name)) == (1 if value == measured[name] else 2)
+    for each in (run_id, parent.run_id):
+        assert [made.model_id for made in client.get_run(each).outputs.model_outputs] == [model.model_id]
+    (version,) = client.search_model_versions("name = 'one'")
+    assert version.source == model.model_uri
+    assert version.description.startswith("# ")
 
 
 class Meanwhile:

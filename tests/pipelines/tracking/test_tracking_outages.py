@@ -22,6 +22,8 @@ from pipelines.tracking.registry import register
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.sweep_runs import fetch_report, find_run
 from pipelines.tracking.versions import find
+from proser_core.errors import StorageError
+from proser_core.store.store import write_manifest
 
 TRIALS = ("one", "two")
 EPOCHS = [{"epoch": number, "loss": 1.0 / (number + 1)} for number in range(4)]
@@ -87,14 +89,24 @@ def test_what_was_cut_off_between_the_metrics_and_the_end_of_a_trial_is_not_logg
     assert again.client.get_run(child.run_id).info.status == "FINISHED"
 
 
-def test_a_trial_that_was_killed_runs_again_in_tracking_when_it_goes_on(parent: ParentRun) -> None:
-    parent.track_epochs("one", "one", {}, EPOCHS[:2])
-    parent.end("KILLED")
+def test_a_finished_run_stays_so_where_its_report_is_interrupted_and_the_next_command_logs_it(
+    parent: ParentRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "report"
+    folder.mkdir()
+    (folder / "results.md").write_text("# What was found\n")
+    report = write_manifest(folder, {})
+    parent.end("FINISHED")
+    monkeypatch.setattr(parent.client, "log_artifact", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        parent.report(report)
     again = ParentRun.open("sweep", "key", {"seed": 0})
-    run_id = again._children["one"].run_id
-    assert again.client.get_run(run_id).info.status == "KILLED"
-    again.track_epochs("one", "one", {}, EPOCHS[:3])
-    assert again.client.get_run(run_id).info.status == "RUNNING"
+    assert again.status == "FINISHED"
+    again.report(report)
+    assert [item.path for item in parent.client.list_artifacts(parent.run_id)] == ["results.md"]
 
 
 class Server:
@@ -129,7 +141,9 @@ def test_no_work_waits_for_a_server_that_is_away_and_the_end_logs_all_in_order(m
     assert tracking.lost == ""
 
 
-def test_a_server_that_stays_away_is_done_without_once_patience_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stays_away_is_done_without_once_patience_is_over_until_it_is_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     printed: list[str] = []
     tracking = DeferredTracking(printed.append)
     monkeypatch.setenv(TIMEOUT_VARIABLE, "0")
@@ -142,6 +156,23 @@ def test_a_server_that_stays_away_is_done_without_once_patience_is_over(monkeypa
     assert server.logged == []
     assert sum("the tracking server does not answer (refused)" in line for line in printed) == 1
     assert sum("metrics cannot be logged now (refused)" in line for line in printed) == 1
+    server.away = False
+    tracking.track(server.told("end"))
+    tracking.settle()
+    assert server.logged == ["trial", "report", "end"]
+    assert tracking.lost == ""
+
+
+def test_whoever_watches_trainings_names_each_kind_of_error_once_and_only_an_outage_is_one_of_metrics() -> None:
+    printed: list[str] = []
+    tracking = DeferredTracking(printed.append)
+    for error in (StorageError("s3://b does not answer"), ConnectionError("refused"), KeyError("x")) * 2:
+        tracking.warn(error)
+    assert printed == [
+        "  the trainings cannot be watched now (StorageError: s3://b does not answer); they go on",
+        "  metrics cannot be logged now (refused); the work goes on, they are logged later",
+        "  the trainings cannot be watched now (KeyError: 'x'); they go on",
+    ]
 
 
 def test_an_error_that_is_no_outage_is_not_kept_for_later() -> None:

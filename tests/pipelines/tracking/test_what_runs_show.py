@@ -18,10 +18,10 @@ from rich.console import Console
 import pipelines
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.origins import origin_tags
-from pipelines.tracking.runs import NOTE, ParentRun, run_of_its_own
+from pipelines.tracking.runs import NOTE, PARENT_TAG, TRIAL_KEY, ParentRun, run_of_its_own
 from pipelines.tracking.server import experiment_id
 from pipelines.tracking.system_metrics import system_metrics
-from pipelines.workflow.session import _say_runs, _time
+from pipelines.workflow.session import _say_runs, _time, mark_run_failed
 from pipelines.workflow.stages.trial_rows import TrialRows
 from pipelines.workflow.training import TrainedSplit
 from proser_core.data.tasks import TaskSummary
@@ -103,6 +103,17 @@ def test_every_run_names_its_user_its_commit_and_its_command_without_secrets(com
         assert tags.get("mlflow.source.git.commit", "") == asked.stdout.strip()
 
 
+def test_work_with_a_key_below_a_run_goes_on_in_the_run_in_which_it_failed(parent: ParentRun) -> None:
+    tags, seen = {PARENT_TAG: parent.run_id, TRIAL_KEY: "method"}, []
+    with pytest.raises(ConnectionError), run_of_its_own(parent.client, "register", tags) as run_id:
+        raise ConnectionError
+    seen.append((run_id, parent.client.get_run(run_id).info.status))
+    with run_of_its_own(parent.client, "register", tags) as again:
+        seen.append((again, parent.client.get_run(again).info.status))
+    seen.append((again, parent.client.get_run(again).info.status))
+    assert seen == [(run_id, status) for status in ("FAILED", "RUNNING", "FINISHED")]
+
+
 def test_tags_that_only_the_code_reads_are_hidden(parent: ParentRun, report: Artefact, task: Artefact) -> None:
     everything(parent, report, task)
     shown = {run.info.run_name: run.data.tags for run in runs_of(parent).values()}
@@ -131,6 +142,7 @@ def test_the_selected_trial_has_a_tag_which_goes_where_another_one_is_selected(p
 
 def test_a_finished_run_that_is_repeated_stays_as_it_is(parent: ParentRun, report: Artefact, task: Artefact) -> None:
     everything(parent, report, task)
+    parent.client.create_run(parent.experiment_id, tags={PARENT_TAG: parent.run_id})  # a user's own, below ours
     before = {run_id: run.to_dictionary() for run_id, run in runs_of(parent).items()}
     time.sleep(0.01)
     everything(reopened(), report, task)
@@ -147,6 +159,53 @@ def test_a_finished_run_with_something_new_goes_on(parent: ParentRun, report: Ar
     assert parent.client.get_run(parent.run_id).info.status == "RUNNING"
     again.end("FINISHED")
     assert child(again, "two").info.status == parent.client.get_run(parent.run_id).info.status == "FINISHED"
+
+
+def test_trials_that_go_on_are_running_and_so_is_their_sweep_until_all_are_interrupted(parent: ParentRun) -> None:
+    def shown() -> dict[str, tuple[str, str]]:
+        runs = {run.info.run_name: run for run in runs_of(parent).values()}
+        return {name: (run.info.status, run.data.tags.get(NOTE, "")) for name, run in runs.items()}
+
+    for key in ("killed", "stopped", "failed"):
+        parent.track_epochs(key, key, {}, EPOCHS)
+    parent.end("KILLED")
+    for key in ("stopped", "failed"):
+        parent.track_trial({**finished_row(key), "status": key, "reason": "why", "metrics": {}}, EPOCHS)
+    parent.end("FINISHED")
+    before = {
+        "sweep": ("FINISHED", ""),
+        "killed": ("KILLED", ""),
+        "stopped": ("KILLED", "why"),
+        "failed": ("FAILED", "why"),
+    }
+    again = reopened()
+    for epochs, expected in (
+        (EPOCHS, before),
+        ([*EPOCHS, {"epoch": 1.0, "loss": 1.0}], dict.fromkeys(before, ("RUNNING", ""))),
+    ):
+        again.start()
+        for key in ("killed", "stopped", "failed"):
+            again.track_epochs(key, key, {}, epochs)
+        assert shown() == expected
+    again.end("KILLED")
+    assert shown() == dict.fromkeys(before, ("KILLED", ""))
+
+
+def test_a_run_says_why_it_failed_until_it_goes_on(parent: ParentRun, report: Artefact) -> None:
+    def shown() -> tuple[str, str]:
+        run = parent.client.get_run(parent.run_id)
+        return run.info.status, run.data.tags[NOTE]
+
+    parent.results(report, evaluation("one"))
+    described = shown()
+    with pytest.raises(ValueError, match="no room"), mark_run_failed(parent):
+        raise ValueError("no room at s3://me:pass@host\nmore")
+    assert shown() == ("FAILED", "no room at s3://host")
+    again = reopened()
+    again.start()
+    assert shown() == ("RUNNING", "")
+    again.results(report, evaluation("one"))
+    assert shown() == described
 
 
 @pytest.mark.parametrize("is_reopened", [True, False])
@@ -192,7 +251,9 @@ def test_the_reason_of_a_failed_trial_is_tracked_without_secrets(
     assert child(parent, failed.key).data.tags[NOTE] == "cannot read s3://host/b?secret_key=***"
 
 
-def test_the_machines_load_is_logged_while_a_run_is_running(parent: ParentRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_machines_load_is_logged_while_a_run_is_running_also_once_a_finished_one_goes_on(
+    parent: ParentRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
 
     def logged() -> set[str]:
@@ -203,7 +264,9 @@ def test_the_machines_load_is_logged_while_a_run_is_running(parent: ParentRun, m
         with system_metrics(parent):
             time.sleep(0.3)
     assert logged() == set()
+    parent.end("FINISHED")
     with system_metrics(parent):
+        parent.track_epochs("one", "one", {}, EPOCHS)
         for _ in range(100):
             if logged():
                 break

@@ -1,4 +1,4 @@
-"""Watching trials while they run: whatever moment it looks at, no epoch is lost in tracking."""
+"""Watching trials while they run: whatever moment it looks at, no epoch is lost in tracking, nor why a trial failed."""
 
 import io
 from dataclasses import replace
@@ -10,11 +10,12 @@ from rich.console import Console
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.tracking.deferred import DeferredTracking
-from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.workflow.session import TrainingSession
-from pipelines.workflow.stages.finetune import SweepWatch
+from pipelines.workflow.stages.finetune import SweepWatch, sweep
 from pipelines.workflow.stages.trial_rows import TrialRows
 from pipelines.workflow.training import TrainedSplit
+from proser_core.errors import TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
 from proser_core.store.store import Store
@@ -51,3 +52,16 @@ def test_a_trial_that_ends_while_it_is_looked_at_has_all_its_epochs_tracked(
     history = session.run.client.get_metric_history(run.info.run_id, "loss/closed_set")
     assert [metric.step for metric in history] == [0, 1, 2]
     assert run.info.status == "FINISHED"
+
+
+def test_where_every_trial_failed_tracking_has_the_reason_of_each(
+    session: TrainingSession, split: TrainedSplit, tmp_path: Path
+) -> None:
+    tuned = split.recipe.finetune
+    (trial,) = split.trials([tuned], session.store)
+    trial.folder.mkdir(parents=True)
+    (trial.folder / spec.FAILURE).write_text("the loss is nan in epoch 1")
+    with pytest.raises(TrainingError, match="the loss is nan"):
+        sweep([split], [tuned], {}, [], 0.0, replace(session, trains=False), tmp_path)
+    run = session.run.client.get_run(session.run.child_id(trial.key))
+    assert (run.info.status, run.data.tags[NOTE]) == ("FAILED", "the loss is nan in epoch 1")

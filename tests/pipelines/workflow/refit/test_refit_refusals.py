@@ -13,10 +13,11 @@ from pipeline_runs import RunFolder, printed, write_space
 from pipelines.commands.run import run
 from pipelines.recipes import digits as digits_recipe
 from pipelines.recipes import folder
+from pipelines.tracking.server import NOTE
 from pipelines.workflow.requests import RunRequest, SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig, ClusterConfig
-from proser_core.errors import ConfigError, DataError, TrainingError
+from proser_core.errors import ConfigError, DataError, TrainingError, first_line
 from proser_core.jobs.trials import check_recipe
 
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
@@ -53,16 +54,14 @@ def test_a_space_whose_file_was_edited_is_another_run(my_images: Path, run_folde
     assert sorted(new) == ["folder", "folder", "folder-proxy", "folder-proxy"]
 
 
-def test_a_proxy_that_fails_ends_both_runs_as_failed(my_images: Path, run_folder: RunFolder) -> None:
+def test_a_proxy_that_fails_ends_both_runs_as_failed_with_the_reason(my_images: Path, run_folder: RunFolder) -> None:
     diverges = replace(own_recipe(), pretrain=replace(own_recipe().pretrain, lr=1e30), seed=7)
     before = {parent.info.run_id for parent in run_folder.parents()}
-    with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
+    with pytest.raises(TrainingError, match="pretraining of class split 0 failed") as raised:
         printed(run, RunRequest(diverges, my_images, run_folder.storage))
     new = [parent for parent in run_folder.parents() if parent.info.run_id not in before]
-    assert {parent.info.run_name: parent.info.status for parent in new} == {
-        "folder": "FAILED",
-        "folder-proxy": "FAILED",
-    }
+    shown = {parent.info.run_name: (parent.info.status, parent.data.tags[NOTE]) for parent in new}
+    assert shown == dict.fromkeys(("folder", "folder-proxy"), ("FAILED", first_line(raised.value)))
 
 
 def test_a_space_that_is_none_is_refused_before_the_images_are_read(
