@@ -23,7 +23,8 @@ def from_json(cls: type[Config], values: Any, where: str = "", base: Config | No
     is missing, and a value of another type.
     """
     where = where or cls.__name__
-    kinds = get_type_hints(cls)
+    hints = get_type_hints(cls)
+    kinds = {field.name: hints[field.name] for field in fields(cls)}  # type: ignore[arg-type]
     made = {}
     for name, value in _object(values, where).items():
         if name not in kinds:

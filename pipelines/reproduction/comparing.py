@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pipelines.reproduction.trained_networks import TrainedNetwork, network_of
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import METHODS, Method
@@ -51,10 +49,9 @@ def compare(
                 network = network_of(method, split, own_networks, store)
                 if network is None:
                     continue
-                tables, targets = logits_of(network), np.asarray(task.train.targets)
-                if split.recipe.calibration.mirror:
-                    tables, targets = tables_of(network), fitting_targets(split.recipe, task)
-                rows.append(_row(method, network, tables, targets, task, split))
+                embeds = split.recipe.calibration.mirror or method.score.needs_embeddings
+                tables = tables_of(network) if embeds else logits_of(network)
+                rows.append(_row(method, network, tables, task, split))
                 if split.recipe.calibration.score and not method.network:
                     to_choose.setdefault(method.network_title, (method, network))
             except ProserError as error:  # a network that has diverged
@@ -75,10 +72,8 @@ def read_compared(compared: Artefact) -> tuple[list[Row], list[str]]:
     return found["rows"], found["failures"]
 
 
-def _row(
-    method: Method, network: TrainedNetwork, tables: Tables, targets: np.ndarray, task: OpenSetTask, split: TrainedSplit
-) -> Row:
-    score = fit_score(method, tables, targets)
+def _row(method: Method, network: TrainedNetwork, tables: Tables, task: OpenSetTask, split: TrainedSplit) -> Row:
+    score = fit_score(method, tables, fitting_targets(split.recipe, task, tables))
     report = evaluate(tables, score, task, split.recipe.calibration.target_rate)
     facts = read_json(network.folder / FACTS) if method.network else {}
     own = {"network": method.network, "key": network.folder.name} if method.network else {}
@@ -97,7 +92,7 @@ def _score_rows(
     """Rows of the scores of a method's network: all but those that `methods` have rows of, and the one that development
     data chooses; or the one that the recipe names, if the network has it."""
     wanted, plain = split.recipe.calibration.score, method.scores_pretrained
-    own = MaxLogit() if plain else fit_score(method, tables, fitting_targets(split.recipe, task))
+    own = MaxLogit() if plain else fit_score(method, tables, fitting_targets(split.recipe, task, tables))
     if wanted != AUTO and wanted not in {kind.name for kind in candidates(tables)}:
         return []
     choice = score_network(split.recipe, own, tables, task).choice

@@ -9,7 +9,7 @@ from proser_core.config import FinetuneConfig
 from proser_core.config.own_networks import ScheduleName
 from proser_core.errors import TrainingError
 from proser_core.generative.networks import OWN_NETWORKS
-from proser_core.jobs.network_tables import evaluation_tables
+from proser_core.jobs.network_tables import network_tables
 from proser_core.jobs.own_plans import plan_own
 from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logits import load_logits
@@ -31,9 +31,9 @@ class TrainedNetwork:
         return load_logits(self.folder / LOGITS)
 
     def tables(self, split: TrainedSplit, store: Store, further: Artefact | None) -> Tables:
-        """What the scores that the recipe asks for, and averages with mirrored images, are computed by; of the training
-        images those of an index. Not of a network of a method's own kind."""
-        return evaluation_tables(split.recipe, split.task, self.folder, self.finetune, store, further)
+        """What scores of embeddings, and averages with mirrored images, are computed by; of the training images those
+        of an index. Not of a network of a method's own kind."""
+        return network_tables(split.recipe, split.task, self.folder, self.finetune, store, further)
 
 
 def network_of(method: Method, split: TrainedSplit, own_networks: ScheduleName, store: Store) -> TrainedNetwork | None:

@@ -174,8 +174,8 @@ def _plain_tables(networks: Networks, trial: Artefact, control: Row | None) -> t
 
 def _controls(networks: Networks, pretrained: Tables | None, control: Tables | None) -> dict[str, Metrics]:
     """The baselines of a trial, of the networks that there are."""
-    recipe, images = networks.recipe, networks.images
-    targets = fitting_targets(recipe, images)
+    recipe, images, either = networks.recipe, networks.images, pretrained or control
+    targets = None if either is None else fitting_targets(recipe, images, either)
     reports = controls(pretrained, control, images, recipe.calibration.target_rate, targets)
     return {name: report.flat() for name, report in reports.items()}
 

@@ -66,7 +66,7 @@ def write_job(
 
 def one_process(recipe: Recipe, console: Console) -> Recipe:
     """The recipe as a single process trains it; prints what that changes."""
-    cluster = replace(recipe.cluster, num_workers=1, min_workers=0, pretrain_workers=1, address="")
+    cluster = replace(recipe.cluster.with_one_worker(), address="")
     changed = {name: value for name, value in vars(cluster).items() if value != getattr(recipe.cluster, name)}
     if changed:
         changes = " and ".join(f"cluster.{name} {'empty' if value == '' else value}" for name, value in changed.items())

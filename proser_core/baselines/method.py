@@ -54,7 +54,3 @@ class Method:
     def network_title(self) -> str:
         """The network that it scores, as rows of its other scores begin."""
         return PRETRAINED if self.scores_pretrained else self.network or self.name.removesuffix(scored("", MAX_LOGIT))
-
-    def fit(self, training: "LogitTable", targets: np.ndarray) -> ScoreFunction:
-        """Its score for a network, from the logits of N training images and their targets int64[N] in 0..K-1."""
-        return self.score if isinstance(self.score, ScoreFunction) else self.score.fit(training, targets)

@@ -83,10 +83,13 @@ def placeholder_scores(own: ScoreFunction) -> dict[str, ScoreFunction]:
 
 
 def fit_score(method: Method, logits: Tables, targets: np.ndarray) -> ScoreFunction:
-    """The method's score for a network. Raises ConfigError where it needs training logits that are not there."""
+    """The method's score for a network, fitted as `fitted` does. Raises ConfigError where it needs training logits or
+    embeddings that are not there."""
+    if isinstance(method.score, ScoreFunction):
+        return method.score
     if method.score.reads_training and TRAIN not in logits:
         raise ConfigError(
             f"{method.name} is fitted to the logits of training images, and this network's were not kept; "
             "only those of a pretraining are"
         )
-    return method.fit(logits.get(TRAIN, NOTHING), np.asarray(targets))
+    return fitted(method.score, logits, np.asarray(targets))

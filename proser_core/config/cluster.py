@@ -1,7 +1,7 @@
 """Workers and their resources."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from proser_core.config.checks import Block, is_number
 
@@ -46,6 +46,10 @@ class ClusterConfig(Block):
     def is_elastic(self, kind: str) -> bool:
         """Whether a training of this kind may have fewer workers than it asks for: a fine-tune, not a pretraining."""
         return kind == "finetune" and self.min_workers > 0
+
+    def with_one_worker(self) -> Self:
+        """The same with one worker per training, which is then never elastic."""
+        return replace(self, num_workers=1, min_workers=0, pretrain_workers=1)
 
     @property
     def fewest_workers(self) -> int:

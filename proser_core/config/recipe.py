@@ -67,10 +67,13 @@ class Recipe(Block):
             self._check_normalised("finetune", "finetune.mixture_batch_norm to shared", 2 * self.cluster.num_workers)
 
     def training(self, kind: str) -> tuple[OptimizerConfig, int]:
-        """The block of a training and its number of workers; `kind` is pretrain or finetune."""
+        """The block of a training and its number of workers. Raises ValueError where `kind` is not pretrain or
+        finetune."""
         if kind == "finetune":
             return self.finetune, self.cluster.num_workers
-        return self.pretrain, self.cluster.pretrain_workers
+        if kind == "pretrain":
+            return self.pretrain, self.cluster.pretrain_workers
+        raise ValueError(f"the recipe states a pretrain and a finetune; got {kind!r}")
 
     def _check_division(self, block: str, batch_size: int, workers: int, halves: int) -> None:
         parts = halves * workers

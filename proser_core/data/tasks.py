@@ -96,7 +96,8 @@ class OpenSetTask:
         return data.decided(flip=self.flip)
 
     def save(self, folder: Path) -> None:
-        """Write the arrays and a summary into `folder`; of encoded images, their places."""
+        """Write the arrays and a summary into `folder`; of encoded images, their places. Raises TypeError for images of
+        another source."""
         folder.mkdir(parents=True, exist_ok=True)
         for name in PARTS:
             part: Labelled = getattr(self, name)
@@ -104,6 +105,10 @@ class OpenSetTask:
                 np.save(folder / f"{name}_images.npy", part.images)
             elif isinstance(part.images, StoredImages):
                 part.images.save(folder, name)
+            else:
+                raise TypeError(
+                    f"{name} images are {type(part.images).__name__}; need an array or StoredImages to save"
+                )
             np.save(folder / f"{name}_targets.npy", part.targets)
         np.save(folder / "test_classes.npy", self.test_classes)
         if self.contents is not None:

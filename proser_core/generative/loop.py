@@ -61,5 +61,8 @@ def _means(steps: Iterable[Mapping[str, Tensor]], epoch: int) -> Metrics:
     means = {name: total / count for name, total in zip(sums, totals, strict=True)}
     for name, mean in means.items():
         if not math.isfinite(mean):
-            raise TrainingError(f"{name} is {mean} in epoch {epoch}; the losses must stay finite")
+            raise TrainingError(
+                f"{name} is {mean} in epoch {epoch}; the losses must stay finite. Lower the learning rate of the "
+                "schedule, or train in fp32 (`--precision fp32`)"
+            )
     return means

@@ -40,9 +40,9 @@ def measure_evaluation(recipe: Recipe, images: Mapping[str, int]) -> float:
         plain[name], with_dummies[name] = plain["development"], with_dummies["development"]
 
     def evaluation() -> None:
-        score_network(recipe, own_score(recipe), with_dummies, task)
+        choice = score_network(recipe, own_score(recipe), with_dummies, task).choice
         controls(plain, plain, task, recipe.calibration.target_rate)
-        for _ in range(2 * reads):  # the pretrained network and the control
+        for _ in range(2 if choice and choice.suits_plain_networks else 0):  # the pretrained network and the control
             score_network(recipe, MaxLogit(), plain, task)
 
     logging.disable(logging.WARNING)  # of a score that finds too few images of a class

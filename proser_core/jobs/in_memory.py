@@ -23,11 +23,11 @@ from proser_core.networks.heads import as_on_backbone, make_heads, on_backbone
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.pretrained import with_features, with_pretrained
 from proser_core.processor import resolve_precision
-from proser_core.recognition.embedding_table import index_rows, task_embeddings
-from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.embedding_table import task_embeddings
 from proser_core.recognition.logits import task_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.scored_network import score_network
+from proser_core.recognition.score_choice import Tables
+from proser_core.recognition.scored_network import fitting_targets, score_network
 from proser_core.recognition.scores import own_score
 
 
@@ -61,20 +61,20 @@ def train(
     kinds = _kinds(recipe, method)
     heads, seen = _trained(task, recipe, kinds, progress or EpochProgress(io.StringIO()))
     net = heads if seen is task else on_backbone(heads, _fresh(task, recipe))
-    device, calibration = training_device(recipe), recipe.calibration
     if method is not None:  # which brings its own score
-        calibration = replace(calibration, score="")
-        recipe = replace(recipe, calibration=calibration)
-    if calibration.reads_embeddings:
-        tables = task_embeddings(net, task, device, seed=recipe.seed, mirror=calibration.mirror)
-        targets = np.asarray(task.train.targets)[index_rows(task, recipe.seed)]
-        score = own_score(recipe) if method is None else fit_score(method, tables, targets)
-        return score_network(recipe, score, tables, task).classifier(net, task, recipe)
-    scored = net if seen is task else as_on_backbone(heads)
-    logits = task_logits(scored, seen, device, with_training=kinds == ("pretrain",))
-    score = own_score(recipe) if method is None else fit_score(method, logits, task.train.targets)
-    report = evaluate(logits, score, task, calibration.target_rate)
-    return OpenSetClassifier.of(net, score, logits, report, task, recipe)
+        recipe = replace(recipe, calibration=replace(recipe.calibration, score=""))
+    device, mirror = training_device(recipe), recipe.calibration.mirror
+    tables: Tables
+    if recipe.calibration.reads_embeddings or (method is not None and method.score.needs_embeddings):
+        tables = task_embeddings(net, task, device, seed=recipe.seed, mirror=mirror)
+    else:
+        scored = net if seen is task else as_on_backbone(heads)
+        tables = task_logits(scored, seen, device, with_training=kinds == ("pretrain",))
+    targets = fitting_targets(recipe, task, tables)
+    score = own_score(recipe) if method is None else fit_score(method, tables, targets)
+    # the recipe does not say where the development images of the caller's task come from
+    scored_net = score_network(recipe, score, tables, task, development="development unknowns")
+    return scored_net.classifier(net, task, recipe)
 
 
 def _check_task(task: OpenSetTask, recipe: Recipe) -> None:

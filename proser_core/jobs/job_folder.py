@@ -82,7 +82,7 @@ def _run_side_by_side(jobs: Mapping[Path, JobFile], titles: Mapping[Path, str], 
             time.sleep(POLL_SECONDS)
             for _ in range(_epochs_trained(titles) - before - done):
                 done += 1
-                progress.epoch({})
+                progress.epoch({}, side_by_side=at_once)
             for path in [path for path, process in running.items() if process.poll() is not None]:
                 code = running.pop(path).returncode
                 progress.say(f"{titles[path]}: {f'failed, see {path.parent / LOG}' if code else 'done'}")

@@ -52,7 +52,7 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
     keep_freed_memory()
     training, workers = recipe.training(kind)
     training = replace(training, epochs=EPOCHS, batch_size=training.batch_size // workers)
-    alone: dict[str, Any] = {"cluster": replace(cluster, num_workers=1, pretrain_workers=1), kind: training}
+    alone: dict[str, Any] = {"cluster": cluster.with_one_worker(), kind: training}
     alone["data"] = recipe.data.decided(flip=True)
     shape = (training.batch_size * STEPS, recipe.data.image_size, recipe.data.image_size, 3)
     pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
@@ -81,7 +81,7 @@ def measure_heads(kind: Literal["pretrain", "finetune"], recipe: Recipe) -> Step
     rows = np.random.default_rng(0).standard_normal((training.batch_size * STEPS, backbone.embedding_size), np.float32)
     targets = np.arange(len(rows)) % recipe.data.num_known
     one: dict[str, Any] = {
-        "cluster": replace(recipe.cluster, num_workers=1, pretrain_workers=1, gpus_per_worker=0.0),
+        "cluster": replace(recipe.cluster.with_one_worker(), gpus_per_worker=0.0),
         kind: replace(training, epochs=HEAD_EPOCHS),
     }
     heads = make_heads(rows, recipe.data.num_known, recipe.seed)

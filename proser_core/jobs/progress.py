@@ -71,9 +71,9 @@ class EpochProgress:
         going_on = f"going on after epoch {done} of {epochs}" if done else counted(epochs, "epoch")
         self._write(f"{name}: {going_on}")
 
-    def epoch(self, metrics: dict[str, float]) -> None:
-        """Count an epoch that is over."""
-        self._time_left.advance()
+    def epoch(self, metrics: dict[str, float], side_by_side: int = 1) -> None:
+        """Count an epoch that is over, of so many trainings at a time."""
+        self._time_left.advance(side_by_side=side_by_side)
         self._epoch += 1
         loss = metrics.get("loss/closed_set")
         note = f"loss {loss:.3f}" if loss is not None else ""

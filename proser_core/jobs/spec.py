@@ -27,7 +27,7 @@ SELECTION_METRIC = "dev/macro_f1"
 
 @dataclass(frozen=True)
 class Job:
-    """One training: `kind` is pretrain or finetune; paths are absolute, on the shared storage.
+    """One training: `kind` is pretrain, finetune or own; paths are absolute, on the shared storage.
 
     `weights` are the closed-set weights to begin from: of the pretraining (finetune), or a
     user's own, which then are only checked and scored (pretrain).

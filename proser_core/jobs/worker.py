@@ -41,16 +41,15 @@ def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
     torch.set_num_threads(job.threads)
     keep_freed_memory()
     folder, rank = Path(job.folder), current_world()[0]
-    task = OpenSetTask.load(Path(job.task), open_stream)
-    if job.embeddings:
-        task = embedded(task, Path(job.embeddings))
     if rank == 0:
         folder.mkdir(parents=True, exist_ok=True)
         clear_folder(folder)
     try:
         with disk_full_errors(folder):
-            recipe = from_json(Recipe, job.recipe)
-            if job.embeddings:  # a step is too small for a GPU, and this process may have none
+            recipe, task = from_json(Recipe, job.recipe), OpenSetTask.load(Path(job.task), open_stream)
+            if job.embeddings:
+                task = embedded(task, Path(job.embeddings))
+                # a step is too small for a GPU, and this process may have none
                 recipe = replace(recipe, cluster=replace(recipe.cluster, gpus_per_worker=0.0))
             net, seconds = _train(job, recipe, task, notify)
             if rank == 0:

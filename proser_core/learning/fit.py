@@ -118,8 +118,8 @@ def _means(names: list[str], sums: Tensor, epoch: int) -> Metrics:
     means = {name: total / max(count, 1.0) for name, total, count in zip(names, totals, counts, strict=True)}
     for name, value in means.items():
         if not math.isfinite(value):
+            weights = " or the weights beta and gamma" if "loss/placeholder" in names else ""
             raise TrainingError(
-                f"{name} is {value} in epoch {epoch}; the loss must stay finite. "
-                "Lower the learning rate or the weights beta and gamma"
+                f"{name} is {value} in epoch {epoch}; the loss must stay finite. Lower the learning rate{weights}"
             )
     return means

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from proser_core.config import FinetuneConfig
 from proser_core.data.augmentation.batches import rank_order
@@ -144,7 +145,7 @@ class ProserObjective(nn.Module):
 @contextmanager
 def frozen_running_statistics(module: nn.Module) -> Iterator[None]:
     """While it is open, BatchNorm normalises by the batch but its running statistics stay as they are."""
-    momenta = {norm: norm.momentum for norm in module.modules() if isinstance(norm, nn.BatchNorm2d)}
+    momenta = {norm: norm.momentum for norm in module.modules() if isinstance(norm, _BatchNorm)}
     try:
         for norm in momenta:
             norm.momentum = 0.0

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from proser_core.config import NetworkConfig, SplitPoint
 from proser_core.errors import ConfigError
@@ -64,7 +65,7 @@ class Backbone(nn.Module):
         super().train(mode)
         if self.keeps_statistics:
             for module in self.modules():
-                if isinstance(module, nn.BatchNorm2d):
+                if isinstance(module, _BatchNorm):
                     module.eval()
         return self
 

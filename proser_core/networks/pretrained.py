@@ -92,7 +92,7 @@ def library_backbone(config: NetworkConfig, image_size: int) -> Backbone:
     if config.weights_file:
         remedy = f"Give the weights of {config.backbone} as {config.backbone.partition(':')[0]} saves them"
         load_headless(net, Path(config.weights_file), heads, remedy)
-    return staged(net, config.backbone, image_size, config.split)
+    return staged(net, config.backbone, image_size, pretrained_of(config).image_size, config.split)
 
 
 def describe_backbone(recipe: Recipe, asked: Features = "trained", num_images: int = 0) -> str:

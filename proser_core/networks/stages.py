@@ -32,13 +32,13 @@ class Point(NamedTuple):
     is_block: bool
 
 
-def staged(net: nn.Module, name: str, image_size: int, split: SplitPoint) -> Backbone:
+def staged(net: nn.Module, name: str, image_size: int, native_size: int, split: SplitPoint) -> Backbone:
     """A network without classifier as a Backbone, cut by its own stages.
 
     A stage is what has one resolution; middle is before the last stage, early one stage before that, late before the
     last block. A network that is more than its modules one after the other, such as a vision transformer, has none:
-    early mixes images, middle and late embeddings. Raises ConfigError where the network does not take such images, or
-    gives no embedding.
+    early mixes images, middle and late embeddings. `native_size` is that of the images that the library trained it on.
+    Raises ConfigError where the network does not take such images, or gives no embedding.
     """
     images = torch.randn(1, 3, image_size, image_size, generator=torch.Generator().manual_seed(0))
     was_training = net.training
@@ -49,9 +49,11 @@ def staged(net: nn.Module, name: str, image_size: int, split: SplitPoint) -> Bac
             stages = _sequence(net, images, embedding)
             splits = _splits(list(_points(stages, images))) if stages is not None else None
     except Exception as error:  # whatever the network's own code raises
+        remedy = "choose another backbone"
+        if image_size != native_size:
+            remedy = f"set data.image_size to {native_size}, the size that it was trained on"
         raise ConfigError(
-            f"{name} does not take images of {image_size} pixels ({first_line(error)}); set data.image_size to 0, the "
-            "size that it was trained on"
+            f"{name} does not take images of {image_size} pixels ({first_line(error)}); {remedy}"
         ) from error
     finally:
         net.train(was_training)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proser_core.data.splits.class_split import ClassSplit, Setting, setting_name
+from proser_core.errors import DataError
 from proser_core.recognition.scoring import OpenSetScores
 
 POSITIVE_RATE = 0.95  # share of unknown images that must be found, for FPR95
@@ -50,9 +51,12 @@ def evaluate_settings(
 ) -> TestMetrics:
     """All metrics of all settings from one pass over the test images.
 
-    targets int64[N] in 0..K (K unknown); class_ids int64[N] in the data set's own numbering.
+    targets int64[N] in 0..K (K unknown); class_ids int64[N] in the data set's own numbering. Raises DataError where
+    there is no known image, or no unknown one of a setting.
     """
     is_known = targets < scores.num_known
+    if not is_known.any():
+        raise DataError("there is no test image of a known class; give some, with unknown ones for each setting")
     predictions = scores.predictions
     correct = scores.known_predictions[is_known] == targets[is_known]
     known = scores.scores[is_known]
@@ -61,6 +65,10 @@ def evaluate_settings(
     settings: dict[Setting, SettingMetrics] = {}
     for setting in split.settings:
         rows = np.isin(class_ids, split.unknown_in(setting))
+        if not rows.any():
+            raise DataError(
+                f"the test setting {setting_name(setting)} has no image of its unknown classes; give some, or omit it"
+            )
         unknown = scores.scores[rows]
         confusion = known_confusion + confusion_matrix(targets[rows], predictions[rows], scores.num_known)
         settings[setting] = SettingMetrics(
@@ -114,7 +122,12 @@ def places(in_order: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def auroc(known_scores: np.ndarray, unknown_scores: np.ndarray) -> float:
-    """Area under the ROC curve of telling unknown from known."""
+    """Area under the ROC curve of telling unknown from known, by scores float[n] and float[m], larger for unknown.
+    Raises DataError where one of them is empty."""
+    if not len(known_scores) or not len(unknown_scores):
+        raise DataError(
+            f"an AUROC needs known and unknown images; got {len(known_scores)} and {len(unknown_scores)} scores"
+        )
     return KnownRanks.of(known_scores, np.zeros(len(known_scores), bool)).auroc(unknown_scores)
 
 
@@ -160,59 +173,6 @@ def macro_f1_of_calls(calls: np.ndarray, targets: np.ndarray) -> float:
     """
     true = targets[:, None] == np.arange(calls.shape[1])
     return float(_mean_f1((calls & true).sum(axis=0), calls.sum(axis=0) + true.sum(axis=0)))
-
-
-def macro_f1_curve(
-    scores: np.ndarray, known_predictions: np.ndarray, targets: np.ndarray, num_known: int, thresholds: np.ndarray
-) -> np.ndarray:
-    """`open_set_macro_f1` at every threshold at once, float64[T]: known if and only if score <= threshold.
-
-    scores float[N], finite; known_predictions int64[N] in 0..K-1; targets int64[N] in 0..K. Each
-    image is placed among the thresholds once, and suffix sums over them give all counts.
-    """
-    return _mean_f1(*_counts_by_threshold(scores, known_predictions, targets, num_known, np.asarray(thresholds)))
-
-
-def macro_f1_curves(
-    scores: OpenSetScores, targets: np.ndarray, class_ids: np.ndarray, split: ClassSplit, thresholds: np.ndarray
-) -> dict[Setting, np.ndarray]:
-    """`macro_f1_curve` of every test setting, float64[T].
-
-    Arguments as in `evaluate_settings`; the known images are counted once for all settings.
-    """
-    thresholds = np.asarray(thresholds)
-
-    def counts(rows: np.ndarray) -> np.ndarray:
-        guesses = scores.known_predictions[rows]
-        return _counts_by_threshold(scores.scores[rows], guesses, targets[rows], scores.num_known, thresholds)
-
-    known = counts(targets < scores.num_known)
-    return {
-        setting: _mean_f1(*(known + counts(np.isin(class_ids, split.unknown_in(setting)))))
-        for setting in split.settings
-    }
-
-
-def _counts_by_threshold(
-    scores: np.ndarray, guesses: np.ndarray, targets: np.ndarray, num_known: int, thresholds: np.ndarray
-) -> np.ndarray:
-    """int64[2, T, K+1]: hits of each class, and its true plus predicted images. Counts of disjoint images add up."""
-    order = np.argsort(thresholds, kind="stable")
-    rejecting = np.searchsorted(thresholds[order], scores, side="left")  # thresholds that reject an image
-    width = num_known + 2  # one column more, for wrong guesses
-
-    def accepted(labels: np.ndarray) -> np.ndarray:
-        table = np.bincount(rejecting * width + labels, minlength=(len(order) + 1) * width)
-        return table.reshape(-1, width).cumsum(axis=0)[:-1, : num_known + 1]
-
-    is_unknown = targets == num_known
-    hits = accepted(np.where(is_unknown, num_known, np.where(guesses == targets, guesses, num_known + 1)))
-    predicted = accepted(guesses)
-    hits[:, num_known] = is_unknown.sum() - hits[:, num_known]
-    predicted[:, num_known] = len(scores) - predicted.sum(axis=1)
-    counts = np.empty((2, *hits.shape), np.int64)
-    counts[0, order], counts[1, order] = hits, predicted + np.bincount(targets, minlength=num_known + 1)
-    return counts
 
 
 def _mean_f1(hits: np.ndarray, sizes: np.ndarray) -> np.ndarray:

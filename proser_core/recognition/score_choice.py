@@ -55,6 +55,11 @@ class ScoreChoice:
         return {each: max(self.reports, key=lambda report: _macro_f1(report, each)).score.name for each in sets}
 
     @property
+    def suits_plain_networks(self) -> bool:
+        """Whether a network without dummies can be scored likewise: not by a named score that reads them."""
+        return self.by_development or not self.chosen.score.needs_dummies
+
+    @property
     def in_words(self) -> str:
         """Which score was chosen, which is the best on each set, and what could not be fitted."""
         why = "chosen by the mean macro-F1 on development data" if self.by_development else "named in advance"
@@ -89,9 +94,11 @@ class ScoreChoice:
 
 
 def fitted(kind: type[ScoreFunction], tables: Tables, targets: np.ndarray) -> ScoreFunction:
-    """A score of a network, from its tables and the targets int64[N] of the training images among them. Raises
-    CalibrationError for images that it cannot be fitted to."""
-    return kind.fit(tables["val"] if kind.reads_validation else tables.get(TRAIN, NOTHING), targets)
+    """A score of a network, from its tables and the targets int64[N] of the training images, which are among them if
+    the score reads these. Raises CalibrationError for images that it cannot be fitted to."""
+    if kind.reads_validation:
+        return kind.fit(tables["val"], targets[:0])
+    return kind.fit(tables[TRAIN], targets) if kind.reads_training else kind.fit(NOTHING, targets[:0])
 
 
 def candidates(tables: Tables) -> list[type[ScoreFunction]]:

@@ -45,23 +45,27 @@ class ScoredNetwork:
         return FittingData({part: parts[part] for part in FittingData.PARTS}, self.targets) if parts else None
 
 
-def fitting_targets(recipe: Recipe, task: OpenSetTask) -> np.ndarray:
+def fitting_targets(recipe: Recipe, task: OpenSetTask, tables: Tables) -> np.ndarray:
     """int64[n] of the training images in the tables that a network is evaluated by: all or, with embeddings, those of
     an index."""
     targets = np.asarray(task.train.targets)
-    return targets[index_rows(task, recipe.seed)] if recipe.calibration.reads_embeddings else targets
+    return targets[index_rows(task, recipe.seed)] if isinstance(tables["val"], EmbeddingTable) else targets
 
 
-def score_network(recipe: Recipe, own: ScoreFunction, tables: Tables, task: OpenSetTask) -> ScoredNetwork:
+def score_network(
+    recipe: Recipe, own: ScoreFunction, tables: Tables, task: OpenSetTask, development: str = ""
+) -> ScoredNetwork:
     """A network by the score that the recipe names, or that development data chooses; by `own` without either.
 
     `tables` are logits of a training or, where the recipe needs embeddings, those of `task_embeddings` with a table of
-    each set of further development unknowns. Raises as `choose_score`.
+    each set of further development unknowns. `development` names the task's own, by default as the recipe does. Raises
+    as `choose_score`.
     """
-    calibration, targets = recipe.calibration, fitting_targets(recipe, task)
+    calibration, targets = recipe.calibration, fitting_targets(recipe, task, tables)
     if not calibration.score:
         return ScoredNetwork(tables, targets, own, evaluate(tables, own, task, calibration.target_rate))
-    unknown: Mapping[str, str] = {recipe.data.development: "development"} if len(tables["development"]) else {}
+    name = development or recipe.data.development
+    unknown: Mapping[str, str] = {name: "development"} if len(tables["development"]) else {}
     unknown = {**unknown, **{name: name for name in calibration.development}}
     choice = choose_score(
         calibration.score,

@@ -200,7 +200,8 @@ def load_if_complete(folder: Path, linking: frozenset[Path] = frozenset()) -> Ar
 def check_artefact(folder: Path) -> Manifest:
     """The manifest of a finished folder.
 
-    Raises CheckpointError, with the name of the first file that is missing or was changed.
+    Raises CheckpointError, with the name of the first file that is missing or was changed, for an unfinished folder,
+    and where one that it links to is missing or changed.
     """
     try:
         manifest = Manifest.read(folder)
@@ -209,6 +210,13 @@ def check_artefact(folder: Path) -> Manifest:
     except (OSError, ConfigError) as error:
         raise CheckpointError(f"{folder} has no readable {MANIFEST}: {error}; copy the folder again") from None
     manifest.check_files(folder)
+    if not manifest.complete:
+        raise CheckpointError(
+            f"{folder} is incomplete by its {MANIFEST}; finish it where it was made, and copy it again"
+        )
+    for path in manifest.linked:
+        if load_if_complete((folder / path).resolve()) is None:
+            raise CheckpointError(f"{folder} links to {path}, which is missing or was changed; copy that folder too")
     return manifest
 
 

@@ -25,10 +25,15 @@ from proser_core import (
     task_from_arrays,
     train,
 )
+from proser_core.baselines import Method
 from proser_core.config import to_json
+from proser_core.data.tasks import SUMMARY
 from proser_core.errors import ConfigError
-from proser_core.jobs.spec import WEIGHTS, Job
+from proser_core.jobs.spec import WEIGHTS, Job, read_failure
 from proser_core.jobs.worker import run_job
+from proser_core.recognition.embedding_table import task_embeddings
+from proser_core.recognition.scores import EmbeddingScore, MaxLogitAndCosine, NormalisedNeighbour
+from proser_core.store.files import write_json
 
 RECIPE = Recipe(
     precision="fp32",
@@ -73,6 +78,13 @@ def test_a_network_trained_in_memory_equals_that_of_the_jobs(task: OpenSetTask, 
     } == set()
 
 
+def test_a_task_that_cannot_be_read_is_written_down_as_what_failed(tmp_path: Path) -> None:
+    write_json(tmp_path / "task" / SUMMARY, {"split": 5})
+    with pytest.raises(ConfigError, match="is 5; need an object"):
+        run_job(Job("pretrain", to_json(RECIPE), str(tmp_path / "task"), str(tmp_path / "job")), lambda metrics: None)
+    assert "is 5; need an object" in (read_failure(tmp_path / "job") or "")
+
+
 def test_a_classifier_from_arrays_is_evaluated_saved_and_loaded(task: OpenSetTask, tmp_path: Path) -> None:
     lines = io.StringIO()
     classifier = train(task, RECIPE, progress=EpochProgress(lines))
@@ -94,6 +106,19 @@ def test_any_method_is_trained_and_scored_by_its_own_score(task: OpenSetTask, na
     assert classifier.num_dummies == dummies
     assert classifier.score_function.name == METHODS[name].score.name
     assert classifier.calibration.known_rate >= 0.95
+
+
+@pytest.mark.parametrize(("score", "control"), [(NormalisedNeighbour, False), (MaxLogitAndCosine, True)])
+def test_a_method_of_ones_own_is_fitted_to_embeddings(
+    task: OpenSetTask, score: type[EmbeddingScore], control: bool
+) -> None:
+    finetune = METHODS["CE control, MaxLogit"].finetune if control else None
+    classifier = train(task, RECIPE, Method("mine", "no paper", score, finetune=finetune))
+    tables = task_embeddings(classifier.net, task, torch.device("cpu"))
+    expected = score.fit(tables["val" if score.reads_validation else "train"], np.asarray(task.train.targets))
+    for part in ("val", "test"):
+        np.testing.assert_allclose(classifier.score_function(tables[part]), expected(tables[part]), rtol=1e-6)
+    assert classifier.fitting is not None
 
 
 @pytest.mark.parametrize("method", [None, "OpenMax"])
@@ -119,6 +144,7 @@ def test_a_score_is_chosen_by_the_tasks_own_development_images(task: OpenSetTask
     for development in ("cifar10", "none"):  # of the recipe's data, of which a task from arrays takes nothing
         classifier = train(able, replace(auto, space="", data=replace(RECIPE.data, development=development)))
         assert "chosen by" in classifier.notes["Score"]
+        assert " on development unknowns" in classifier.notes["Score"]
 
 
 def test_from_scratch_there_is_no_pretraining(task: OpenSetTask) -> None:

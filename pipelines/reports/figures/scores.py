@@ -7,10 +7,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pipelines.reports.figures.style import BLUE, ORANGE, POINT_STYLES, SELECTED, entitle
-from proser_core.data.splits.class_split import in_words
+from proser_core.data.splits.class_split import Setting, in_words
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.known_rates import RATES, KnownRates
-from proser_core.recognition.metrics import macro_f1_curves
+from proser_core.recognition.metrics import open_set_macro_f1
 from proser_core.recognition.scoring import OpenSetScores
 from proser_core.titles import counted
 
@@ -25,7 +25,7 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask, method: str, title
     known = np.sort(scores.scores[targets < task.num_known])
     rates = np.linspace(0.5, 1.0, 101)
     thresholds = known[np.ceil(rates * len(known)).astype(int) - 1]
-    curves = macro_f1_curves(scores, targets, task.test_classes, task.split, thresholds)
+    curves = {setting: _macro_f1_at(thresholds, scores, task, setting) for setting in task.split.settings}
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     axes = figure.add_subplot()
     for position, (setting, curve) in enumerate(curves.items()):
@@ -38,6 +38,15 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask, method: str, title
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     entitle(figure, f"{method}: {title}")
     return figure
+
+
+def _macro_f1_at(thresholds: np.ndarray, scores: OpenSetScores, task: OpenSetTask, setting: Setting) -> np.ndarray:
+    """float64[T]: macro-F1 of a test setting where each of T thresholds is the largest known score."""
+    targets = np.asarray(task.test.targets)
+    rows = (targets < task.num_known) | np.isin(task.test_classes, task.split.unknown_in(setting))
+    guesses, values, targets = scores.known_predictions[rows], scores.scores[rows], targets[rows]
+    called = (np.where(values <= threshold, guesses, task.num_known) for threshold in thresholds)
+    return np.array([open_set_macro_f1(predictions, targets, task.num_known) for predictions in called])
 
 
 def known_rate_curve(rates: KnownRates, kept: float, method: str, title: str) -> Figure:

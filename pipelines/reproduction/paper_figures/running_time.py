@@ -13,10 +13,11 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from pipelines.reports.figures.style import GREY, entitle, styles_of
 from proser_core.baselines import METHODS
+from proser_core.baselines.tables import fit_score
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.networks.nets import ClosedSetNet
-from proser_core.recognition.logits import compute_logits
+from proser_core.recognition.logits import TRAIN, compute_logits
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST
 from proser_core.titles import MSP, PROSER
@@ -39,7 +40,7 @@ def training_seconds(pretrained: Path, finetuned: Path, net: ClosedSetNet, task:
         if method.scores_pretrained and method.score.reads_training:
             started = time.monotonic()
             logits = compute_logits(net, task.train.images, (task.mean, task.std), torch.device("cpu"))
-            method.fit(logits, task.train.targets)
+            fit_score(method, {TRAIN: logits}, task.train.targets)
             fitted[method.name] = base + time.monotonic() - started
     return {MSP: base, **fitted, PROSER: base + seconds_of(finetuned)}
 

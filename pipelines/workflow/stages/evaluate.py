@@ -151,8 +151,8 @@ def _reports(
             name: ScoredNetwork(tables, chosen.targets, MaxLogit(), reports[names[name]])
             for name, tables in plain.items()
         }
-    elif chosen.score.needs_dummies and not chosen.choice.by_development:
-        scored = {}  # the recipe names a score that they do not have
+    elif not chosen.choice.suits_plain_networks:
+        scored = {}
     else:
         scored = {name: score_network(recipe, MaxLogit(), tables, task) for name, tables in plain.items()}
         names = {name: titles.scored(name, CHOSEN) for name in scored}

@@ -40,8 +40,8 @@ class Cosine(EmbeddingScore):
     reads_validation = True  # no image of it: the classifier, which every table has
 
     @classmethod
-    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
-        table = embeddings_of(training, cls.name)
+    def fit(cls, logits: "LogitTable", targets: np.ndarray) -> Self:
+        table = embeddings_of(logits, cls.name)
         return cls(unit(table.weights * table.scale), table.centre, table.scale)
 
     def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
@@ -68,10 +68,10 @@ class MaxLogitAndCosine(EmbeddingScore):
     reads_validation = True
 
     @classmethod
-    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
+    def fit(cls, logits: "LogitTable", targets: np.ndarray) -> Self:
         import torch
 
-        table = embeddings_of(training, cls.name)
+        table = embeddings_of(logits, cls.name)
         directions = unit(table.weights * table.scale)
         cosines = _largest_cosine(torch.tensor(table.embeddings), directions, table.centre, table.scale).numpy()
         scales = (float(each.std(dtype=np.float64)) for each in (table.known.max(axis=1), cosines))

@@ -20,8 +20,9 @@ class ScoreFunction:
     overrides `__call__` where there is no such form. The score of an image must not depend on the other images.
 
     name: in tables and in files. source: its paper. reads_training: whether `fit` reads the logits of training images.
-    reads_validation: whether it reads those of validation images in their place. needs_dummies: whether the network
-    must have dummy classifiers. needs_embeddings: whether it is an `EmbeddingScore`, which reads them beside logits.
+    reads_validation: whether it reads those of validation images in their place, without targets. needs_dummies:
+    whether the network must have dummy classifiers. needs_embeddings: whether it is an `EmbeddingScore`, which reads
+    them beside logits.
     """
 
     name: ClassVar[str]
@@ -32,9 +33,9 @@ class ScoreFunction:
     needs_embeddings: ClassVar[bool] = False
 
     @classmethod
-    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
-        """Fitted to the logits of N training images and their targets int64[N] in 0..K-1; both are empty where the
-        score does not read them."""
+    def fit(cls, logits: "LogitTable", targets: np.ndarray) -> Self:
+        """Fitted to the logits of N training images and their targets int64[N] in 0..K-1, or to those of validation
+        images, without targets: int64[0]. Both are empty for a score that reads neither."""
         return cls()
 
     def __call__(self, logits: "LogitTable") -> np.ndarray:

@@ -1,5 +1,6 @@
 """Stage compare on small trainings of digits, without Ray: methods with networks of their own beside the others."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from pipeline_runs import ignore
 
 from pipelines.reproduction.comparing import compare, read_compared
 from pipelines.workflow.training import TrainedSplit
-from proser_core.baselines import METHODS
+from proser_core.baselines import METHODS, Method
 from proser_core.config import CalibrationConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
@@ -82,11 +83,17 @@ def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> St
     return store
 
 
-def scored_rows(split: TrainedSplit, store: Store, folder: Path, **calibration: Any) -> dict[str, Any]:
+def scored_rows(
+    split: TrainedSplit,
+    store: Store,
+    folder: Path,
+    methods: Sequence[str] = ("MSP", "CE control, MaxLogit", "PROSER"),
+    **calibration: Any,
+) -> dict[str, Any]:
     """What methods and scores have of each network, by row; KNN by name, or a choice."""
     split = replace(split, recipe=replace(split.recipe, calibration=CalibrationConfig(**calibration)))
     further = further_images(split.recipe, split.task, None, store)
-    compare([split], ("MSP", "CE control, MaxLogit", "PROSER"), "quick", [further], store, folder)
+    compare([split], methods, "quick", [further], store, folder)
     rows, failures = read_compared(Artefact(folder, ""))
     assert not failures
     names = [row["method"] for row in rows]
@@ -114,13 +121,16 @@ def test_a_score_that_placeholders_alone_have_is_no_row_of_their_controls(
 
 
 def test_every_score_of_each_network_stands_beside_the_one_that_development_data_chooses(
-    split: TrainedSplit, trained: Store, tmp_path: Path
+    split: TrainedSplit, trained: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = scored_rows(split, trained, tmp_path)
+    monkeypatch.setitem(METHODS, "mine", Method("mine", "no paper", NormalisedNeighbour))
+    plain = scored_rows(split, trained, tmp_path, methods=("MSP", "CE control, MaxLogit", "PROSER", "mine"))
+    own = plain.pop("mine")["metrics"]
     rows = scored_rows(split, trained, tmp_path, score="auto", development=("noise",))
     assert {"MaxLogit", "OpenMax", *FURTHER_SCORES, "pretrained net, chosen score"} <= rows.keys()
     assert {f"{net}, {name}" for net in ("CE control", "PROSER") for name in (*FURTHER_SCORES, CHOSEN)} <= rows.keys()
     assert {"PROSER, gap", "CE control, gap", "gap"}.isdisjoint(rows)
+    assert own == pytest.approx(rows["KNN"]["metrics"], abs=1e-6), "a method that reads embeddings has its row"
     for name, row in plain.items():
         assert rows[name]["metrics"] == pytest.approx(row["metrics"], abs=1e-6)
     for net in ("pretrained net", "CE control", "PROSER"):

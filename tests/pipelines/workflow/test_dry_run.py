@@ -34,8 +34,11 @@ def planned(recipe: Recipe, data_dir: Path | None, folder: Path, weights: Path |
 
 
 def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
-    code, text = planned(tiny_recipe(), None, tmp_path)
+    recipe = tiny_recipe()
+    elastic = replace(recipe, cluster=replace(recipe.cluster, num_workers=2, min_workers=1))
+    code, text = planned(elastic, None, tmp_path)
     assert code == 0
+    assert re.search(r"a fine-tune +2 workers of 1 CPU", text)
     assert re.search(r"pretrain +1 to train", text)
     assert re.search(r"fine-tune +\d+ to train", text)
     assert re.search(r"time +about \d+:\d\d \(pretrain \d+:\d\d, fine-tune \d+:\d\d, evaluate \d+:\d\d\)", text)

@@ -104,6 +104,24 @@ def test_a_score_that_reads_training_logits_is_fitted_to_them_and_left_out_witho
         fit_score(method, without, targets)
 
 
+class ShiftOfValidation(Shift):
+    """The same of the validation images, of which it gets no targets."""
+
+    name = "shift of validation"
+    reads_training, reads_validation = False, True
+
+    @classmethod
+    def fit(cls, logits, targets):
+        assert len(targets) == 0
+        return cls(logits.known[0, 0])
+
+
+def test_a_score_that_reads_validation_logits_is_fitted_to_them():
+    logits = tables(0)
+    score = fit_score(Method("SHIFT", "no paper", ShiftOfValidation), logits, np.array([1, 0]))
+    assert score.shift == logits["val"].known[0, 0]
+
+
 def test_controls_are_every_score_of_the_pretrained_net_then_of_the_cross_entropy_control():
     task, pretrained, cross_entropy = small_task(), tables(0), tables(1)
     found = controls(pretrained, cross_entropy, task, 0.8)

@@ -185,6 +185,11 @@ def test_a_recipe_survives_the_way_through_a_json_file(recipe):
             {"data": {"unknown_settings": [1, "2"]}},
             r"^Recipe\.data\.unknown_settings\[1\] is '2'; need a whole",
         ),
+        (
+            Recipe,
+            {"data": {"prefix": "x"}},  # of the class, and no field
+            r"^no field of Recipe\.data is called 'prefix'.*: (?!.*\bprefix;)",
+        ),
         (Recipe, {"data": 5}, r"^Recipe\.data is 5; need an object of its fields"),
         (
             Recipe,

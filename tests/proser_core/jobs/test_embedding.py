@@ -223,7 +223,8 @@ def test_frozen_features_stand_in_the_key_of_a_training_and_auto_leaves_older_ke
 
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
 def test_a_step_on_embeddings_is_measured_without_images(recipe, kind):
-    cost = measure_heads(kind, replace(recipe, network=replace(recipe.network, weights_file="")))
+    elastic = replace(recipe.cluster, num_workers=2, min_workers=1)
+    cost = measure_heads(kind, replace(recipe, network=replace(recipe.network, weights_file=""), cluster=elastic))
     assert cost.step_seconds > 0
     assert cost.scored_per_second > 0
     assert cost.weight_bytes < 20_000

@@ -18,6 +18,9 @@ def with_data(**fields: object) -> Recipe:
 RECIPES = {
     "logits": with_data(),
     "embeddings": replace(with_data(), calibration=CalibrationConfig(score="auto", development=("cifar10",))),
+    "a score of dummies": replace(with_data(), calibration=CalibrationConfig(score="gap")),
+    "another of them": replace(with_data(), calibration=CalibrationConfig(score="p(unknown)")),
+    "mirrored": replace(with_data(), calibration=CalibrationConfig(mirror=True)),
     "outlier sets": with_data(outliers=("noise", "omniglot"), unknown_settings=()),
     "every class known": with_data(unknown_settings=(), development="none"),
     "more classes than images in the sample": with_data(num_known=1500),

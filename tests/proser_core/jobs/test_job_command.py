@@ -35,6 +35,16 @@ def test_the_epochs_of_a_failed_training_leave_the_estimate(monkeypatch: pytest.
     assert re.findall(r"(\S+) left", stream.getvalue()) == ["2:00"]  # of the first epoch nothing is concluded
 
 
+def test_the_first_epoch_of_each_training_side_by_side_says_nothing_of_the_time_left() -> None:
+    stream = io.StringIO()
+    progress = EpochProgress(stream)
+    progress.expect("job", 2)
+    progress.begin("2 jobs", "job", 2, 0)
+    for _ in range(2):
+        progress.epoch({}, side_by_side=2)
+    assert "2 jobs: epoch 2/2\n" in stream.getvalue()
+
+
 def test_two_runs_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out").mkdir()
     with exclusive_storage(tmp_path / "out", "a sweep"):

@@ -12,7 +12,7 @@ from torch import nn
 
 from proser_core.learning.losses import augmented_logits
 from proser_core.learning.mixup import MixDraw
-from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective, frozen_running_statistics
 
 
 def probability(logits: list[float], index: int) -> float:
@@ -153,6 +153,14 @@ def test_separate_batch_norm_keeps_mixtures_out_of_the_running_statistics(mixup,
     else:
         twin(images[clean])
     assert_statistics(twin, batch_use, mixup=mixup, mixture_batch_norm="separate")
+
+
+def test_every_kind_of_batch_norm_keeps_its_running_statistics():
+    norms = nn.ModuleList([nn.BatchNorm1d(2), nn.BatchNorm2d(2)])
+    with frozen_running_statistics(norms):
+        norms[0](torch.randn(4, 2))
+        norms[1](torch.randn(4, 2, 1, 1))
+    assert not any(norm.running_mean.any() for norm in norms)
 
 
 @pytest.mark.parametrize("mixup", ["manifold", "vanilla"])

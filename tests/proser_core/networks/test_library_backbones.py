@@ -19,6 +19,7 @@ from proser_core.data.decoding import to_rgb_square
 from proser_core.data.normalisation import evaluation_batches
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs.preparing import data_fields
+from proser_core.networks.backbone import Backbone
 from proser_core.networks.folding import folded
 from proser_core.networks.libraries import fetch, pretrained_of
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
@@ -171,12 +172,20 @@ def test_the_name_of_the_weights_decides_nothing_beside_their_content_and_keys_o
         ({"backbone": "torchvision:squeezenet1_0"}, r"has no linear classifier, so that it gives no embedding"),
         ({"backbone": "torchvision:googlenet"}, r"classifies in more than one place"),
         ({"backbone": "timm:test_vit", "dropout": 0.1}, r"network.dropout is 0.1, and timm:test_vit has the dropout"),
-        ({"backbone": "timm:vit_tiny_patch16_224"}, r"does not take images of 64 pixels .*set data.image_size to 0"),
+        ({"backbone": "timm:vit_tiny_patch16_224"}, r"does not take images of 64 pixels .*set data.image_size to 224"),
     ],
 )
 def test_names_and_fields_that_are_none_are_refused_with_what_to_do(network, message):
     with pytest.raises(ConfigError, match=message):
         make_closed_set_net(NetworkConfig(**network), 5, 64, seed=0)
+
+
+def test_statistics_of_every_kind_of_batch_norm_are_kept():
+    stages = {"body": nn.Sequential(nn.Flatten(), nn.BatchNorm1d(3)), "head": nn.Identity()}
+    made = Backbone(stages, 3, {"middle": "body"})
+    made.keeps_statistics = True
+    made.train()(torch.randn(4, 3, 1, 1))
+    assert not made.stages.body[1].running_mean.any()
 
 
 def test_without_timm_it_is_named(monkeypatch):

@@ -40,8 +40,14 @@ def test_images_tied_at_the_bias_all_stay_known():
 
 
 def test_no_image_is_refused():
-    with pytest.raises(CalibrationError, match=r"no validation image.*val_fraction"):
+    with pytest.raises(CalibrationError, match=r"no validation image.*give known validation images"):
         calibrate(np.array([]))
+
+
+@pytest.mark.parametrize("rate", [95, 0, -1, np.nan])
+def test_a_rate_that_is_no_share_is_refused(rate):
+    with pytest.raises(CalibrationError, match=r"target_rate is .*; need a share above 0 and at most 1"):
+        calibrate(np.zeros(3), rate)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

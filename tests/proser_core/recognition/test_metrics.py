@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, balanced_accuracy_score, f1_score, roc_auc_score, roc_curve
 
 from proser_core.data.splits.class_split import ClassSplit, openness
+from proser_core.errors import DataError
 from proser_core.recognition.metrics import (
     KnownRanks,
     aupr,
@@ -132,6 +133,18 @@ def test_metrics_of_the_known_images_do_not_look_at_the_unknown_ones(case):
     assert together.balanced_accuracy == pytest.approx(balanced_accuracy_score(targets[known], guesses))
     assert together.known_rate == np.mean(accepted)
     assert together.known_accuracy == np.mean((guesses == targets[known]) & accepted)
+
+
+def test_without_images_there_is_no_metric_and_the_setting_is_named():
+    split, scores = ClassSplit(known=(0, 1), unknown=(2, 3), settings=(1, 2)), np.zeros(4, np.float32)
+    guesses = OpenSetScores(np.array([0, 1, 0, 0]), scores, 2, 0.0)
+    with pytest.raises(DataError, match="setting unknown_1 has no image of its unknown classes"):
+        evaluate_settings(guesses, np.array([0, 1, 2, 2]), np.array([0, 1, 3, 3]), split)
+    with pytest.raises(DataError, match="no test image of a known class"):
+        evaluate_settings(guesses, np.array([2, 2, 2, 2]), np.array([2, 2, 3, 3]), split)
+    for known, unknown in (([], scores), (scores, [])):
+        with pytest.raises(DataError, match="needs known and unknown images"):
+            auroc(np.array(known), np.array(unknown))
 
 
 def test_flat_metrics_are_named_by_setting():

@@ -39,6 +39,18 @@ def test_a_finished_folder_is_adopted(folder: Path, tmp_path: Path) -> None:
     assert (adopted.path / "weights").read_text() == "weights"
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"complete": False}, "is incomplete by its"), ({"linked": ["../gone"]}, r"links to \.\./gone, which is missing")],
+)
+def test_what_no_storage_could_use_is_refused_with_its_cause(
+    folder: Path, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    edit(folder, **changes)
+    with pytest.raises(CheckpointError, match=message):
+        import_artefact(folder, "trials", Store(tmp_path / "storage"))
+
+
 @pytest.mark.parametrize("name", ["../../evil", "deep/../../../evil", "{root}/there/evil"])
 def test_a_name_outside_the_folder_is_refused_and_nothing_written(folder: Path, tmp_path: Path, name: str) -> None:
     name = name.format(root=tmp_path)
