@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import textwrap
 from copy import copy
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -13,6 +14,8 @@ from rich.text import TextType
 from proser_core.errors import hide_secrets
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tabs and line breaks
+COPIED = re.compile(r"[/\\]|^ *proser ")  # in a line with a path, a URI or a command, which a break would damage
+COMMAND = re.compile(r"`[^`]*`")  # in a sentence
 
 
 def console() -> Console:
@@ -56,5 +59,16 @@ def warn(text: str) -> None:
 
 
 def say(console: Console, text: str) -> None:
-    """Print one line as it is, without markup."""
-    console.print(shown(text), highlight=False, markup=False, soft_wrap=True)
+    """Print one line as it is, without markup; on a terminal a sentence is broken between words, where nothing in it is
+    to be copied."""
+    text = shown(text)
+    if console.is_terminal and not COPIED.search(text):
+        text = "\n".join(_filled(line, console.width) for line in text.split("\n"))
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _filled(line: str, width: int) -> str:
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    line = COMMAND.sub(lambda found: found[0].replace(" ", "\0"), line)  # which no line has here
+    filled = textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return filled.replace("\0", " ")

@@ -1,17 +1,32 @@
 """Progress of long work on the terminal, and polling it from a thread."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, Task, TextColumn
+from rich.table import Column
+from rich.text import Text
 
 from proser_core.jobs.progress import LINE_EVERY, TimeLeft
 from proser_core.titles import duration
 
 HEARTBEAT = 300.0  # seconds between lines where nothing changes
+
+
+class _CutText(TextColumn):
+    """The text of a bar. It alone is cut where a terminal is too narrow."""
+
+    def __init__(self) -> None:
+        super().__init__("{task.fields[text]}", markup=False, table_column=Column(no_wrap=False))
+
+    def render(self, task: Task) -> Text:
+        text = super().render(task)
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
 
 
 class ProgressBar:
@@ -25,29 +40,36 @@ class ProgressBar:
         self._before = 0
         self._begun = self._last_line = time.monotonic()
         self._printed: tuple[int | None, str] = None, ""
-        columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.fields[text]}"))
+        columns = (TextColumn("{task.description:<10}"), BarColumn(16, table_column=Column(no_wrap=True)), _CutText())
         self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._bar.add_task(name, total=total, text=doing)
         self._bar.start()
 
     def update(
-        self, done: int, note: str = "", doing: str = "", side_by_side: int = 1, total: int | None = None
+        self,
+        done: int,
+        note: str = "",
+        doing: str = "",
+        side_by_side: int = 1,
+        total: int | None = None,
+        at_most: float = math.inf,
     ) -> None:
         """Show how much is done, of so many units at a time; what was done at the first call counts as done before.
-        `doing` says what goes on until another unit is done; `total` is of work whose size was not known before."""
+        `doing` says what goes on until another unit is done; `total` is of work whose size was not known before, and
+        `at_most` the seconds after which it is stopped."""
         if total is not None and total != self._total:
             self._total = total
             self._bar.update(self._task, total=total)
         if self._done is None:
             self._before = done
-            self._time_left.left[self._unit] = self._total - done
             self._time_left.begin(self._unit)
         elif done != self._done:
             self._time_left.advance(done - self._done, side_by_side)
+        self._time_left.left[self._unit] = self._total - done
         self._done = done
         doing = doing if done == self._before else ""
         count = "" if doing and not done else f"{done}/{self._total} {self._unit}"
-        text = ", ".join(filter(None, (count, doing, self._time_left.text())))
+        text = ", ".join(filter(None, (count, doing, self._time_left.text(at_most))))
         text = f"{text}  {note}" if note and not doing else text
         self._bar.update(self._task, completed=done, text=text)
         if self._bar.disable:

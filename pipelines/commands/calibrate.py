@@ -1,6 +1,7 @@
 """`proser calibrate MODEL --data DIR`: fit a new bias on known images, and register it as a new version."""
 
 import math
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from pipelines.commands.model_options import Device, check_device, skipped_lines
+from pipelines.commands.model_options import Device, chosen_device, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
+from pipelines.progress import ProgressBar
 from proser_core.config import CalibrationConfig
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.titles import counted, percent
@@ -37,7 +39,7 @@ class CalibrateRequest:
     least, by the validation images and development unknowns of the model's training."""
     cost: float = 1.0
     """With --unknown-share: the cost of calling an unknown image known, if calling a known one unknown costs 1."""
-    device: Device = "cpu"
+    device: Device = "auto"
 
     def __post_init__(self) -> None:
         for option, value in (("--target-rate", self.target_rate), ("--unknown-share", self.unknown_share)):
@@ -63,7 +65,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
     from pipelines.inference.recalibration import recalibrated, register_recalibrated
     from pipelines.tracking.models import load
 
-    check_device(request.device)
+    device = chosen_device(request.device, console)
     model = load(request.model)
     if model.version is None:
         raise TrackingError(
@@ -77,7 +79,10 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
             f"{', '.join(model.classifier.class_names)}; give images of known classes only"
         )
     rate = _rate(request, model)
-    scored = folder_logits(model.classifier, request.data, request.device)
+    with closing(ProgressBar(console, "calibrate", 0, "images", "reading images")) as progress:
+        scored = folder_logits(
+            model.classifier, request.data, device, lambda done, total: progress.update(done, total=total)
+        )
     scored = scored.in_folders() if folders else scored
     if request.unknown_share is not None:  # of n images one at least may be called unknown, as of any others
         rate = min(rate, 1 - 1 / max(len(scored.logits), 2))
@@ -86,7 +91,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
     registered = register_recalibrated(model, classifier, request.data)
     for line in (*_lines(model, classifier.calibration), *skipped_lines(scored.failures)):
         say(console, line)
-    say(console, f"Model: models:/{registered.name}/{registered.version} (candidate)")
+    say(console, f"Model: {registered.in_words}")
     return 1 if scored.failures else 0
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 
-from pipelines.commands.model_options import Device, ImagePaths, Model, check_device, skipped_lines
+from pipelines.commands.model_options import Device, ImagePaths, Model, chosen_device, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.output_files import PICTURES, check_output, write_picture
@@ -31,8 +31,8 @@ class DriftRequest:
     model: Model
     paths: ImagePaths
     figure: Path | None = None
-    """Picture (.png, .pdf, .svg) of both distributions."""
-    device: Device = "cpu"
+    """Picture (.png, .pdf, .svg, .jpg) of both distributions."""
+    device: Device = "auto"
 
 
 def main(arguments: list[str]) -> int:
@@ -46,7 +46,7 @@ def drift(request: DriftRequest, console: Console) -> int:
     from pipelines.inference.drift import drift_figure, measure_drift  # these load torch and mlflow: not for --help
     from pipelines.tracking.models import load
 
-    check_device(request.device)
+    device = chosen_device(request.device, console)
     check_output(request.figure, "--figure", PICTURES)
     found = Found(outputs=written_to(request.figure))
     check_paths(request.paths, found)
@@ -54,7 +54,7 @@ def drift(request: DriftRequest, console: Console) -> int:
     recorded, bias = model.classifier.validation_scores, model.classifier.calibration.bias
     if recorded is None:
         raise DataError(f"{model.title} has no record of its validation images; register it again")
-    new, failures = _scores(model.classifier, request, found, console)
+    new, failures = _scores(model.classifier, request, found, device, console)
     validation = recorded.known_scores + bias
     lines = list(_lines(measure_drift(new, validation), model.title))
     if request.figure is not None:
@@ -66,7 +66,7 @@ def drift(request: DriftRequest, console: Console) -> int:
 
 
 def _scores(
-    classifier: "OpenSetClassifier", request: DriftRequest, found: Found, console: Console
+    classifier: "OpenSetClassifier", request: DriftRequest, found: Found, device: str, console: Console
 ) -> tuple[np.ndarray, list[Failure]]:
     """Unknown scores float[N] of the images, and those that were skipped. Raises DataError where all of them were."""
     from pipelines.inference.predictions import predict_paths  # it loads torch
@@ -75,7 +75,7 @@ def _scores(
     with closing(
         ProgressBar(console, "drift", count_images(request.paths, found), "images", "reading images")
     ) as progress:
-        for part in predict_paths(classifier, request.paths, found, request.device):
+        for part in predict_paths(classifier, request.paths, found, device):
             scores.append(part.predictions.unknown_scores)
             failures += part.failures
             done += len(part.names) + len(part.failures)

@@ -1,6 +1,7 @@
 """`proser evaluate MODEL --data DIR`: all metrics of a model on labelled images."""
 
 import json
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,10 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.commands.model_options import Device, Model, check_device, skipped_lines
+from pipelines.commands.model_options import Device, Model, chosen_device, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import check_output, write_output
+from pipelines.progress import ProgressBar
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
 from proser_core.titles import METRICS, best_marked, counted, percent
@@ -39,7 +41,7 @@ class EvaluateRequest:
     scores: bool = False
     """Compare all scores of the model, each calibrated on the known ones of these images. Those that read training
     images need a model of a recipe with calibration.score or calibration.mirror, which keeps embeddings of them."""
-    device: Device = "cpu"
+    device: Device = "auto"
 
 
 def main(arguments: list[str]) -> int:
@@ -55,12 +57,20 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
     from pipelines.inference.score_comparison import compare_scores
     from pipelines.tracking.models import load
 
-    check_device(request.device)
+    device = chosen_device(request.device, console)
     check_output(request.output, "--output", (".json",))
     model = load(request.model)
     _known_and_unknown(class_folders(request.data, model.classifier.class_names), request, model)
     embeddings = request.scores and model.classifier.own is None
-    scored = folder_logits(model.classifier, request.data, request.device, embeddings=embeddings).in_folders()
+    with closing(ProgressBar(console, "evaluate", 0, "images", "reading images")) as progress:
+        scored = folder_logits(
+            model.classifier,
+            request.data,
+            device,
+            lambda done, total: progress.update(done, total=total),
+            embeddings=embeddings,
+        )
+    scored = scored.in_folders()
     known, unknown = _known_and_unknown(sorted({*scored.folders}), request, model)  # of images that can be decoded
     found = folder_metrics(model.classifier, scored)
     compared = compare_scores(model.classifier, scored) if request.scores else None

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.commands.model_options import Device, check_device
+from pipelines.commands.model_options import Device, chosen_device
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say, shown
 from pipelines.output_files import check_output, write_output
@@ -55,7 +55,7 @@ class InspectRequest:
     model: str = ""
     """Classifier that finds doubtful labels, by the neighbours of each image's embedding: models:/NAME@ALIAS,
     models:/NAME/VERSION, or its folder. Without it, labels are not checked."""
-    device: Device = "cpu"
+    device: Device = "auto"
     data: GroupOptions = field(default_factory=GroupOptions)
 
 
@@ -77,7 +77,8 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
     data = replace(
         folder().data, group_by=request.data.group_by, group_near_duplicates=request.data.group_near_duplicates
     )
-    model = _load(request) if request.model else None
+    device = chosen_device(request.device, console) if request.model else "cpu"
+    model = _load(request.model) if request.model else None
     with closing(ProgressBar(console, "inspect", 0, "images", "reading images")) as progress:
         found = inspect_folder(
             request.my_images,
@@ -87,7 +88,7 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
     findings = findings_of(found)
     lines: list[str] = []
     if model is not None:
-        doubts, unjudged = _doubts(model, found, request.device, console)
+        doubts, unjudged = _doubts(model, found, device, console)
         findings += [doubts] if doubts.count else []
         lines += [f"labels not judged, as the class has too few images: {first_names(unjudged)}"] if unjudged else []
     console.print(_facts_table(found), _class_table(found), highlight=False)
@@ -102,18 +103,17 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
     return 0
 
 
-def _load(request: InspectRequest) -> "Model":
-    """Raises ConfigError for a device that is not there, and for a network without an embedding."""
+def _load(name: str) -> "Model":
+    """Raises ConfigError for a network without an embedding."""
     from pipelines.tracking.models import load  # these load torch and mlflow
     from proser_core.recognition.embedding_table import check_embeds
 
-    check_device(request.device)
-    model = load(request.model)
+    model = load(name)
     check_embeds(model.classifier.net)
     return model
 
 
-def _doubts(model: "Model", found: "Inspection", device: Device, console: Console) -> tuple["Finding", list[str]]:
+def _doubts(model: "Model", found: "Inspection", device: str, console: Console) -> tuple["Finding", list[str]]:
     from pipelines.inference.doubted_labels import doubted_labels  # it loads torch
 
     total = len(found.files)

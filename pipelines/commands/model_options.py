@@ -4,11 +4,18 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 import tyro
+from rich.console import Console
 
+from pipelines.console import say
 from proser_core.data.readers.image_files import Failure
 from proser_core.errors import ConfigError
 
-Device = Annotated[Literal["cpu", "cuda"], tyro.conf.arg(help="Device that runs the network.")]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    tyro.conf.arg(
+        help="Device that runs the network; auto is a GPU if torch finds one here. On a Ray cluster auto is cpu."
+    ),
+]
 Model = Annotated[
     tyro.conf.Positional[str],
     tyro.conf.arg(metavar="MODEL", help="models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier."),
@@ -20,12 +27,20 @@ ImagePaths = Annotated[
 MAX_LISTED = 10  # skipped images that the terminal names
 
 
-def check_device(device: str) -> None:
-    """Raises ConfigError for a GPU that torch does not find on this machine."""
+def chosen_device(device: Device, console: Console, address: str = "") -> Literal["cpu", "cuda"]:
+    """`cpu` or `cuda`, which is said where it was not asked for; `address` is of a Ray cluster that runs the network
+    instead of this machine. Raises ConfigError for a GPU that torch does not find on this machine."""
     import torch  # not for --help
 
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("--device got cuda, and torch finds no GPU here; drop --device cuda, or fix the driver")
+    if address or device == "cpu":
+        return "cuda" if device == "cuda" else "cpu"
+    if not torch.cuda.is_available():
+        if device == "cuda":
+            raise ConfigError("--device got cuda, and torch finds no GPU here; drop --device cuda, or fix the driver")
+        return "cpu"
+    if device == "auto":
+        say(console, f"on the GPU, {torch.cuda.get_device_name()}; --device cpu takes the CPU")
+    return "cuda"
 
 
 def skipped_lines(failures: Sequence[Failure], count: int | None = None) -> Iterator[str]:

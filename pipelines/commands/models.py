@@ -9,7 +9,7 @@ from rich.console import Console
 from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say
 from pipelines.tracking.server import connect, shown_uri
-from pipelines.workflow.requests import DEFAULT_MODEL, ModelName
+from pipelines.workflow.requests import ModelName
 from proser_core.titles import METRICS, best_marked
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -21,7 +21,7 @@ HEADS = (METRICS["macro_f1"], METRICS["auroc"], "accuracy", "known")
 class ModelsRequest:
     """List the versions of a registered model: aliases, metrics on validation and development images, age."""
 
-    model_name: ModelName = DEFAULT_MODEL
+    model_name: ModelName = ""
 
 
 def main(arguments: list[str]) -> int:
@@ -31,10 +31,12 @@ def main(arguments: list[str]) -> int:
 
 
 def print_models(name: str, console: Console) -> None:
-    """One row per version, newest first. Raises TrackingError where there is none."""
-    from pipelines.tracking.versions import SHOWN, existing_versions  # it loads mlflow
+    """One row per version, newest first; of the only model where no name is given. Raises TrackingError where there is
+    none."""
+    from pipelines.tracking.versions import SHOWN, existing_versions, model_named  # it loads mlflow
 
     client = connect()
+    name = model_named(client, name)
     versions = existing_versions(client, name)
     say(console, f"{name} in {shown_uri()}")
     caption = "in percent, on validation and development images, or the proxy's where every class is known"

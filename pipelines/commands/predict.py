@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.commands.model_options import MAX_LISTED, Device, ImagePaths, Model, check_device, skipped_lines
+from pipelines.commands.model_options import MAX_LISTED, Device, ImagePaths, Model, chosen_device, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import PICTURES, check_output
@@ -39,8 +39,8 @@ class PredictRequest:
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Output file, one row per image (.parquet, .csv or .jsonl). Without it only a summary is printed."""
     contact_sheet: Path | None = None
-    """Picture (.png, .pdf, .svg) of the 40 most unknown images, with what each was called."""
-    device: Device = "cpu"
+    """Picture (.png, .pdf, .svg, .jpg) of the 40 most unknown images, with what each was called."""
+    device: Device = "auto"
     address: str = ""
     """Ray cluster whose machines share the work, `auto` or host:port. All of them must see the paths."""
     workers: int = 0
@@ -85,8 +85,7 @@ def predict(request: PredictRequest, console: Console) -> int:
     from pipelines.inference.prediction_files import FORMATS, open_output
     from pipelines.tracking.models import load
 
-    if not request.address:
-        check_device(request.device)
+    request = replace(request, device=chosen_device(request.device, console, request.address))
     check_output(request.contact_sheet, "--contact-sheet", PICTURES)
     check_output(request.output, "--output", FORMATS)
     found = Found(outputs=written_to(request.output, request.contact_sheet))
@@ -110,7 +109,7 @@ def predict(request: PredictRequest, console: Console) -> int:
     rate = summary.classified / max(seconds, 1e-9)
     drawn = request.contact_sheet if sheet.save() else None
     console.print(_table(model.title, classifier, summary))
-    say(console, f"{counted(summary.classified, 'image')} in {duration(seconds)}, {rate:,.0f} per second")
+    say(console, f"{counted(summary.classified, 'image')} in {duration(seconds)}, {_rate(rate)} per second")
     for line in _notes(found, request, drawn, summary):
         say(console, line)
     return 1 if summary.skipped else 0
@@ -128,6 +127,10 @@ def _predictions(
     from pipelines.inference.predictions import predict_paths  # it loads torch
 
     return predict_paths(classifier, request.paths, found, request.device, num_kept)
+
+
+def _rate(images: float) -> str:
+    return f"{images:,.0f}" if images >= 100 else f"{images:.3g}"
 
 
 def _notes(found: Found, request: PredictRequest, drawn: Path | None, summary: Summary) -> Generator[str, None, None]:

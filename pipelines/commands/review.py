@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.commands.model_options import Device, ImagePaths, Model, check_device, skipped_lines
+from pipelines.commands.model_options import Device, ImagePaths, Model, chosen_device, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.inference.review_names import NAMES, PAGE, add_images, read_named
@@ -45,7 +45,7 @@ class ReviewRequest:
     shows more unknown images, and more known ones among them."""
     least: int = 5
     """Smallest number of images in a group."""
-    device: Device = "cpu"
+    device: Device = "auto"
 
     def __post_init__(self) -> None:
         if self.known_rate is not None and not 0 < self.known_rate < 1:
@@ -83,7 +83,7 @@ def review(request: ReviewRequest, console: Console) -> int:
     from pipelines.inference.unknown_groups import grouped, review_images
     from pipelines.tracking.models import load
 
-    check_device(request.device)
+    device = chosen_device(request.device, console)
     found = Found()
     check_paths(request.paths, found)
     _check_can_be_made(request.output)
@@ -92,7 +92,7 @@ def review(request: ReviewRequest, console: Console) -> int:
     with closing(
         ProgressBar(console, "review", count_images(request.paths, found), "images", "reading images")
     ) as progress:
-        reviewed = review_images(classifier, request.paths, found, request.device, progress.update)
+        reviewed = review_images(classifier, request.paths, found, device, progress.update)
     groups = grouped(reviewed.embeddings, request.least)
     write_review(request.output, model.title, reviewed, groups, classifier.class_names)
     unknown = f"{len(reviewed.unknown) + reviewed.left_out:,} of {reviewed.total:,} images unknown"

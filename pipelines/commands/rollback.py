@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pipelines.commands.parsing import parse
 from pipelines.console import console
-from pipelines.workflow.requests import DEFAULT_MODEL, ModelName, PromoteRequest
+from pipelines.workflow.requests import ModelName, PromoteRequest
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class RollbackRequest:
 
     alias: str = PromoteRequest.alias
     """Alias to give back."""
-    model_name: ModelName = DEFAULT_MODEL
+    model_name: ModelName = ""
 
 
 def main(arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.console import Console
 
 from pipelines.cluster.session import join
-from pipelines.commands.model_options import Device, Model, check_device
+from pipelines.commands.model_options import Device, Model, chosen_device
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.ports import check_port, check_port_number
@@ -52,7 +52,7 @@ class ServeRequest:
     replicas: str = "1"
     """1 serves in this process. With 2 or more, Ray Serve starts that many processes, each with one CPU, or one GPU
     with --device cuda; 1-4 lets their number follow the load."""
-    device: Device = "cpu"
+    device: Device = "auto"
     address: str = ""
     """Ray cluster to serve on, `auto` or host:port; empty serves on this machine."""
     limits: Annotated[Limits, UNNAMED] = field(default_factory=Limits)
@@ -93,9 +93,11 @@ def serve(request: ServeRequest, console: Console) -> int:
     from pipelines.serving.access import TOKEN, Access, read_token  # these load torch, ray and mlflow: not for --help
     from pipelines.tracking.models import load
 
+    several = bool(request.address) or request.least_and_most != (1, 1)
+    asked = "cpu" if several and request.device == "auto" else request.device
+    request = replace(request, device=chosen_device(asked, console, request.address))
     token = read_token(request.token_file, os.environ.pop(TOKEN, None))
     if not request.address:
-        check_device(request.device)
         check_port(request.port, request.host)
     uri = request.model if request.model.startswith("models:") else str(Path(request.model).absolute())
     model = load(uri)  # its errors belong here, not in the log of a replica

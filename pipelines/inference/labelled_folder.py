@@ -1,13 +1,13 @@
 """A user's images, labelled by their folders (FOLDER/CLASS/*) or not (FOLDER/*), and a model's logits on them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pipelines.inference.predictions import decoded_parts
-from proser_core.data.readers.image_files import Failure, check_paths, pieces
+from proser_core.data.readers.image_files import Failure, check_paths, count_images, pieces
 from proser_core.errors import DataError
 from proser_core.naming import as_spelt
 from proser_core.recognition.embedding_table import joined, select
@@ -49,12 +49,19 @@ def class_folders(folder: Path, class_names: Iterable[str]) -> list[str]:
 
 
 def folder_logits(
-    classifier: OpenSetClassifier, folder: Path, device: str, *, embeddings: bool = False
+    classifier: OpenSetClassifier,
+    folder: Path,
+    device: str,
+    report: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    embeddings: bool = False,
 ) -> FolderLogits:
-    """Logits of all images below a folder, and embeddings where they are asked for. Its first level names their
-    classes, spelt as the model has them; "" for images directly in it. Memory holds the logits, not the images. Raises
-    DataError where no image can be decoded."""
+    """Logits of all images below a folder, and embeddings where they are asked for; `report` is told how many were
+    read, and of how many. Its first level names their classes, spelt as the model has them; "" for images directly in
+    it. Memory holds the logits, not the images. Raises DataError where no image can be decoded."""
     check_paths([str(folder)])
+    total = count_images([str(folder)])
+    report(0, total)
     compute = classifier.embeddings if embeddings else classifier.logits
     tables, folders, failures = list[LogitTable](), list[str](), list[Failure]()
     for part in decoded_parts([str(folder)], classifier.image_size):
@@ -63,8 +70,8 @@ def folder_logits(
             tables.append(compute(part.images, device))
             inside = [Path(name).relative_to(folder).parts for name in part.names]
             folders += [parts[0] if len(parts) > 1 else "" for parts in inside]
+        report(len(folders) + len(failures), total)
     if not tables:
-        reason = failures[0].reason if failures else "its Parquet files have no row"
-        raise DataError(f"no image below {folder} can be decoded, of {len(failures):,}; {reason}")
+        raise DataError(f"no image below {folder} can be decoded, of {len(failures):,}; {failures[0].reason}")
     spelt = {name: as_spelt(name, classifier.class_names) for name in set(folders)}
     return FolderLogits(joined(tables), [spelt[name] for name in folders], failures)

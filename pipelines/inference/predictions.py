@@ -34,19 +34,20 @@ def predict_part(classifier: OpenSetClassifier, part: Decoded, device: str, num_
 
 
 def decoded_parts(paths: Sequence[str], size: int, found: Found | None = None) -> Generator[Decoded, None, None]:
-    """The images below the paths in their order, part by part, decoded by threads at this size. Raises as `pieces` and
-    `decoded`."""
-    with ThreadPoolExecutor() as pool:
-        for piece in pieces(paths, found):
-            yield from decoded(piece, size, pool)
+    """The images below the paths in their order, part by part, decoded by threads at this size: the next ones while the
+    caller works on these. Raises as `pieces` and `decoded`."""
+    with ThreadPoolExecutor() as pool, ThreadPoolExecutor(1) as ahead:
+        parts = (part for piece in pieces(paths, found) for part in decoded(piece, size, pool))
+        coming = ahead.submit(next, parts, None)
+        while (part := coming.result()) is not None:
+            coming = ahead.submit(next, parts, None)
+            yield part
 
 
 def predict_paths(
     classifier: OpenSetClassifier, paths: Sequence[str], found: Found, device: str = "cpu", num_kept: int = 0
 ) -> Generator[PredictedPart, None, None]:
-    """Predictions in the order of the images. The next images are decoded while these are classified."""
-    with closing(decoded_parts(paths, classifier.image_size, found)) as parts, ThreadPoolExecutor(1) as ahead:
-        coming = ahead.submit(next, parts, None)
-        while (part := coming.result()) is not None:
-            coming = ahead.submit(next, parts, None)
+    """Predictions in the order of the images."""
+    with closing(decoded_parts(paths, classifier.image_size, found)) as parts:
+        for part in parts:
             yield predict_part(classifier, part, device, num_kept)

@@ -30,9 +30,7 @@ def register_methods(
 
     def add(name: str, classifier: Artefact) -> None:
         versions.append(_register(name, classifier, split, session))
-        version = versions[-1]
-        aliases = f" ({', '.join(version.aliases)})" if version.aliases else ""
-        session.say(f"registered: {name}: {version.name} version {version.version}{aliases}")
+        session.say(f"registered: {name}: {versions[-1].in_words}")
 
     for name in names:
         try:

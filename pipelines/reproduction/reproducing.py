@@ -36,6 +36,7 @@ from pipelines.workflow.checks import for_workers
 from pipelines.workflow.disk_plan import check_disk, disk_needed
 from pipelines.workflow.evaluation_plan import seconds_of_passes
 from pipelines.workflow.offline_jobs import one_process
+from pipelines.workflow.plan_table import cost_lines, plan_table
 from pipelines.workflow.session import Session, close, execute, open_run, open_session
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.stages.trial_rows import failures_of
@@ -143,8 +144,8 @@ def _print_plan(
     networks = 1 + len(study.inputs.finetunes)  # of each class split, the pretrained one first
     passes = sum(seconds_of_passes(split, costs, networks) for split in plans) if costs else 0.0
     compared = {"compare": passes} if passes else {}
-    lines = plan.cost_lines(plans, costs, after=compared) if costs or not missing else {}  # not: nothing to train
-    table = plan.plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines | own.lines())
+    lines = cost_lines(plans, costs, after=compared) if costs or not missing else {}  # not: nothing to train
+    table = plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines | own.lines())
     session.console.print(table, highlight=False)
     return disk_needed(plans, costs) + own.disk
 

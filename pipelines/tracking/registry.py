@@ -58,11 +58,20 @@ NEEDED = ("torch", "torchvision", "numpy", "pandas", "pillow", "safetensors", "s
 
 @dataclass(frozen=True)
 class Registered:
-    """A version of a registered model."""
+    """A version of a registered model, with its aliases; `champion` is the version that is, empty where none is."""
 
     name: str
     version: str
     aliases: tuple[str, ...]
+    champion: str
+
+    @property
+    def in_words(self) -> str:
+        """Its URI and aliases, and which other version is the champion."""
+        words = f"models:/{self.name}/{self.version} ({', '.join(self.aliases)})"
+        if self.champion == self.version:
+            return words
+        return f"{words}; the champion is version {self.champion}" if self.champion else f"{words}; none is champion"
 
 
 def register(
@@ -92,7 +101,9 @@ def register(
         client.update_registered_model(name, DESCRIPTION)
     if CHAMPION not in model.aliases and versions_of(client, name)[-1].number == existing:  # of two at once, the first
         client.set_registered_model_alias(name, CHAMPION, existing)
-    return Registered(name, existing, tuple(sorted(client.get_model_version(name, existing).aliases)))
+    aliases = {alias: str(number) for alias, number in client.get_registered_model(name).aliases.items()}
+    own = sorted(alias for alias, number in aliases.items() if number == existing)
+    return Registered(name, existing, tuple(own), aliases.get(CHAMPION, ""))
 
 
 def _made_of(client: MlflowClient, digest: str, versions: Sequence[Version]) -> str | None:

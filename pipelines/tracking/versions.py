@@ -7,6 +7,7 @@ from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.tracking.server import all_pages, get_or_none, shown_uri
+from proser_core.config import Recipe
 from proser_core.errors import TrackingError
 
 URI = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))")
@@ -14,6 +15,7 @@ OLD_ARTEFACT_TAG, OLD_FIGURE = "proser.artefact", "proser.figure."  # of version
 CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias was made of
 SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")  # tags of a version
 CANDIDATE, CHAMPION = "candidate", "champion"
+DEFAULT_MODEL = Recipe.model_name
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,25 @@ def existing_versions(client: MlflowClient, name: str) -> list[Version]:
     """As `versions_of`; raises TrackingError with the models that there are where there is none."""
     versions = versions_of(client, name)
     if not versions:
-        names = ", ".join(sorted(model.name for model in client.search_registered_models())) or "none yet"
-        raise TrackingError(
-            f"{shown_uri()} has no version of a model {name!r}; it has models: {names}. `proser run` registers one"
-        )
+        names = ", ".join(_model_names(client)) or "none yet. `proser run` registers one"
+        raise TrackingError(f"{shown_uri()} has no version of a model {name!r}; it has models: {names}")
     return versions
+
+
+def model_named(client: MlflowClient, name: str) -> str:
+    """The name that was given; where none was, the default one, or that of the only model there is. Raises
+    TrackingError where there are several others."""
+    if name:
+        return name
+    names = _model_names(client)
+    if not names or DEFAULT_MODEL in names:
+        return DEFAULT_MODEL
+    if len(names) == 1:
+        return names[0]
+    raise TrackingError(
+        f"{shown_uri()} has {len(names)} models: {', '.join(names)}; name one with --model-name {names[0]}"
+    )
+
+
+def _model_names(client: MlflowClient) -> list[str]:
+    return sorted(model.name for model in all_pages(client.search_registered_models))

@@ -1,13 +1,14 @@
 """The part of a plan that is of networks of methods' own: which are missing, and what they cost."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.mirror import sync
 from pipelines.workflow.own_methods import OwnMethods, plan_methods
-from pipelines.workflow.plan import SplitPlan
+from pipelines.workflow.plan import SplitPlan, side_by_side
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe, to_json
 from proser_core.config.own_networks import ScheduleName
@@ -21,13 +22,15 @@ from proser_core.titles import duration
 
 @dataclass(frozen=True)
 class MissingNetwork:
-    """A network of a method's own that is to be trained on a class split: images of an epoch, and images to score."""
+    """A network of a method's own that is to be trained on a class split: images of an epoch, and images to score; its
+    `wave` is 0, or one more than that of any that it needs and that is missing too."""
 
     name: str
     epochs: int
     images: int
     scored: int
     num_known: int
+    wave: int
 
 
 OwnCosts = dict[str, OwnCost]
@@ -40,10 +43,11 @@ def missing_networks(
     """What is to be trained of the methods' networks, and of those that they need, on every class split."""
     found = []
     for split, recipe, data in zip(plans, inputs.recipes, inputs.data_inputs, strict=True):
-        for name in _unfinished(own, recipe, data, inputs.bf16, store):
+        names = _unfinished(own, recipe, data, inputs.bf16, store)
+        for name in names:
             how, known = OWN_NETWORKS[name].schedules[own.schedule], recipe.data.num_known
             images = how.epoch_images(split.images["train"], known)
-            found.append(MissingNetwork(name, how.epochs, images, split.scored_pretrained, known))
+            found.append(MissingNetwork(name, how.epochs, images, split.scored_pretrained, known, _wave(name, names)))
     return found
 
 
@@ -56,6 +60,10 @@ def _unfinished(own: OwnMethods, recipe: Recipe, data: dict[str, Any], bf16: boo
     plans = plan_methods(own, recipe, task, store, bf16)
     sync(store, [plan.folder for plan in plans])
     return [plan.network.name for plan in plans if plan.outcome() is None]
+
+
+def _wave(name: str, missing: Collection[str]) -> int:
+    return max((1 + _wave(need, missing) for need in OWN_NETWORKS[name].needs if need in missing), default=0)
 
 
 def _with_needs(name: str) -> list[str]:
@@ -74,7 +82,10 @@ class OwnPart:
     def seconds(self) -> float:
         """Time of the epochs of all that is missing; what trainings do before and after their epochs is not in it."""
         rates = {name: cost.seconds_per_image or 0.0 for name, cost in self.costs.items()}
-        return sum(each.epochs * each.images * rates[each.name] for each in self.missing) / self.at_once
+        waves = defaultdict[int, list[float]](list)
+        for each in self.missing:
+            waves[each.wave].append(each.epochs * each.images * rates[each.name])
+        return sum(side_by_side(wave, self.at_once) for wave in waves.values())
 
     @property
     def disk(self) -> int:

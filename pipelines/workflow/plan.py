@@ -1,16 +1,15 @@
 """Dry-run plan of a sweep: what is cached, what must be trained, estimated cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapreplace
+from itertools import chain, zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rich.table import Table
-
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import measure_training_step
-from pipelines.console import TitledTable
 from pipelines.storage.mirror import poll_storage, sync
 from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.stages.halving import epochs_left, fallen_behind
@@ -23,7 +22,6 @@ from proser_core.jobs.probe import StepCost, measure_heads
 from proser_core.jobs.spec import EMBEDDINGS, PREPARE, embedding_inputs
 from proser_core.jobs.trials import Trial, plan_pretraining
 from proser_core.store.store import Artefact, Store, load_if_complete
-from proser_core.titles import counted, duration
 
 
 @dataclass(frozen=True)
@@ -75,15 +73,17 @@ class Cost:
     at_once: int
     fit: int | None
 
-    def seconds(self, steps: int, scored: int, trainings: int) -> float:
-        """Time of so many steps and images to score, of so many trainings that can run side by side."""
-        return (steps * self.step.step_seconds + scored / self.step.scored_per_second) / min(self.at_once, trainings)
+    def seconds(self, steps: float, scored: int) -> float:
+        """Time of a training of so many steps and images to score."""
+        return steps * self.step.step_seconds + scored / self.step.scored_per_second
 
 
 Costs = dict[str, Cost]
 """By kind, `pretrain` and `finetune`, of those that are to be trained."""
 NAMES = {"pretrain": "pretrain", "finetune": "fine-tune"}
-"""What the plan calls them."""
+"""What the plan calls their stages."""
+TRAININGS = {"pretrain": "pretraining", "finetune": "fine-tune"}
+"""What it calls one of them."""
 
 
 def plan_splits(inputs: TrainingInputs, store: Store) -> list[SplitPlan]:
@@ -179,108 +179,48 @@ def _check_memory(recipe: Recipe, kind: str, step: StepCost) -> None:
     share = recipe.cluster.gpus_per_worker
     if not step.device_total or share >= 1 or step.device_bytes <= share * step.device_total:
         return
+    needed = step.device_bytes / step.device_total
+    more = f"Set cluster.gpus_per_worker to at least {needed:.2f}, or lower" if needed <= 1 else "Lower"
     raise ClusterError(
         f"cluster.gpus_per_worker {share:g} gives a worker {share * step.device_total / 2**30:.1f} GiB of its GPU; "
-        f"a training of {kind} takes {step.device_bytes / 2**30:.1f} GiB. Set cluster.gpus_per_worker to at least "
-        f"{step.device_bytes / step.device_total:.2f}, or lower {kind}.batch_size"
+        f"a {TRAININGS[kind]} takes {step.device_bytes / 2**30:.1f} GiB. {more} {kind}.batch_size"
     )
+
+
+def side_by_side(trainings: Sequence[float], at_once: int) -> float:
+    """Seconds until the last of the trainings ends, which take so many each; the next begins where one has ended."""
+    ends = [0.0] * at_once
+    for seconds in trainings:
+        heapreplace(ends, ends[0] + seconds)
+    return max(ends)
 
 
 def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, float]:
     """Time of all that is missing by stage, from the measured steps. Reading data and starting Ray are not in it."""
     embeds = sum(plan.embeds for plan in plans)
     found = {EMBEDDINGS: embeds / costs["pretrain"].step.scored_per_second} if embeds else {}
-    found |= dict.fromkeys((NAMES[kind] for kind in costs), 0.0)
-    pretrainings = sum(not plan.pretrained for plan in plans)
-    through = sum(len(plan.epochs[0]) for plan in plans)  # points are compared on one class split
-    for plan in plans:
-        recipe, images = plan.recipe, plan.images["train"]
-        if not plan.pretrained:
-            steps = recipe.pretrain.epochs * (images // recipe.pretrain.batch_size)
-            scored = 0 if plan.needs_embeddings else plan.scored_pretrained  # of embeddings it takes no time
-            found["pretrain"] += costs["pretrain"].seconds(steps, scored, pretrainings)
-        for number, epochs in enumerate(plan.epochs):
-            if epochs:
-                # a step's time goes with its images: the points of a space may differ in batch size
-                steps = round(sum(epochs) * images / recipe.finetune.batch_size)
-                # what pauses is not scored on test images
-                scored = len(epochs) * plan.scored if number in (0, len(plan.epochs) - 1) else 0
-                found["fine-tune"] += costs["finetune"].seconds(steps, scored, len(epochs) if number else through)
+    found |= {NAMES[kind]: _seconds_of(kind, plans, cost) for kind, cost in costs.items()}
     return found
 
 
-def plan_table(
-    title: str, plans: Sequence[SplitPlan], first: dict[str, str], each: str, cluster: dict[str, str]
-) -> Table:
-    """The plan for people: `first` are rows above those of the splits, `each` says what a split's fine-tunes are,
-    `cluster` are rows below."""
-    table = TitledTable(title=title, show_header=False, box=None, title_style="bold")
-    trials, missing = sum(plan.trials for plan in plans), sum(plan.missing for plan in plans)
-    family = plans[0].recipe.data.split_family
-    splits = ", ".join(str(plan.recipe.data.split_index) for plan in plans)
-    for name, text in first.items():
-        table.add_row(f"  {name}", text)
-    table.add_row("  class splits", f"{splits} of {family}" if family else splits)
-    table.add_row("  prepare", _done(len(plans), sum(not plan.prepared for plan in plans), "make"))
-    table.add_row("  pretrain", _done(len(plans), sum(not plan.pretrained for plan in plans), "train"))
-    table.add_row("  fine-tune", _done(trials, missing, "train"))
-    table.add_row("", f"{trials // len(plans)} per split: {each}")
-    for name, text in cluster.items():
-        table.add_row(f"  {name}", text)
-    return table
+def _seconds_of(kind: str, plans: Sequence[SplitPlan], cost: Cost) -> float:
+    if kind == "finetune":  # no point goes on before all have come to its rung
+        rungs = zip_longest(*(_fine_tunes(plan, cost) for plan in plans), fillvalue=())
+        return sum(side_by_side([*chain.from_iterable(each)], cost.at_once) for each in rungs)
+    waiting = []
+    for plan in plans:
+        if not plan.pretrained:
+            steps = plan.recipe.pretrain.epochs * (plan.images["train"] // plan.recipe.pretrain.batch_size)
+            # of embeddings it takes no time
+            waiting.append(cost.seconds(steps, 0 if plan.needs_embeddings else plan.scored_pretrained))
+    return side_by_side(waiting, cost.at_once)
 
 
-def _done(total: int, missing: int, verb: str) -> str:
-    return f"{missing} to {verb}" + (f", {total - missing} found finished" if missing < total else "")
-
-
-def _shortage(recipe: Recipe, kind: str, cost: Cost) -> str:
-    """What trainings side by side take, and how many fit; empty where all do."""
-    if cost.fit is None or cost.fit >= cost.at_once:
-        return ""
-    needed = cost.at_once * recipe.training(kind)[1] * cost.step.memory_bytes / 2**30
-    advice = f"give --cluster.max-concurrent {cost.fit}" if cost.fit else f"lower {kind}.batch_size"
-    return f"{cost.at_once} of {kind} at a time need {needed:.1f} GiB; the nodes have room for {cost.fit}: {advice}"
-
-
-def _time(seconds: Mapping[str, float]) -> str:
-    """In all, and of each stage."""
-    stages = ", ".join(f"{stage} {duration(each)}" for stage, each in seconds.items())
-    return f"about {duration(sum(seconds.values()))}" + (f" ({stages})" if len(seconds) > 1 else "")
-
-
-def _rate(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
-
-
-def cost_lines(
-    plans: Sequence[SplitPlan],
-    costs: Costs,
-    before: Mapping[str, float] = MappingProxyType({}),
-    after: Mapping[str, float] = MappingProxyType({}),
-) -> dict[str, str]:
-    """Resources and time as rows of the plan; `before` and `after` are seconds of stages around the trainings."""
-    recipe = plans[0].recipe
-    cluster, lines = recipe.cluster, {}
-    gpus = f" and {cluster.gpus_per_worker:g} GPU" if cluster.uses_gpu else ""
-    for kind, cost in costs.items():
-        memory = f", {cost.step.memory_bytes / 2**30:.1f} GiB per worker" if cost.step.memory_bytes else ""
-        memory += f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
-        lines["a pretraining" if kind == "pretrain" else "a fine-tune"] = (
-            f"{counted(recipe.training(kind)[1], 'worker')} of {counted(cost.cpus, 'CPU')}{gpus}, "
-            f"{cost.at_once} at a time; {_rate(cost.step.step_seconds)} per step, measured now{memory}"
-        )
-    if embeds := sum(plan.embeds for plan in plans):
-        rate = costs["pretrain"].step.scored_per_second
-        lines["embeddings"] = (
-            f"{embeds:,} images, about {duration(embeds / rate)} ({_rate(1 / rate)} each, measured now)"
-        )
-    short = "; ".join(filter(None, (_shortage(recipe, kind, cost) for kind, cost in costs.items())))
-    if short:
-        lines["memory"] = short
-    lines["time"] = _time({**before, **seconds_left(plans, costs), **after}) if costs else "nothing to train"
-    if recipe.data.streaming and costs:
-        lines["time"] += ", without decoding the streamed images"
-    if costs and any(any(rung) for plan in plans for rung in plan.epochs[1:]):
-        lines["time"] += "; points that fall behind are stopped"
-    return lines
+def _fine_tunes(plan: SplitPlan, cost: Cost) -> Iterator[list[float]]:
+    """Seconds of each of those that go through, and then of each by rung."""
+    # a step's time goes with its images: the points of a space may differ in batch size
+    steps = plan.images["train"] / plan.recipe.finetune.batch_size
+    for number, epochs in enumerate(plan.epochs):
+        # what pauses is not scored on test images
+        scored = plan.scored if number in (0, len(plan.epochs) - 1) else 0
+        yield [cost.seconds(each * steps, scored) for each in epochs]

@@ -19,9 +19,9 @@ from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, alone, carry_out
 from pipelines.tracking.models import Model, load
 from pipelines.tracking.server import connect, shown_uri
-from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE
+from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE, model_named
 from pipelines.workflow.best_of import MOST_MEMBERS, register_best
-from pipelines.workflow.requests import DEFAULT_MODEL, PromoteRequest
+from pipelines.workflow.requests import PromoteRequest
 from proser_core.errors import ConfigError, ProserError, TrackingError
 from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -33,11 +33,12 @@ def promote(request: PromoteRequest, console: Console) -> int:
     where there is no such version, where the two cannot be compared, or where another promotion comes in between."""
     _check(request)
     client = connect()
-    name, version = request.model_name or DEFAULT_MODEL, request.version
     if request.best_of:
         asked = request.best_of, request.storage, request.split_index, request.model_name
         made = register_best(*asked, members=request.ensemble)
         name, version = made.name, made.version
+    else:
+        name, version = model_named(client, request.model_name), request.version
     candidate = load(f"models:/{name}" + (f"/{version}" if version else f"@{CANDIDATE}"))
     assert candidate.version is not None
     passes = candidate.classifier.forward_passes

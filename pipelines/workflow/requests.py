@@ -69,8 +69,7 @@ ClusterFile = Annotated[
         "head node of `ray up`."
     ),
 ]
-ModelName = Annotated[str, tyro.conf.arg(help="Registered model.")]
-DEFAULT_MODEL = Recipe.model_name
+ModelName = Annotated[str, tyro.conf.arg(help="Registered model; by default `proser`, or the only one that there is.")]
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class SweptRecipe(Recipe):
     """The options of a recipe that a sweep heeds: it takes the spaces that are named to it, and registers no model."""
 
     space: tyro.conf.Suppress[str] = ""
-    model_name: tyro.conf.Suppress[str] = DEFAULT_MODEL
+    model_name: tyro.conf.Suppress[str] = Recipe.model_name
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,8 @@ class PromoteRequest:
     target. Exit code 1: the version was refused. Every decision is a run in MLflow."""
 
     model_name: str = ""
-    """Registered model; by default `proser`, with --best-of that of the sweep's recipe."""
+    """Registered model; by default `proser`, or the only one that there is; with --best-of that of the sweep's
+    recipe."""
     version: str = ""
     """Version to promote; by default the one with the alias `candidate`."""
     alias: str = "champion"

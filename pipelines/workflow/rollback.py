@@ -6,7 +6,7 @@ from pipelines.console import say
 from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, alone, carry_out
 from pipelines.tracking.server import connect
-from pipelines.tracking.versions import existing_versions
+from pipelines.tracking.versions import existing_versions, model_named
 from proser_core.errors import TrackingError
 
 
@@ -14,6 +14,7 @@ def rollback(model: str, alias: str, console: Console) -> int:
     """Give the alias back to the version that had it before, skipping deleted ones; further back each time. Raises
     TrackingError where no such version is recorded, or all of them were deleted."""
     client = connect()
+    model = model_named(client, model)
     with alone(model):
         versions = existing_versions(client, model)
         now = decisions.settle(client, model, alias)

@@ -14,6 +14,7 @@ from pipelines.workflow.checks import CheckedRun
 from pipelines.workflow.disk_plan import check_disk, disk_needed
 from pipelines.workflow.evaluation_plan import seconds_of_passes
 from pipelines.workflow.photo_plan import PhotoPlan, plan_photos
+from pipelines.workflow.plan_table import cost_lines, plan_table
 from pipelines.workflow.refit import choose_and_refit, planned_inputs
 from pipelines.workflow.requests import RunRequest
 from pipelines.workflow.run_stages import REGISTERED, finish_run, open_run_of
@@ -66,12 +67,12 @@ def _print_plan(
     first = ({"search space": spaces} if spaces else {}) | photos.lines()
     each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, equal ones once"
     evaluated = {"evaluate": _evaluation_seconds(plans[0], costs)} if costs else {}
-    below = plan.cost_lines(plans, costs, photos.seconds, evaluated)
+    below = cost_lines(plans, costs, photos.seconds, evaluated)
     if costs:
         without_ray = all(plans[0].recipe.network.is_frozen(kind) for kind in costs)
         more = "tables and figures" if without_ray else "Ray's start, tables and figures"
         below[""] = f"{more} take some seconds more"
-    table = plan.plan_table(title, plans, first, each, below)
+    table = plan_table(title, plans, first, each, below)
     session.console.print(table, highlight=False)
     return costs, sum(each.needs_embeddings for each in plans)
 

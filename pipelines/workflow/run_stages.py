@@ -6,11 +6,9 @@ from typing import Any
 from pipelines.reports.scores_page import choice_facts
 from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import run_tables
-from pipelines.tracking.registry import Registered
 from pipelines.tracking.runs import ParentRun
-from pipelines.tracking.versions import CANDIDATE, CHAMPION
 from pipelines.workflow import dag
-from pipelines.workflow.session import Session, TrainingSession, close, execute, open_run
+from pipelines.workflow.session import TrainingSession, close, execute, open_run
 from pipelines.workflow.stages.evaluate import read_evaluation
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs
@@ -47,14 +45,5 @@ def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float)
     """Run all stages, and say where everything is; the exit code is 1 where a trial failed or tracking was lost."""
     results = run_stages(inputs, session, REGISTERED)
     if results[REGISTERED] is not None:
-        _say_model(session, results[REGISTERED])
+        session.say(f"Model: {results[REGISTERED].in_words}")
     return close(session, results[REPORTED].path, started, failures_of(results["trials"]), session.run)
-
-
-def _say_model(session: Session, registered: Registered) -> None:
-    aliases = f" ({', '.join(registered.aliases)})" if registered.aliases else ""
-    session.say(f"Model: models:/{registered.name}/{registered.version}{aliases}")
-    if CHAMPION not in registered.aliases:
-        session.say(
-            f"The champion is still an earlier version; to try this one, load models:/{registered.name}@{CANDIDATE}"
-        )

@@ -33,6 +33,7 @@ from proser_core.data.outliers.outlier_sets import outlier_notes
 from proser_core.data.splits.families import defect_of
 from proser_core.errors import first_line, hide_secrets
 from proser_core.jobs.spec import PRETRAIN
+from proser_core.learning.training import scoring_device
 from proser_core.networks.libraries import is_of_library
 from proser_core.networks.pretrained import describe_backbone
 from proser_core.store.store import Store
@@ -101,6 +102,11 @@ def announce(
     asked for."""
     say(console, f"{title}: storage {storage}, tracking {shown_uri()}")
     say_defects(recipe, data_dir, console)
+    if recipe.cluster.address and recipe.cluster.uses_gpu and scoring_device(recipe).type == "cpu":
+        say(
+            console,
+            "torch finds no GPU on this machine: embeddings and evaluation take its CPU, not the cluster's GPUs",
+        )
     if is_of_library(recipe.network):
         say(console, describe_backbone(recipe, asked.network.features, expected_images(recipe, data_dir)["train"]))
 
@@ -191,7 +197,7 @@ def close(session: Session, report: Path, started: float, failures: Sequence[str
 def _time(seconds: float, ran: Mapping[str, float]) -> str:
     """What a command took, and what of it each stage."""
     if not ran:
-        return f"Time: {duration(seconds)}; every stage was found finished"
+        return f"Time: {duration(seconds)}; every stage was already finished"
     rest = {"MLflow and the rest": left} if (left := seconds - sum(ran.values())) >= 1 else {}
     return (
         f"Time: {duration(seconds)} ({', '.join(f'{name} {duration(each)}' for name, each in {**ran, **rest}.items())})"

@@ -14,6 +14,7 @@ from pipelines.tracking.server import connect
 from pipelines.workflow import dag, plan
 from pipelines.workflow.disk_plan import check_disk, disk_needed
 from pipelines.workflow.photo_plan import plan_photos
+from pipelines.workflow.plan_table import cost_lines, plan_table
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
 from pipelines.workflow.stages.report import promotion_note
@@ -106,14 +107,14 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.Sp
     costs = plan.measure(plans, session.cluster, inputs.bf16)
     photos = plan_photos([inputs], session.store)
     check_disk(disk_needed(plans, costs) + photos.disk, session.store)
-    lines = plan.cost_lines(plans, costs)
+    lines = cost_lines(plans, costs)
     if inputs.max_seconds:
         lines["budget"] = f"{duration(inputs.max_seconds)} of fine-tuning"
     spaces = ", ".join(f"{name} ({counted(len(found), 'point')})" for name, found in inputs.spaces.items())
     scores = promotion_note(request.recipe)
     first = {"search spaces": spaces} | ({"scores": scores} if scores else {}) | photos.lines()
     each = f"{sum(map(len, inputs.spaces.values()))} points, the recipe's own and the control, equal ones once"
-    return plan.plan_table("Plan", plans, first, each, lines)
+    return plan_table("Plan", plans, first, each, lines)
 
 
 def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:

@@ -1,5 +1,6 @@
 """The time that is left, and progress in plain text for machines without rich."""
 
+import math
 import time
 from collections import defaultdict
 from typing import TextIO
@@ -39,15 +40,15 @@ class TimeLeft:
         self._started[kind] += units
         self._since = now
 
-    def text(self) -> str:
-        """Such as "2:03 left"; empty before a second unit is done."""
+    def text(self, at_most: float = math.inf) -> str:
+        """Such as "2:03 left", no more than `at_most` seconds; empty before a second unit is done."""
         means = {kind: self._seconds[kind] / done for kind, done in self._done.items()}
         if not means:
             return ""
         first = next(iter(means.values()))
         left = sum(max(0, units) * means.get(kind, first) for kind, units in self.left.items())
         this_unit = min(time.monotonic() - self._since, means.get(self._kind, first))
-        return f"{duration(max(0.0, left - this_unit))} left"
+        return f"{duration(max(0.0, min(left - this_unit, at_most)))} left"
 
 
 class EpochProgress:

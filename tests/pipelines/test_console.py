@@ -21,6 +21,28 @@ def test_a_file_name_gives_the_terminal_no_orders_and_a_uri_no_password() -> Non
     assert lines.getvalue() == "a\\x1b[31mred\\x07.jpg of http://host\nnext\n"
 
 
+PROSE = "  models of 3 classes call 12.5 % of 40 images unknown, --force or not, and `proser a --b` says so"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_terminal", "lines"),
+    [
+        (PROSE, True, PROSE.replace("40 i", "40\n  i").replace("and `", "and\n  `")),
+        (PROSE, False, PROSE),
+        (f"{PROSE}: /tmp/a", True, f"{PROSE}: /tmp/a"),
+        (
+            "  proser review --apply a --to b and so on to the end",
+            True,
+            "  proser review --apply a --to b and so on to the end",
+        ),
+    ],
+)
+def test_prose_alone_is_broken_between_words_on_a_terminal(text: str, is_terminal: bool, lines: str) -> None:
+    out = io.StringIO()
+    say(Console(file=out, width=42, force_terminal=is_terminal, color_system=None), text)
+    assert out.getvalue() == f"{lines}\n"
+
+
 def test_a_title_and_a_caption_wider_than_their_table_are_lines_of_the_terminal() -> None:
     table = TitledTable("method", title="AUROC on test images of unknown classes", caption="in percent, as a mean")
     table.add_row("MSP")

@@ -61,6 +61,24 @@ def test_what_was_done_before_does_not_count_as_fast(clock: list[float]) -> None
     assert "9/10 epochs, 0:50 left" in out.getvalue()
 
 
+def test_no_more_time_is_left_than_until_the_work_is_stopped(clock: list[float]) -> None:
+    out = io.StringIO()
+    bar = ProgressBar(Console(file=out, width=200), "sweep", 10, "epochs", "starting Ray")
+    for done, at_most in enumerate((600, 500, 400, 15)):
+        bar.update(done, at_most=at_most)
+        clock[0] += 100
+    assert re.findall(r"(\S+) left", out.getvalue()) == ["6:40", "0:15"]
+
+
+def test_what_will_not_be_done_is_not_left(clock: list[float]) -> None:
+    out = io.StringIO()
+    bar = ProgressBar(Console(file=out, width=200), "sweep", 10, "epochs", "starting Ray")
+    for done, total in enumerate((10, 10, 10, 5)):
+        bar.update(done, total=total)
+        clock[0] += 100
+    assert re.findall(r"(\S+) left", out.getvalue()) == ["13:20", "3:20"]
+
+
 def test_a_line_is_printed_where_something_has_changed_and_seldom_else(clock: list[float]) -> None:
     text = printed(clock, *((at, 0) for at in range(1, 400)), (420, 1), (425, 2), (441, 3), doing="first epoch")
     assert text.splitlines() == [
@@ -69,6 +87,17 @@ def test_a_line_is_printed_where_something_has_changed_and_seldom_else(clock: li
         "  pretrain: 1/10 epochs",
         "  pretrain: 3/10 epochs, 1:14 left",
     ]
+
+
+def test_a_long_text_is_cut_and_leaves_the_name_and_the_bar() -> None:
+    out = io.StringIO()
+    bar = ProgressBar(Console(file=out, width=80, force_terminal=True, color_system=None), "methods", 600, "epochs", "")
+    bar.update(12, "OSRCI [generator], class split 0, CROSR, class split 0, C2AE, class split 0")
+    bar._bar.refresh()
+    bar.close()
+    line = next(line for line in out.getvalue().splitlines() if "12/600 epochs  OSRCI [gen" in line)
+    assert re.search(r"methods {4}.{16} 12/600", line)
+    assert line.rstrip().endswith("…")
 
 
 def test_a_stage_counts_its_images_batch_by_batch(clock: list[float]) -> None:

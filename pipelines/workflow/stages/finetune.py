@@ -1,10 +1,12 @@
 """Stage sweep: every fine-tune of a run, which are the points of its search spaces and the control."""
 
+import math
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from pipelines.cluster.attempts import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
@@ -13,7 +15,7 @@ from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.halving import WHOLE, epochs_left, halve, pause_at
 from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
-from pipelines.workflow.stages.waiting import STARTING, Shortage, first_epoch
+from pipelines.workflow.stages.waiting import STARTING, Shortage, first_epoch, number_running
 from pipelines.workflow.training import TrainedSplit
 from proser_core.config import FinetuneConfig
 from proser_core.errors import TrainingError
@@ -90,8 +92,10 @@ def _train(
         left = limit - (time.monotonic() - started)
         if limit and left <= 0:
             return
-        watch.running = {trial.key for trial in some}
-        now = [replace(jobs[trial.key], pause=pause_at(percent, trial.recipe.finetune.epochs)) for trial in some]
+        pauses = {trial.key: pause_at(percent, trial.recipe.finetune.epochs) for trial in some}
+        now = [replace(jobs[key], pause=pause) for key, pause in pauses.items()]
+        watch.running = {trial.key: pauses[trial.key] or trial.recipe.finetune.epochs for trial in some}
+        watch.ends = started + limit if limit else math.inf
         session.cluster.run_jobs(now, workers, f"{name}-{percent}", max_seconds=left if limit else 0.0)
 
     watch = SweepWatch(session, trials, rows, stoppable)
@@ -109,10 +113,11 @@ def track_rows(rows: Sequence[Row], session: TrainingSession) -> None:
 
 
 class SweepWatch:
-    """Reads the trials' folders while those of the keys `running` run: progress for the terminal, metrics for tracking.
-    Those `stoppable` do not all train to their ends."""
+    """Reads the trials' folders while those of the keys `running` run, to so many epochs each: progress for the
+    terminal, metrics for tracking. Those `stoppable` do not all train to their ends; `ends` is when all are stopped."""
 
-    running: Collection[str] = ()
+    running: Mapping[str, int] = MappingProxyType({})
+    ends = math.inf
 
     def __init__(
         self,
@@ -123,10 +128,13 @@ class SweepWatch:
     ) -> None:
         self._session, self._trials, self._rows = session, trials, rows
         self._tracked: dict[str, int] = {}  # epochs of trials whose folders are read no more
-        self._shortage = Shortage(session, trials[0].recipe.cluster.fewest_workers)
+        self._lost: dict[str, int] = {}  # epochs that failed trials do not train
+        self._workers = trials[0].recipe.cluster.fewest_workers
+        self._shortage = Shortage(session, self._workers)
         before = sum(len(spec.read_epochs(trial.folder)) for trial in trials)
-        total = before + sum(map(sum, epochs_left(trials, stoppable)))
-        self._progress = ProgressBar(session.console, "sweep", total, "epochs", session.cluster.starting or STARTING)
+        self._total = before + sum(map(sum, epochs_left(trials, stoppable)))
+        starting = session.cluster.starting or STARTING
+        self._progress = ProgressBar(session.console, "sweep", self._total, "epochs", starting)
 
     def poll(self) -> None:
         """Report what is on disk now, and a cluster without room. Of trials that have ended nothing is read again: a
@@ -139,14 +147,25 @@ class SweepWatch:
         ended = {trial.key for trial in trials if (trial.folder / MANIFEST).is_file()}
         epochs = {trial.key: spec.read_epochs(trial.folder) for trial in trials}
         done = sum(self._tracked.values()) + sum(map(len, epochs.values()))
-        running = sum(trial.key in self.running for trial in trials if trial.key not in ended)
-        doing, note = (
-            first_epoch(self._session, running),
-            f"{len(self._tracked) + len(ended)}/{len(self._trials)} trials",
-        )
-        self._progress.update(done, note, doing, running or 1)
+        going = [trial for trial in trials if trial.key in self.running and trial.key not in ended]
+        left = {trial.key: max(0, self.running[trial.key] - len(epochs[trial.key])) for trial in going}
+        failed = {trial.key for trial in going if (trial.folder / spec.FAILURE).is_file()}
+        self._lost |= {key: number if key in failed else 0 for key, number in left.items()}  # it may be tried again
+        working = sum(number > 0 for key, number in left.items() if key not in failed)
+        self._show(done, len(self._tracked) + len(ended), working)
         for trial in (trial for trial in trials if epochs[trial.key]):
             self._track(trial, epochs[trial.key], trial.key in ended)
+
+    def _show(self, done: int, ended: int, begun: int) -> None:
+        running = number_running(self._session, begun, self._workers)
+        self._progress.update(
+            done,
+            f"{ended}/{len(self._trials)} trials",
+            first_epoch(self._session, running),
+            running or 1,
+            self._total - sum(self._lost.values()),
+            self.ends - time.monotonic(),
+        )
 
     def _track(self, trial: Trial, epochs: list[dict[str, float]], ended: bool) -> None:
         run = self._session.run

@@ -8,6 +8,7 @@ from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.waiting import Epochs, show_progress
 from proser_core.jobs import spec
 from proser_core.jobs.own_plans import OWN_FOLDER, OwnPlan, in_order, waves
+from proser_core.titles import counted
 
 
 def train_own_networks(wanted: Sequence[OwnPlan], session: TrainingSession) -> None:
@@ -25,7 +26,7 @@ def train_own_networks(wanted: Sequence[OwnPlan], session: TrainingSession) -> N
 
 def _train(plans: Sequence[OwnPlan], session: TrainingSession) -> None:
     def begun(running: Sequence[OwnPlan], epochs: Epochs) -> str:
-        return ", ".join(title(plan) for plan in running[:3])
+        return ", ".join(map(title, running)) if len(running) < 2 else counted(len(running), "network")
 
     with show_progress(session, OWN_FOLDER, plans, 1, lambda plan: f"{title(plan)}: ", begun):
         for number, wave in enumerate(waves(plans)):

@@ -46,13 +46,19 @@ def show_progress(
         poll_storage(session.store, folders)
         shortage.poll()
         epochs = {folder: spec.read_epochs(folder) for folder in folders}
-        running = [plan for plan in plans if plan.folder.is_dir() and not (plan.folder / MANIFEST).is_file()]
-        doing = first_epoch(session, len(running))
-        progress.update(sum(map(len, epochs.values())), note(running, epochs), doing, len(running) or 1)
+        begun = [plan for plan in plans if plan.folder.is_dir() and not (plan.folder / MANIFEST).is_file()]
+        running = number_running(session, len(begun), workers)
+        doing = first_epoch(session, running)
+        progress.update(sum(map(len, epochs.values())), note(begun[:running], epochs), doing, running or 1)
         track(epochs)
 
     with closing(progress), poll_in_background(poll, session.tracking.warn):
         yield
+
+
+def number_running(session: TrainingSession, begun: int, workers: int) -> int:
+    """How many trainings run, of those that have begun, now or before: as many as the cluster has room for."""
+    return begun if session.cluster.starting else min(begun, session.cluster.concurrent_jobs(workers))
 
 
 def first_epoch(session: TrainingSession, running: int) -> str:

@@ -23,7 +23,7 @@ LINES = {
     "predict": "MODEL must be given. `proser predict --help` ",
     "predict m p --outptu x": "no option is called '--outptu'; did you mean --output?",
     "evaluate": "MODEL and --data must be given. `proser evaluate --help` ",
-    "serve m --device tpu": "--device got 'tpu'; need one of cpu, cuda. `proser serve --help` ",
+    "serve m --device tpu": "--device got 'tpu'; need one of auto, cpu, cuda. `proser serve --help` ",
     "list data outliers": "'outliers' is one word too many. `proser list --help` ",
 }
 

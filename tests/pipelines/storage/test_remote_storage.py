@@ -90,7 +90,7 @@ def test_a_sweep_is_found_finished_by_a_machine_that_has_nothing(
     assert "3 to train" in text
     assert len(trained) == 1 + 3
     text, again = swept("second")
-    assert "every stage was found finished" in text
+    assert "every stage was already finished" in text
     assert "nothing to train" in text
     assert again == trained
     there = on_s3.objects.listing("")

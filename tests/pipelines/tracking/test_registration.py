@@ -9,7 +9,7 @@ import mlflow
 import pytest
 from mlflow import MlflowClient
 
-from pipelines.tracking.registry import register
+from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import ParentRun, run_of_its_own
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -83,12 +83,17 @@ def test_of_two_first_versions_at_once_the_first_is_champion(
 ) -> None:
     classifier.save(tmp_path / "classifier")
 
+    def registered(client: MlflowClient, digest: str) -> Registered:
+        return register(client, run_of_its_own(client, digest), "two", tmp_path / "classifier", digest, {})
+
     def made(client: MlflowClient, digest: str) -> str:
-        return register(client, run_of_its_own(client, digest), "two", tmp_path / "classifier", digest, {}).version
+        return registered(client, digest).version
 
     assert made(Meanwhile(parent.client, lambda: made(parent.client, "second")), "first") == "1"
     aliases = parent.client.get_registered_model("two").aliases
     assert {alias: int(number) for alias, number in aliases.items()} == {"candidate": 1, "champion": 1}
     parent.client.delete_registered_model_alias("two", "champion")
-    assert made(parent.client, "third") == "3"
+    assert registered(parent.client, "third").in_words == "models:/two/3 (candidate); none is champion"
     assert "champion" not in parent.client.get_registered_model("two").aliases
+    parent.client.set_registered_model_alias("two", "champion", "3")
+    assert registered(parent.client, "first").in_words == "models:/two/1 (candidate); the champion is version 3"

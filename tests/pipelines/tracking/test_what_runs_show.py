@@ -291,4 +291,4 @@ def test_the_time_of_the_stages_and_the_rest_is_that_of_the_command() -> None:
         == "Time: 1:15 (pretrain 0:40, sweep 0:12, MLflow and the rest 0:23)"
     )
     assert _time(52.4, {"pretrain": 40.0, "sweep": 12.0}) == "Time: 0:52 (pretrain 0:40, sweep 0:12)"
-    assert _time(3.0, {}) == "Time: 0:03; every stage was found finished"
+    assert _time(3.0, {}) == "Time: 0:03; every stage was already finished"

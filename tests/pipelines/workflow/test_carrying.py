@@ -89,7 +89,7 @@ def test_a_second_import_changes_nothing(imported: tuple[str, Run], out: Path, r
     code, text = printed(import_job, out, run_folder.storage)
     assert code == 0
     assert "0 finished folders copied, 5 there already" in text
-    assert "every stage was found finished" in text
+    assert "every stage was already finished" in text
     assert len(run_folder._runs()) == runs
 
 

@@ -62,6 +62,12 @@ def test_an_epoch_is_never_cut_in_two_requests(parent: ParentRun, monkeypatch: p
     assert batches == [{0, 1, 2}, {3, 4}, {0, 5}]
 
 
+def session_with_room(store: Store, trainings: int) -> Mock:
+    """A session whose cluster trains so many at a time."""
+    cluster = {"starting": "", "shortage.return_value": "", "concurrent_jobs.return_value": trainings}
+    return Mock(store=store, console=Console(file=io.StringIO()), cluster=Mock(**cluster))
+
+
 def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_tracked(
     split: TrainedSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,11 +75,7 @@ def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_trac
     trials = split.trials(points, store)
     run_job(trials[0].job(split.task, split.pretrained), ignore)
     trials[1].folder.mkdir()
-    session = Mock(
-        store=store,
-        console=Console(file=io.StringIO()),
-        **{"cluster.shortage.return_value": "", "cluster.starting": ""},
-    )
+    session = session_with_room(store, trainings=2)
     watch = SweepWatch(session, trials, TrialRows({0: split.task}, {}, (), lambda: "silent"))
     seen: list[Path] = []
     read = spec.read_epochs
@@ -82,6 +84,27 @@ def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_trac
     assert seen == [trials[0].folder, trials[1].folder]
     watch.poll()
     assert seen[2:] == [trials[1].folder]
+
+
+def test_a_bar_counts_what_will_be_trained_and_what_runs(split: TrainedSplit, tmp_path: Path) -> None:
+    """Of twelve trials that have begun three have failed after an epoch of their four, and two places are taken."""
+    points = [replace(split.recipe.finetune, epochs=4, beta=float(beta)) for beta in range(12)]
+    trials = split.trials(points, Store(tmp_path))
+    watch = SweepWatch(session_with_room(Store(tmp_path), 2), trials, TrialRows({}, {}, (), lambda: "silent"))
+    watch.running = {trial.key: 4 for trial in trials}
+    for trial in trials:
+        trial.folder.mkdir(parents=True)
+    watch.poll()
+    (shown,) = watch._progress._bar.tasks
+    assert (shown.total, shown.fields["text"]) == (48, "first epoch of 2 trainings")
+    for trial in trials[:3]:
+        (trial.folder / spec.EPOCHS).write_text('{"epoch": 1}\n')
+        spec.write_failure(trial.folder, "it diverged")
+    watch.poll()
+    assert shown.total == 48 - 3 * 3
+    (trials[0].folder / spec.FAILURE).unlink()
+    watch.poll()
+    assert shown.total == 48 - 2 * 3
 
 
 @pytest.mark.usefixtures("empty_figures")

@@ -15,7 +15,8 @@ from pipelines.commands.run import run
 from pipelines.recipes import RECIPES
 from pipelines.workflow import checks, training
 from pipelines.workflow.requests import RunRequest
-from proser_core.config import Recipe
+from pipelines.workflow.session import announce
+from proser_core.config import ClusterConfig, Recipe
 from proser_core.data.readers import digits
 from proser_core.errors import DataError
 from proser_core.store.store import Store
@@ -31,6 +32,16 @@ def tracked_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned(recipe: Recipe, data_dir: Path | None, folder: Path, weights: Path | None = None) -> tuple[int, str]:
     return printed(run, RunRequest(recipe, data_dir, folder / "storage", weights, dry_run=True))
+
+
+def test_a_driver_without_a_gpu_says_that_the_clusters_do_not_embed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for address, says in (("auto", True), ("", False)):
+        recipe = replace(tiny_recipe(), cluster=ClusterConfig(address=address, gpus_per_worker=1.0))
+        _, text = printed(announce, "tiny", recipe, recipe, None, tmp_path)
+        assert ("torch finds no GPU on this machine: embeddings and evaluation take its CPU" in text) == says
 
 
 def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:

@@ -12,11 +12,15 @@ from stored_sets import write_folder
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.workflow.evaluation_plan import seconds_of_passes
-from pipelines.workflow.plan import Cost, SplitPlan, bytes_of_crops, cost_lines, measure, plan_splits, seconds_left
+from pipelines.workflow.own_plan import MissingNetwork, OwnPart
+from pipelines.workflow.plan import Cost, SplitPlan, bytes_of_crops, measure, plan_splits, seconds_left
+from pipelines.workflow.plan_table import cost_lines
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import CalibrationConfig, ClusterConfig
 from proser_core.data.augmentation.crop_tables import padded_versions
 from proser_core.data.preparation import make_task
+from proser_core.errors import ClusterError
+from proser_core.jobs.own_probe import OwnCost
 from proser_core.jobs.probe import StepCost
 from proser_core.store.store import Store
 
@@ -62,8 +66,8 @@ class Nodes(Cluster):
     ("room", "line"),
     [
         (4, None),
-        (3, "4 of finetune at a time need 12.0 GiB; the nodes have room for 3: give --cluster.max-concurrent 3"),
-        (0, "4 of finetune at a time need 12.0 GiB; the nodes have room for 0: lower finetune.batch_size"),
+        (3, "4 fine-tunes side by side need 12.0 GiB; the nodes have room for 3: give --cluster.max-concurrent 3"),
+        (0, "4 fine-tunes side by side need 12.0 GiB; the nodes have room for 0: lower finetune.batch_size"),
     ],
 )
 def test_the_plan_says_where_memory_is_short_and_how_many_trainings_fit(room: int, line: str | None) -> None:
@@ -73,6 +77,23 @@ def test_the_plan_says_where_memory_is_short_and_how_many_trainings_fit(room: in
     lines = cost_lines([plan], measure([plan], Nodes(room), bf16=False))
     assert "3.0 GiB per worker" in lines["a fine-tune"]
     assert lines.get("memory") == line
+
+
+@pytest.mark.parametrize(("takes", "advice"), [(60, "Set cluster.gpus_per_worker to at least 0.75"), (98, "Lower")])
+def test_no_share_of_a_gpu_above_all_of_it_is_advised(takes: int, advice: str) -> None:
+    """A step of a pretraining takes so many GiB of 80."""
+
+    class Gpus(Nodes):
+        def call_on_workers(self, function: Any, arguments: Any, copies: int) -> list[StepCost]:
+            return [StepCost(0.1, 100.0, 10, 3 * 2**30, takes * 2**30, 80 * 2**30)]
+
+        def with_idle_cores(self, trainings: int, workers: int) -> Cluster:
+            return self
+
+    recipe = replace(tiny_recipe(), cluster=ClusterConfig(gpus_per_worker=0.5))
+    plan = SplitPlan(recipe, True, False, {"train": 0}, 0, 0, ((),))
+    with pytest.raises(ClusterError, match=rf"a pretraining takes {takes}.0 GiB. {advice}"):
+        measure([plan], Gpus(4), bf16=False)
 
 
 def test_epochs_of_points_that_are_stopped_early_take_no_time() -> None:
@@ -86,6 +107,18 @@ def test_epochs_of_points_that_are_stopped_early_take_no_time() -> None:
         assert seconds_left(plans[1:], costs) == pytest.approx({"fine-tune": halved * epoch})
     told = ["points that fall behind are stopped" in cost_lines([each], costs)["time"] for each in plans]
     assert told == [False, True]
+
+
+@pytest.mark.parametrize(("trainings", "at_once", "waves"), [(5, 4, 2), (26, 16, 2), (8, 4, 2), (3, 4, 1)])
+def test_trainings_that_find_no_place_wait_for_one_that_ends(trainings: int, at_once: int, waves: int) -> None:
+    recipe, images = tiny_recipe(), {"train": 3200, "val": 0, "development": 0, "test": 0}
+    costs = {kind: Cost(StepCost(0.1, 100.0, 10, 0, 0, 0), 1, at_once, None) for kind in ("pretrain", "finetune")}
+    plan = SplitPlan(recipe, True, False, images, 1, 1, ((3,),))
+    alone, found = seconds_left([plan], costs), seconds_left([plan] * trainings, costs)
+    assert found == pytest.approx({stage: waves * seconds for stage, seconds in alone.items()})
+    own = [MissingNetwork("C2AE", 2, 100, 0, 6, wave=0)] * trainings + [MissingNetwork("CROSR", 1, 100, 0, 6, wave=1)]
+    rates = {name: OwnCost(0.5, 10) for name in ("C2AE", "CROSR")}
+    assert OwnPart(own, rates, at_once).seconds == pytest.approx(waves * 100 + 50)
 
 
 SECONDS = {"finetune": 1.0, "pretrain": 4.0}

@@ -60,7 +60,7 @@ def test_the_control_and_the_own_point_are_never_stopped(searched: tuple) -> Non
 def test_a_search_that_has_ended_is_found_again(searched: tuple, folder: RunFolder) -> None:
     code, text = printed(sweep, search(folder, 5, num_samples=5, max_hours=1.0))
     assert code == 0
-    assert "every stage was found finished" in text
+    assert "every stage was already finished" in text
     assert stamps(folder) == searched[2]
 
 

@@ -209,7 +209,7 @@ class TestTheSameRunAgain:
         outcome, _, _ = again
         assert outcome.code == 0
         assert outcome.ran == set()
-        assert "every stage was found finished" in outcome.text
+        assert "every stage was already finished" in outcome.text
         assert not outcome.session.cluster._nodes
 
     def test_it_makes_no_run_and_no_version_and_no_value_of_a_curve(

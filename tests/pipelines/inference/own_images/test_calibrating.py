@@ -1,5 +1,7 @@
 """A model calibrated anew on images of a user's own: the version that it becomes, and what is refused."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +11,14 @@ from pipeline_runs import printed
 from registered_models import Registry
 
 from pipelines.commands.calibrate import CalibrateRequest, calibrate, images_needed
+from pipelines.commands.models import print_models
 from pipelines.inference.labelled_folder import folder_logits
 from pipelines.tracking.models import load
 from pipelines.tracking.server import experiment_id
 from pipelines.tracking.versions import CALIBRATED_FROM
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
+from pipelines.workflow.rollback import rollback
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.recognition.calibration import calibrate as fit_bias
 from proser_core.recognition.model_card import model_card
@@ -37,10 +41,27 @@ def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_els
     for name, weights in classifier.net.state_dict().items():
         np.testing.assert_array_equal(made.classifier.net.state_dict()[name].numpy(), weights.numpy())
     assert f"{100 * kept / len(scores):.1f} % of {len(scores)} images stay known (target 80 %)" in text
-    assert f"models:/own/{made.version.number} (candidate)" in text
+    assert f"models:/own/{made.version.number} (candidate); the champion is version 1" in text
     figures = {name: float(made.version.tags[name]) for name in ("dev/auroc", "val/known_rate")}
     assert figures["dev/auroc"] == pytest.approx(classifier.results["dev/auroc"], abs=1e-3)
     assert figures["val/known_rate"] < classifier.results["val/known_rate"] - 0.05
+
+
+def test_without_a_name_a_model_is_the_only_one_or_the_default_one(registry: Registry) -> None:
+    assert printed(print_models, "")[1].startswith("own in ")
+    with named_too(registry, "other"):
+        with pytest.raises(TrackingError, match="has 2 models: other, own; name one with --model-name other"):
+            printed(rollback, "", "champion")
+        with named_too(registry, "proser"), pytest.raises(TrackingError, match="no version of a model 'proser'"):
+            printed(promote, PromoteRequest())
+
+
+@contextmanager
+def named_too(registry: Registry, name: str) -> Iterator[None]:
+    """With another model, without versions, for a while."""
+    registry.client.create_registered_model(name)
+    yield
+    registry.client.delete_registered_model(name)
 
 
 def test_its_card_says_what_was_measured_with_what(registry: Registry, known: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import unicodedata
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,6 +99,15 @@ class TestEvaluating:
         assert "no folder of an unknown class" in text
         assert [line.split()[-1] for line in text.splitlines() if line.strip().startswith("AUROC")] == ["-"]
 
+    @pytest.mark.parametrize("command", [evaluate, calibrate])
+    def test_a_bar_counts_the_images(self, registry: Registry, known: Path, command: Callable[..., int]) -> None:
+        total = sum(1 for _ in known.glob("*/*.png"))
+        asked = EvaluateRequest if command is evaluate else CalibrateRequest
+        terminal = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
+        assert command(asked("models:/own/1", known), terminal) == 0
+        assert f"{command.__name__} " in terminal.file.getvalue()
+        assert f"{total}/{total} images" in terminal.file.getvalue()
+
     def test_a_folder_whose_name_is_not_utf8_is_told(
         self, registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path
     ) -> None:
@@ -136,7 +146,7 @@ def test_a_folder_whose_parquet_files_have_no_row_is_refused(
     folder = tmp_path / classifier.class_names[0]
     folder.mkdir()
     parquet.write_table(pa.table({"image": pa.array([], pa.binary())}), folder / "none.parquet")
-    with pytest.raises(DataError, match=r"no image below .* can be decoded, of 0; .* have no row"):
+    with pytest.raises(DataError, match="the Parquet files that were given have no row; give files with images"):
         printed(evaluate, EvaluateRequest("models:/own/1", tmp_path))
 
 

@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import tracemalloc
+from contextlib import closing
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,11 @@ from rich.console import Console
 from stored_sets import png_file
 
 from pipelines.cluster.session import join
+from pipelines.commands import predict as predict_command
 from pipelines.commands.predict import PredictRequest, predict
 from pipelines.inference import prediction_files
 from pipelines.inference.prediction_files import FORMATS, open_output
-from pipelines.inference.predictions import PredictedPart, predict_paths
+from pipelines.inference.predictions import PredictedPart, decoded_parts, predict_paths
 from proser_core.data.readers import image_files
 from proser_core.data.readers.image_files import Failure, Found
 from proser_core.errors import ConfigError, DataError
@@ -74,6 +77,10 @@ def test_one_row_per_image_as_the_classifier_predicts_and_skipped_ones_with_thei
     assert [path.name for path in tmp_path.iterdir()] == [output.name]
 
 
+def test_the_rate_of_a_slow_model_is_not_0() -> None:
+    assert [predict_command._rate(images) for images in (0.0421, 99.94, 1234.5)] == ["0.0421", "99.9", "1,234"]
+
+
 def test_the_summary_counts_every_class_and_the_exit_code_is_clean(
     model: str, images: Path, classifier: OpenSetClassifier, pixels: np.ndarray
 ) -> None:
@@ -114,6 +121,23 @@ def test_a_cluster_answers_the_same_in_the_same_order(
     *rows, last = rows_of(output)
     assert_as_predicted(rows, classifier, pixels)
     assert "cannot be decoded" in last["error"]
+
+
+def test_the_next_images_are_decoded_while_the_caller_works_on_these(
+    images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, decode = Event(), image_files._decode
+
+    def watched(name: str, *others: Any) -> Any:
+        if name.endswith("030.png"):
+            begun.set()
+        return decode(name, *others)
+
+    monkeypatch.setattr(image_files, "PIECE", 30)
+    monkeypatch.setattr(image_files, "_decode", watched)
+    with closing(decoded_parts([str(images)], 8)) as parts:
+        assert len(next(parts).names) == 30
+        assert begun.wait(60)
 
 
 def test_a_registered_model_is_found_by_its_alias(

@@ -92,7 +92,7 @@ def test_the_same_command_again_finds_everything(
 ) -> None:
     code, text = printed(reproduce, request(folder, "few", "closed"))
     assert code == 0
-    assert "every stage was found finished" in text
+    assert "every stage was already finished" in text
     assert report_of(text) == report_of(widened[1])
 
 
@@ -151,8 +151,8 @@ def test_a_network_of_a_method_is_registered_beside_proser_promoted_and_predicts
     named = replace(asked, recipe=replace(asked.recipe, model_name="own"))
     code, text = printed(reproduce, named)
     assert code == 0
-    assert "registered: PROSER: own version 1 (candidate, champion)" in text
-    assert "registered: Nearest mean: own version 2 (candidate)" in text
+    assert "registered: PROSER: models:/own/1 (candidate, champion)" in text
+    assert "registered: Nearest mean: models:/own/2 (candidate); the champion is version 1" in text
     for version in ("1", "2"):
         measured = load(f"models:/own/{version}").classifier.results
         shown = folder.client.get_run(folder.client.get_model_version("own", version).run_id).data.metrics

@@ -63,7 +63,7 @@ class TestAMachineWithoutRay:
         assert text.count("2 finished folders copied, 1 there already") == 2  # what was prepared here
         assert {(row["split_index"], row["method"]) for row in numbers(text)} == set(itertools.product("01", CARRIED))
         again = replace(wanted, import_from=())
-        assert "every stage was found finished" in printed(reproduce, again)[1]
+        assert "every stage was already finished" in printed(reproduce, again)[1]
 
     def test_what_is_not_finished_there_is_named(self, outs: list[Path], folder: RunFolder, tmp_path: Path) -> None:
         wanted = request(folder, "few", storage=tmp_path / "new", methods=CARRIED, import_from=tuple(outs[:1]))

@@ -120,7 +120,7 @@ class TestRun:
     ) -> None:
         code, again = printed(run, RunRequest(own_recipe(), my_images, run_folder.storage))
         assert code == 0
-        assert "every stage was found finished" in again
+        assert "every stage was already finished" in again
         assert "models:/proser/1" in again
 
     def test_another_model_is_compared_by_the_proxy(self, model: Model, my_images: Path, run_folder: RunFolder) -> None:

@@ -116,7 +116,7 @@ class TestTheSweep:
 def test_the_same_sweep_again_trains_nothing_and_doubles_nothing(swept: tuple, again: tuple) -> None:
     (code, text), trained, runs = again
     assert code == 0
-    assert "every stage was found finished" in text
+    assert "every stage was already finished" in text
     assert "nothing to train" in text
     assert trained == swept[2]
     assert {run.info.run_id for run in runs} == {run.info.run_id for run in swept[3]}
@@ -310,7 +310,7 @@ def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(swept:
 def test_another_split_trains_that_one_alone(again: tuple, extended: tuple) -> None:
     (code, text), trained = extended
     assert code == 0
-    assert "3 to train, 6 found finished" in text
+    assert "3 to train, 6 already finished" in text
     assert {key: trained[key] for key in again[1]} == again[1]
     assert len(trained) == len(again[1]) + 1 + 3
 
@@ -339,7 +339,7 @@ def test_a_budget_that_ends_after_the_last_trial_leaves_nothing_to_go_on_with(
     asked = request(folder, spaces=("late",), split_indices=(0,), max_hours=3 / 3600)
     code, text = printed(sweep, asked)
     assert (code, "the time is up" in text) == (0, False)
-    assert "every stage was found finished" in printed(sweep, asked)[1]
+    assert "every stage was already finished" in printed(sweep, asked)[1]
 
 
 @pytest.mark.usefixtures("again")

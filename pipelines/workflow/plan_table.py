@@ -1,0 +1,90 @@
+"""A dry-run plan for people: what is found, what is to be trained, and what that takes."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from rich.table import Table
+
+from pipelines.console import TitledTable
+from pipelines.workflow.plan import TRAININGS, Cost, Costs, SplitPlan, seconds_left
+from proser_core.config import Recipe
+from proser_core.titles import counted, duration
+
+
+def plan_table(
+    title: str, plans: Sequence[SplitPlan], first: dict[str, str], each: str, cluster: dict[str, str]
+) -> Table:
+    """The plan for people: `first` are rows above those of the splits, `each` says what a split's fine-tunes are,
+    `cluster` are rows below."""
+    table = TitledTable(title=title, show_header=False, box=None, title_style="bold")
+    trials, missing = sum(plan.trials for plan in plans), sum(plan.missing for plan in plans)
+    family = plans[0].recipe.data.split_family
+    splits = ", ".join(str(plan.recipe.data.split_index) for plan in plans)
+    for name, text in first.items():
+        table.add_row(f"  {name}", text)
+    table.add_row("  class splits", f"{splits} of {family}" if family else splits)
+    table.add_row("  prepare", _done(len(plans), sum(not plan.prepared for plan in plans), "make"))
+    table.add_row("  pretrain", _done(len(plans), sum(not plan.pretrained for plan in plans), "train"))
+    table.add_row("  fine-tune", _done(trials, missing, "train"))
+    table.add_row("", f"{trials // len(plans)} per split: {each}")
+    for name, text in cluster.items():
+        table.add_row(f"  {name}", text)
+    return table
+
+
+def _done(total: int, missing: int, verb: str) -> str:
+    return f"{missing} to {verb}" + (f", {total - missing} already finished" if missing < total else "")
+
+
+def _shortage(recipe: Recipe, kind: str, cost: Cost) -> str:
+    """What trainings side by side take, and how many fit; empty where all do."""
+    if cost.fit is None or cost.fit >= cost.at_once:
+        return ""
+    needed = cost.at_once * recipe.training(kind)[1] * cost.step.memory_bytes / 2**30
+    advice = f"give --cluster.max-concurrent {cost.fit}" if cost.fit else f"lower {kind}.batch_size"
+    trainings = counted(cost.at_once, TRAININGS[kind])
+    together = f"{trainings} side by side need" if cost.at_once > 1 else f"{trainings} needs"
+    return f"{together} {needed:.1f} GiB; the nodes have room for {cost.fit}: {advice}"
+
+
+def _time(seconds: Mapping[str, float]) -> str:
+    """In all, and of each stage."""
+    stages = ", ".join(f"{stage} {duration(each)}" for stage, each in seconds.items())
+    return f"about {duration(sum(seconds.values()))}" + (f" ({stages})" if len(seconds) > 1 else "")
+
+
+def _rate(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
+
+
+def cost_lines(
+    plans: Sequence[SplitPlan],
+    costs: Costs,
+    before: Mapping[str, float] = MappingProxyType({}),
+    after: Mapping[str, float] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Resources and time as rows of the plan; `before` and `after` are seconds of stages around the trainings."""
+    recipe = plans[0].recipe
+    cluster, lines = recipe.cluster, {}
+    gpus = f" and {cluster.gpus_per_worker:g} GPU" if cluster.uses_gpu else ""
+    for kind, cost in costs.items():
+        memory = f", {cost.step.memory_bytes / 2**30:.1f} GiB per worker" if cost.step.memory_bytes else ""
+        memory += f", {cost.step.device_bytes / 2**30:.1f} GiB of the GPU" if cost.step.device_bytes else ""
+        lines[f"a {TRAININGS[kind]}"] = (
+            f"{counted(recipe.training(kind)[1], 'worker')} of {counted(cost.cpus, 'CPU')}{gpus}, "
+            f"{cost.at_once} at a time; {_rate(cost.step.step_seconds)} per step, measured now{memory}"
+        )
+    if embeds := sum(plan.embeds for plan in plans):
+        rate = costs["pretrain"].step.scored_per_second
+        lines["embeddings"] = (
+            f"{embeds:,} images, about {duration(embeds / rate)} ({_rate(1 / rate)} each, measured now)"
+        )
+    short = "; ".join(filter(None, (_shortage(recipe, kind, cost) for kind, cost in costs.items())))
+    if short:
+        lines["memory"] = short
+    lines["time"] = _time({**before, **seconds_left(plans, costs), **after}) if costs else "nothing to train"
+    if recipe.data.streaming and costs:
+        lines["time"] += ", without decoding the streamed images"
+    if costs and any(any(rung) for plan in plans for rung in plan.epochs[1:]):
+        lines["time"] += "; points that fall behind are stopped"
+    return lines
