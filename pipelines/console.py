@@ -1,9 +1,11 @@
-"""The terminal that commands print to."""
+"""The terminal that commands print to, and its Ctrl-C."""
 
 import os
 import re
+import signal
 import sys
 import textwrap
+import threading
 from copy import copy
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -72,3 +74,10 @@ def _filled(line: str, width: int) -> str:
     line = COMMAND.sub(lambda found: found[0].replace(" ", "\0"), line)  # which no line has here
     filled = textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return filled.replace("\0", " ")
+
+
+def interrupt() -> None:
+    """End the main thread's work from another thread, as Ctrl-C does, or as SIGTERM where that is ignored, as in the
+    background of a script."""
+    is_heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT if is_heard else signal.SIGTERM)

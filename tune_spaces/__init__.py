@@ -12,7 +12,7 @@ import ast
 import importlib
 import re
 import runpy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,24 @@ class Claim:
 class SpaceInfo:
     """What a space module says of its points: names, published numbers, claims."""
 
-    headline: str  # first line of its docstring
-    points: dict[str, Fields]
-    published: tuple[Published, ...]
-    claims: tuple[Claim, ...]
+    headline: str = ""  # first line of its docstring
+    points: dict[str, Fields] = field(default_factory=dict)
+    published: tuple[Published, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> "SpaceInfo":
+        """From its fields as JSON."""
+        claims = [
+            Claim(**{**each, "pairs": tuple(map(tuple, each["pairs"])), "num_unknown": tuple(each["num_unknown"])})
+            for each in values["claims"]
+        ]
+        return cls(
+            values["headline"],
+            values["points"],
+            tuple(Published(**each) for each in values["published"]),
+            tuple(claims),
+        )
 
 
 def space_names() -> list[str]:

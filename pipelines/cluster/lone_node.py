@@ -1,12 +1,12 @@
 """The one node of a Ray that a command started for itself. Where it is lost, Ray waits for another one for ever."""
 
-import _thread
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import ray
 
+from pipelines.console import interrupt
 from proser_core.errors import GOES_ON, ClusterError
 
 LOOK_EVERY_S = 1.0
@@ -26,7 +26,7 @@ def watched_node() -> Iterator[None]:
             while not stop.wait(LOOK_EVERY_S):
                 if not any(node["Alive"] for node in ray.nodes()):
                     lost.set()
-                    _thread.interrupt_main()
+                    interrupt()
                     return
 
     watcher = threading.Thread(target=watch, daemon=True)

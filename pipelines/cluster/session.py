@@ -59,3 +59,30 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
         signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own aborts the process
     for name in ("ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def free_places(device: str) -> int:
+    """How many processes with one CPU each, and one GPU where `device` is cuda, would start on the cluster now."""
+    import ray
+
+    free = ray.available_resources()
+    return int(min(free.get(kind, 0.0) for kind in _kinds(device)))
+
+
+def check_room(option: str, count: int, device: str, address: str) -> None:
+    """Raises ClusterError where so many processes, whose number an option gives, would wait for a CPU or GPU forever;
+    an empty `address` is this machine."""
+    import ray
+
+    for kind in _kinds(device):
+        has, free = (found.get(kind, 0.0) for found in (ray.cluster_resources(), ray.available_resources()))
+        if free < count:
+            where = f"the cluster at {address}" if address else "this machine"
+            raise ClusterError(
+                f"{option} {count} need one {kind} each; {where} has {has:g}, {free:g} of them free. Give fewer "
+                f"{option.removeprefix('--')}, or wait for what runs there"
+            )
+
+
+def _kinds(device: str) -> tuple[str, ...]:
+    return ("CPU", "GPU") if device == "cuda" else ("CPU",)

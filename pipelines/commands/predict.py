@@ -44,7 +44,7 @@ class PredictRequest:
     address: str = ""
     """Ray cluster whose machines share the work, `auto` or host:port. All of them must see the paths."""
     workers: int = 0
-    """Processes on that cluster; 0 is one per CPU, or one per GPU with --device cuda."""
+    """Processes on that cluster; 0 is one per free CPU, or one per free GPU with --device cuda."""
 
     def __post_init__(self) -> None:
         if self.workers < 0:

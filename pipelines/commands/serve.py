@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 
-from pipelines.cluster.session import join
+from pipelines.cluster.session import check_room, join
 from pipelines.commands.model_options import Device, Model, chosen_device
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
@@ -136,11 +136,11 @@ def _served(
         return
     with nullcontext() if request.address else haproxy_before_replicas():
         join(request.address, option="--address")
-        from pipelines.serving.ray_server import application_status, check_room, deploy, ray_serve  # after `join`
+        from pipelines.serving.ray_server import application_status, deploy, ray_serve  # after `join`
 
         with ray_serve(request.host, request.port, request.address):
             least, most = request.least_and_most
-            check_room(least, request.device, request.address)
+            check_room("--replicas", least, request.device, request.address)
             say(console, f"starting replicas: {request.replicas}")
             yield deploy(options, (least, most)), application_status
 

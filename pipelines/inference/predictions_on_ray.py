@@ -1,5 +1,6 @@
 """Predictions of a pool of actors on a Ray cluster, in the order of the images."""
 
+import itertools
 import pickle
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,13 +10,15 @@ import numpy as np
 import ray.data
 import torch
 
-from pipelines.cluster.session import join
+from pipelines.cluster.session import check_room, free_places, join
 from pipelines.cluster.streaming import as_data_error
 from pipelines.inference.predictions import PredictedPart, predict_part
 from proser_core.data.readers.image_files import Found, decoded, pieces
-from proser_core.errors import ClusterError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.files import absolute
+
+WINDOW = 4096
+"""Pieces that Ray Data is given at a time, with actors of their own: a million files, some 100 MB of paths."""
 
 
 def predict_paths_on_ray(
@@ -28,35 +31,31 @@ def predict_paths_on_ray(
     num_kept: int = 0,
 ) -> Generator[PredictedPart, None, None]:
     """As `predict_paths`, by the cluster at `address`; every machine must see the paths. `workers` 0 is one for each
-    CPU, or for each GPU where `device` is cuda.
+    free CPU, or for each free GPU where `device` is cuda.
 
-    Raises ClusterError where the cluster does not answer or is too small, DataError where its workers fail.
+    Raises ClusterError where the cluster does not answer, is too small or busy, DataError where its workers fail.
     """
     join(address, option="--address")
-    kind = "GPU" if device == "cuda" else "CPU"
-    has = ray.cluster_resources().get(kind, 0)
-    count = workers or max(1, int(has))
-    if has < count:
-        raise ClusterError(
-            f"--workers {count} need one {kind} each; the cluster at {address} has {has:g}. Give fewer workers"
-        )
+    count = workers or max(1, free_places(device))
+    check_room("--workers", count, device, address)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.execution_options.preserve_order = False, True
     named = [absolute(path) for path in paths]  # workers run in another folder
-    work = [{"piece": pickle.dumps(piece)} for piece in pieces(named, found)]
-    dataset = ray.data.from_items(work, override_num_blocks=len(work)).map_batches(
-        _Predictor,
-        fn_constructor_args=(ray.put(classifier), device, num_kept),
-        batch_size=1,
-        compute=ray.data.ActorPoolStrategy(size=min(count, len(work))),
-        num_cpus=1,
-        num_gpus=1 if device == "cuda" else 0,
-    )
-    try:
-        for row in dataset.iter_rows():
-            yield row["part"]
-    except ray.exceptions.RayError as error:
-        raise as_data_error(error, "prediction on the cluster failed") from error
+    work, given = ({"piece": pickle.dumps(piece)} for piece in pieces(named, found)), ray.put(classifier)
+    while window := list(itertools.islice(work, WINDOW)):
+        dataset = ray.data.from_items(window, override_num_blocks=len(window)).map_batches(
+            _Predictor,
+            fn_constructor_args=(given, device, num_kept),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(size=min(count, len(window))),
+            num_cpus=1,
+            num_gpus=1 if device == "cuda" else 0,
+        )
+        try:
+            for row in dataset.iter_rows():
+                yield row["part"]
+        except ray.exceptions.RayError as error:
+            raise as_data_error(error, "prediction on the cluster failed") from error
 
 
 class _Predictor:

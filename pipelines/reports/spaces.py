@@ -20,7 +20,7 @@ from proser_core.config import to_json
 from proser_core.data.splits.class_split import where
 from proser_core.jobs.selection import Row, by_point, has_point, point_of, ranked
 from proser_core.jobs.spec import SELECTION_METRIC
-from tune_spaces import Claim, Fields, Published, SpaceInfo, space_info, title_of
+from tune_spaces import Claim, Fields, Published, SpaceInfo, title_of
 
 NOT_FIELDS = {"split_index", "seed", "objective", "C"}  # C is num_dummies, as the paper writes it
 SHORT = {"num_dummies": "C"}
@@ -70,7 +70,7 @@ class Space:
 
 def spaces_of(table: SweepTable) -> list[Space]:
     """The spaces of a sweep, in order."""
-    return [_space(table, name) for name in table.spaces]
+    return [_space(table, name, info) for name, info in table.spaces.items()]
 
 
 def methods_of(table: SweepTable) -> list[Point]:
@@ -85,11 +85,11 @@ def methods_of(table: SweepTable) -> list[Point]:
     return [*found, *controls_of(table)]
 
 
-def _space(table: SweepTable, name: str) -> Space:
+def _space(table: SweepTable, name: str, info: SpaceInfo) -> Space:
     rows = [row for row in table.rows if name in row["spaces"]]
     groups = by_point(rows)
     params = [group[0]["params"] for group in groups.values()]
-    info, varied = space_info(name), _varied(params)
+    varied = _varied(params)
     usual = _usual(params, varied)
     labels = {key: _label(group[0], varied, usual, info) for key, group in groups.items()}
     shared = {label for label, count in Counter(labels.values()).items() if count > 1}

@@ -17,7 +17,7 @@ from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import SELECTION_METRIC
 from proser_core.store.files import read_json, write_json
 from proser_core.titles import DATA_SETS, best_of, percent
-from tune_spaces import Fields
+from tune_spaces import Fields, SpaceInfo
 
 TABLE = f"{TABLES}/sweep_table.json"
 
@@ -27,7 +27,8 @@ class SweepTable:
     """A sweep over one or more spaces on one or more class splits; a run is one over one space on one split."""
 
     recipe: str
-    spaces: tuple[str, ...]
+    spaces: dict[str, SpaceInfo]
+    """Each with what its module said as the work began: a user's own file may be edited, or run code."""
     splits: dict[int, ClassSplit]  # by split_index
     rows: list[Row]  # one per trial: key, name, objective, split_index, spaces, params, status, reason, metrics
     controls: list[Row]  # split_index, name, metrics
@@ -68,16 +69,20 @@ def images_title(data: DataConfig, splits: Iterable[int], seeds: Iterable[int]) 
 def write_table(table: SweepTable, folder: Path) -> None:
     """Write the table as JSON, to be read again by `read_table`."""
     splits = {str(index): to_json(split) for index, split in table.splits.items()}
+    spaces = {name: to_json(info) for name, info in table.spaces.items()}
     (folder / TABLE).parent.mkdir(parents=True, exist_ok=True)
-    write_json(folder / TABLE, {**vars(table), "splits": splits, "own": to_json(table.own)})
+    write_json(folder / TABLE, {**vars(table), "spaces": spaces, "splits": splits, "own": to_json(table.own)})
 
 
 def read_table(folder: Path) -> SweepTable:
     """The table in a report's folder."""
     values = read_json(folder / TABLE)
     splits = {int(index): from_json(ClassSplit, split) for index, split in values["splits"].items()}
-    own = from_json(FinetuneConfig, values.get("own", {}))  # a file of version 0.1 has none
-    return SweepTable(**{**values, "spaces": tuple(values["spaces"]), "splits": splits, "own": own})
+    # a file of version 0.1 has the names of spaces alone, and no own point
+    said = values["spaces"] if isinstance(values["spaces"], dict) else {}
+    spaces = {name: SpaceInfo.of(said[name]) if said else SpaceInfo() for name in values["spaces"]}
+    own = from_json(FinetuneConfig, values.get("own", {}))
+    return SweepTable(**{**values, "spaces": spaces, "splits": splits, "own": own})
 
 
 @dataclass(frozen=True)

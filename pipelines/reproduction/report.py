@@ -59,7 +59,7 @@ def write_report(
     title = f"{', '.join(names)}: measured and published results"
     for target in (HTML, RESULTS):
         write_page(title, sections, made, folder / target)
-    (folder / TABLES).mkdir()
+    (folder / TABLES).mkdir(exist_ok=True)  # an interrupted attempt may have made it
     write_numbers(results, families, folder / NUMBERS)
     write_json(folder / RECIPES, recipes)
 

@@ -79,18 +79,6 @@ def ray_serve(host: str, port: int, address: str) -> Iterator[None]:
                 serve.shutdown()
 
 
-def check_room(replicas: int, device: str, address: str) -> None:
-    """Raises ClusterError where replicas would wait for a CPU or GPU forever."""
-    for kind in ("CPU", "GPU") if device == "cuda" else ("CPU",):
-        has, free = (found.get(kind, 0.0) for found in (ray.cluster_resources(), ray.available_resources()))
-        if free < replicas:
-            where = f"the cluster at {address}" if address else "this machine"
-            raise ClusterError(
-                f"--replicas {replicas} need one {kind} each; {where} has {has:g}, {free:g} of them free. Give fewer "
-                "replicas, or wait for what runs there"
-            )
-
-
 def deploy(options: Options, replicas: tuple[int, int]) -> Callable[[float], dict[str, str]]:
     """The least and the most replicas. Once they answer: what asks one of them for its state, within so many seconds.
     Raises ClusterError where they do not start."""

@@ -7,7 +7,6 @@ seconds, which a store that answers more slowly can defeat.
 
 import json
 import os
-import signal
 import socket
 import threading
 import time
@@ -17,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
+from pipelines.console import interrupt
 from pipelines.storage.objects import Objects, storage_errors
 from proser_core.errors import ConfigError
 
@@ -79,8 +79,7 @@ def _renew(objects: Objects, mine: dict[str, str], ended: threading.Event, say: 
             f"another run has taken over {objects.uri}, {EXPIRES_AFTER_S:.0f} s after this one's last heartbeat: "
             f"{held.get('holder', UNNAMED)}"
         )
-        is_heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # in the background of a script it is not
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT if is_heard else signal.SIGTERM)
+        interrupt()
         return
 
 

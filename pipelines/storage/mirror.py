@@ -15,7 +15,7 @@ from typing import Any
 from pipelines.storage.lease import hold_lease
 from pipelines.storage.objects import Objects, Stamp, open_objects, storage_errors
 from pipelines.storage.transfer import download, pull, push, read_manifest
-from proser_core.digests import sha256_of
+from proser_core.digests import digest_of, sha256_of
 from proser_core.jobs.own_spec import OwnJob
 from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, Job
 from proser_core.store.files import cache_folder, write_atomically
@@ -102,6 +102,12 @@ class Mirror(Store):
         self._in_step.add(name)
         linked = [(folder / path).resolve() for path in listed.linked]
         return [path for path in linked if path.is_relative_to(self.root)]
+
+    def manifests(self, stage: Path) -> dict[Path, bytes | None]:
+        """The manifests of a stage on the storage, by the folders of this machine that they are of."""
+        with storage_errors(self.objects):
+            names = [name for name in self.objects.listing(self.name(stage)) if name.endswith(f"/{MANIFEST}")]
+            return {self.root / name.removesuffix(MANIFEST): self.objects.read(name) for name in names}
 
     def push(self, folder: Path) -> None:
         """Upload a finished folder."""
@@ -196,14 +202,33 @@ def _identity(folder: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def sync(store: Store, folders: Iterable[Path]) -> None:
+def sync(store: Store | None, folders: Iterable[Path]) -> None:
     """Before folders are looked for: download what only the storage has."""
     if isinstance(store, Mirror):
         store.sync(folders)
 
 
+def find_content(store: Store | None, stage: Path, digest: str) -> Artefact | None:
+    """The artefact below a stage's folder whose files have this digest, alone of which more than the manifest is read;
+    None without one. `store` may be None for a folder that all machines see."""
+    if isinstance(store, Mirror):
+        manifests = store.manifests(stage)
+    else:
+        manifests = {path.parent: path.read_bytes() for path in stage.glob(f"*/{MANIFEST}")}
+    read = {folder: read_manifest(content) for folder, content in sorted(manifests.items())}
+    found = [folder for folder, manifest in read.items() if manifest and digest_of(manifest.files) == digest]
+    sync(store, found)
+    return next(filter(None, map(load_if_complete, found)), None)
+
+
 def poll_storage(store: Store, folders: Sequence[Path]) -> None:
-    """While trainings run: download what they have reported."""
+    """Before trainings are looked at: download what they have reported."""
+    if isinstance(store, Mirror):
+        store.poll(folders)
+
+
+def poll_if_due(store: Store, folders: Sequence[Path]) -> None:
+    """The same every second while they run; what the storage is asked is bounded."""
     if isinstance(store, Mirror):
         store.poll_if_due(folders)
 

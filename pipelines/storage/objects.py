@@ -113,8 +113,13 @@ class Objects:
         folder, _, last = target.rpartition("/")
         temporary = f"{folder}/.{last}.{uuid.uuid4().hex}"
         self.files.create_dir(folder)
-        write(temporary)
-        self.files.move(temporary, target)
+        try:
+            write(temporary)
+            self.files.move(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                self.files.delete_file(temporary)
+            raise
 
     def _retry(self, action: Callable[[], Result]) -> Result:
         """Errors with a number are those of a disk, which another attempt would meet too."""

@@ -23,8 +23,10 @@ def parse_storage(storage: str) -> Path | str:
 
 
 def parse_folder(storage: str) -> Path:
-    """The folder that --storage names. Raises ConfigError for a URI, which only `run`, `sweep` and `reproduce` take."""
+    """The folder that --storage names. Raises ConfigError for a URI, which other commands take."""
     found = parse_storage(storage)
     if isinstance(found, str):
-        raise ConfigError(f"--storage got {storage}; a URI is for proser run, sweep and reproduce, give a folder here")
+        raise ConfigError(
+            f"--storage got {storage}; a URI is for proser run, sweep, reproduce and promote, give a folder here"
+        )
     return found

@@ -2,14 +2,15 @@
 and development unknowns."""
 
 import tempfile
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from pipelines.console import warn
 from pipelines.output_files import RECIPE
 from pipelines.reports.sweep_table import TABLE, SweepTable, read_table
+from pipelines.storage.mirror import find_content, open_storage, sync
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, run_of_its_own
@@ -36,7 +37,6 @@ from proser_core.recognition.scored_network import fitting_targets, score_networ
 from proser_core.recognition.scores import MaxLogit, own_score
 from proser_core.recognition.trained_classifier import Member
 from proser_core.store.files import read_json
-from proser_core.store.lock import exclusive_storage
 from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
 from proser_core.titles import BEST_TRIAL, CE_ENSEMBLE, PROSER, scored
 
@@ -45,11 +45,19 @@ MOST_MEMBERS = 10
 Metrics = dict[str, float]
 
 
-def register_best(sweep: str, storage: Path, split_index: int | None, model: str, *, members: int = 1) -> Registered:
+def register_best(
+    sweep: str,
+    storage: Path | str,
+    split_index: int | None,
+    model: str,
+    *,
+    members: int = 1,
+    say: Callable[[str], None] = warn,
+) -> Registered:
     """Register a sweep's best trial on development data, or the ensemble of its best ones, as the candidate, or find
     its version; the sweep is given by the name or id of its run, and an empty `model` is that of its recipe. Raises
     TrackingError for a run that is no finished sweep, ConfigError for a class split that it does not have, too few
-    trials, or a storage without them."""
+    trials, or a storage without them or in which another run works."""
     client = connect()
     run = find_run(client, sweep)
     with tempfile.TemporaryDirectory() as place:
@@ -66,11 +74,12 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
                 "--ensemble takes networks with placeholders, and the sweep's recipe has calibration.network "
                 f"{recipe.calibration.network}; omit --ensemble, or sweep with --calibration.network proser"
             )
-        trials = [_trial(storage, row) for row in rows]
-        task = _task_of(trials[0])
-        seed = read_json(task.path / MANIFEST)["inputs"]["seed"]  # of the trial: those of a sweep may differ
-        recipe = replace(recipe, data=replace(recipe.data, split_index=rows[0]["split_index"]), seed=seed)
-        folder, made_by = _classifier(table, recipe, rows, trials[0], task, Path(place))
+        with _opened(storage, recipe.calibration.reads_embeddings, say) as (root, store):
+            trials = [_trial(storage, root, store, row) for row in rows]
+            task = _task_of(trials[0], store)
+            seed = read_json(task.path / MANIFEST)["inputs"]["seed"]  # of the trial: those of a sweep may differ
+            recipe = replace(recipe, data=replace(recipe.data, split_index=rows[0]["split_index"]), seed=seed)
+            folder, made_by = _classifier(table, recipe, rows, trials[0], task, store, Path(place))
         digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name}
         if members == 1:
             made: AbstractContextManager[str] = nullcontext(trial_run(client, run, made_by))
@@ -79,6 +88,17 @@ def register_best(sweep: str, storage: Path, split_index: int | None, model: str
             key = f"ensemble-{digest[:16]}"  # children of a sweep are told apart by their keys
             made = run_of_its_own(client, f"ensemble of {members}", {PARENT_TAG: run.info.run_id, TRIAL_KEY: key})
         return register(client, made, model or recipe.model_name, folder, digest, tags, data_sets(recipe, task))
+
+
+@contextmanager
+def _opened(storage: Path | str, writes: bool, say: Callable[[str], None]) -> Iterator[tuple[Path, Store | None]]:
+    """The folder of this machine with the sweep's trainings, and their storage, which is locked; None for a folder that
+    is only read."""
+    if isinstance(storage, Path) and not writes:
+        yield storage.expanduser().resolve(), None
+        return
+    with open_storage(storage, "proser promote --best-of", say) as store:
+        yield store.root, store
 
 
 def best_rows(table: SweepTable, own: FinetuneConfig, split_index: int | None, count: int = 1) -> list[Row]:
@@ -98,8 +118,8 @@ def best_rows(table: SweepTable, own: FinetuneConfig, split_index: int | None, c
     return rows[:count]
 
 
-def _trial(storage: Path, row: dict[str, Any]) -> Artefact:
-    trial = load_if_complete(storage.expanduser().resolve() / spec.TRIALS / row["key"])
+def _trial(storage: Path | str, root: Path, store: Store | None, row: Row) -> Artefact:
+    trial = _found(root / spec.TRIALS / row["key"], store)
     if trial is None:
         raise ConfigError(
             f"--storage got {storage}, which does not hold all of trial {row['key']}; give the storage of the sweep, "
@@ -109,24 +129,26 @@ def _trial(storage: Path, row: dict[str, Any]) -> Artefact:
 
 
 def _classifier(
-    table: SweepTable, recipe: Recipe, rows: Sequence[Row], trial: Artefact, task: Artefact, place: Path
+    table: SweepTable,
+    recipe: Recipe,
+    rows: Sequence[Row],
+    trial: Artefact,
+    task: Artefact,
+    store: Store | None,
+    place: Path,
 ) -> tuple[Path, str]:
     """The folder of a saved classifier, and the key of the trial that it is or, of an ensemble, the best one."""
-    storage, split_index = trial.path.parents[1], rows[0]["split_index"]
-    writes = recipe.calibration.reads_embeddings
-    networks = Networks(
-        recipe, task, OpenSetTask.load(task.path), trial.path.parent, Store(storage) if writes else None
-    )
+    split_index, mirrors = rows[0]["split_index"], recipe.calibration.mirror
+    networks = Networks(recipe, task, OpenSetTask.load(task.path), trial.path.parent, store)
     others = {each["name"]: each["metrics"] for each in table.controls if each["split_index"] == split_index}
-    with exclusive_storage(storage, "proser promote --best-of") if writes else nullcontext():
-        control, mirrors = trained_control(table.rows, split_index), recipe.calibration.mirror
-        plain = _plain_tables(networks, trial, control) if mirrors or len(rows) > 1 else (None, None)
-        if mirrors:  # the sweep's own are not of mirrored images
-            others = _controls(networks, *plain)
-        if len(rows) == 1:
-            return _save_best(networks, rows[0], control, others, place)
-        others |= _ce_ensemble(networks, *plain)
-        return _save_ensemble(networks, rows, others, place), rows[0]["key"]
+    control = trained_control(table.rows, split_index)
+    plain = _plain_tables(networks, trial, control) if mirrors or len(rows) > 1 else (None, None)
+    if mirrors:  # the sweep's own are not of mirrored images
+        others = _controls(networks, *plain)
+    if len(rows) == 1:
+        return _save_best(networks, rows[0], control, others, place)
+    others |= _ce_ensemble(networks, *plain)
+    return _save_ensemble(networks, rows, others, place), rows[0]["key"]
 
 
 def _save_best(
@@ -134,7 +156,10 @@ def _save_best(
 ) -> tuple[Path, str]:
     """Save the best trial or, where the recipe has it or development data chooses it, the control beside it."""
     wanted, proser = networks.recipe.calibration.network, Candidate(row, networks.scored(row), PROSER)
-    control = networks.control(trained) if trained and wanted != "proser" else None
+    control = None
+    if trained and wanted != "proser":
+        sync(networks.store, [networks.trial_folders / trained["key"]])
+        control = networks.control(trained)
     model, network = choose_network(wanted, proser, control)
     others = {PROSER: proser.scored.report.flat(), **others} if model is not proser else others
     others = {name: metrics for name, metrics in others.items() if name != model.method}
@@ -163,8 +188,8 @@ def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Me
 def _plain_tables(networks: Networks, trial: Artefact, control: Row | None) -> tuple[Tables | None, Tables | None]:
     """What the two networks that were trained by cross-entropy, the pretrained one and the control, are evaluated by;
     None where the storage lacks one."""
-    pretrained = _pretraining_of(trial, networks.recipe, networks.task)
-    if control and load_if_complete(networks.trial_folders / control["key"]) is None:
+    pretrained = _pretraining_of(trial, networks.recipe, networks.task, networks.store)
+    if control and _found(networks.trial_folders / control["key"], networks.store) is None:
         control = None
     return (
         None if pretrained is None else networks.tables(pretrained.path),
@@ -189,9 +214,9 @@ def _ce_ensemble(networks: Networks, pretrained: Tables | None, control: Tables 
     return {scored(CE_ENSEMBLE, MaxLogit.name): report.flat()}
 
 
-def _task_of(trial: Artefact) -> Artefact:
+def _task_of(trial: Artefact, store: Store | None = None) -> Artefact:
     """The prepared images that a trial was trained on."""
-    found = _input_of(trial, "task", spec.PREPARE)
+    found = _input_of(trial, "task", spec.PREPARE, store)
     if found is None:
         raise ConfigError(
             f"{trial.path.parents[1]} does not hold the images of trial {trial.path.name}; run the same sweep again"
@@ -199,18 +224,21 @@ def _task_of(trial: Artefact) -> Artefact:
     return found
 
 
-def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact) -> Artefact | None:
+def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Store | None) -> Artefact | None:
     """The pretrained network of a trial's class split, from which one that begins from scratch does not begin; None
     where the storage lacks it."""
     inputs = read_json(trial.path / MANIFEST)["inputs"]
     if inputs["weights"]:
-        return _input_of(trial, "weights", spec.PRETRAIN)
+        return _input_of(trial, "weights", spec.PRETRAIN, store)
     storage, bf16, code = trial.path.parents[1], inputs["bf16"], inputs["code"]
-    return load_if_complete(plan_pretraining(recipe, task, storage, bf16=bf16, code=code).folder)
+    return _found(plan_pretraining(recipe, task, storage, bf16=bf16, code=code).folder, store)
 
 
-def _input_of(trial: Artefact, name: str, stage: str) -> Artefact | None:
+def _input_of(trial: Artefact, name: str, stage: str, store: Store | None) -> Artefact | None:
     """What a trial was made of, by its digest in the trial's manifest."""
-    wanted = read_json(trial.path / MANIFEST)["inputs"][name]
-    made = (load_if_complete(folder) for folder in sorted((trial.path.parents[1] / stage).glob("*")))
-    return next((each for each in made if each is not None and each.digest == wanted), None)
+    return find_content(store, trial.path.parents[1] / stage, read_json(trial.path / MANIFEST)["inputs"][name])
+
+
+def _found(folder: Path, store: Store | None) -> Artefact | None:
+    sync(store, [folder])
+    return load_if_complete(folder)

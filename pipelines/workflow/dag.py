@@ -32,7 +32,7 @@ from proser_core.jobs.spec import TRIALS
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.store import Artefact, BuildResult, Store
-from tune_spaces import SpaceInfo, space_info
+from tune_spaces import SpaceInfo
 
 SAID = (GROUPS, FLIPS, REPEATS)
 """Notes of a task that a run prints."""
@@ -125,7 +125,7 @@ def reported(
 ) -> None:
     """Tables and figures, made anew where `space_infos` have changed."""
     (split,) = splits
-    report(split, trials, evaluated, folder)
+    report(split, trials, evaluated, space_infos, folder)
 
 
 def logged(evaluated: Artefact, reported: Artefact, session: TrainingSession) -> Artefact:
@@ -154,11 +154,6 @@ def registered(
     return made[0] if made else None
 
 
-def space_infos(spaces: dict[str, list[FinetuneConfig]]) -> dict[str, SpaceInfo]:
-    """What each search space says of itself."""
-    return {name: space_info(name) for name in spaces}
-
-
 @stage("sweep_report")
 def sweep_reported(
     splits: list[TrainedSplit],
@@ -168,7 +163,7 @@ def sweep_reported(
     folder: Path,
 ) -> None:
     """Tables and figures over all splits."""
-    report_sweep(splits, trials, list(space_infos), store.root / TRIALS, folder)
+    report_sweep(splits, trials, space_infos, store.root / TRIALS, folder)
 
 
 def sweep_logged(

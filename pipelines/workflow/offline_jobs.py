@@ -18,7 +18,7 @@ from pipelines.workflow.own_methods import NO_METHODS, OwnMethods, plan_methods
 from pipelines.workflow.run_stages import finish_run, open_run_of
 from pipelines.workflow.session import open_session
 from pipelines.workflow.stages.pretrain import found_pretraining
-from pipelines.workflow.training import TrainedSplit, TrainingInputs, finetunes_of, points_of
+from pipelines.workflow.training import TrainedSplit, TrainingInputs, finetunes_of, infos_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
@@ -229,13 +229,15 @@ def _inputs(
     points = points_of(job.recipe, job.recipe.space)
     own = finetunes_of(job.recipe, points)
     of_space = {trial.key for trial in split.trials(own, store)} == {trial.key for trial in trials}
+    spaces = {job.recipe.space: points} if job.recipe.space else {}
     inputs = TrainingInputs(
         recipes=[job.recipe],
         data_dir=None,
         data_inputs=[{name: value for name, value in recorded.items() if name != "code"}],
         bf16=results.bf16,
         finetunes=own if of_space else list(job.finetunes),
-        spaces={job.recipe.space: points} if job.recipe.space else {},
+        spaces=spaces,
+        space_infos=infos_of(spaces),
     )
     return inputs, of_space
 

@@ -1,6 +1,7 @@
 """`proser promote`: which version of a model is the champion, decided on the same images."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -35,7 +36,7 @@ def promote(request: PromoteRequest, console: Console) -> int:
     client = connect()
     if request.best_of:
         asked = request.best_of, request.storage, request.split_index, request.model_name
-        made = register_best(*asked, members=request.ensemble)
+        made = register_best(*asked, members=request.ensemble, say=partial(say, console))
         name, version = made.name, made.version
     else:
         name, version = model_named(client, request.model_name), request.version

@@ -178,4 +178,4 @@ class PromoteRequest:
     prediction then takes as many forward passes."""
     split_index: int | None = None
     """With --best-of: class split of the trial; by default the sweep's first."""
-    storage: Annotated[StorageFolder, tyro.conf.arg(help="With --best-of: storage of that sweep.")] = DEFAULT_STORAGE
+    storage: Annotated[Storage, tyro.conf.arg(help="With --best-of: storage of that sweep.")] = DEFAULT_STORAGE

@@ -1,6 +1,6 @@
 """What a training DAG starts from, as values, and the fine-tunes of a recipe."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from proser_core.jobs.trials import Trial, plan_trials
 from proser_core.processor import resolve_precision
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.store import Artefact, Store
-from tune_spaces import expand, sample
+from tune_spaces import SpaceInfo, expand, sample, space_info
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +21,10 @@ class TrainingInputs:
     """The inputs of a training DAG: a recipe per class split, and what is trained on each.
 
     `data_inputs` are the fields and files that decide the images of each split; `bf16` is the precision on this
-    hardware; `spaces` holds the points of each search space among `finetunes`, `stoppable` those that may be stopped
-    early; `max_seconds` is a budget for fine-tuning (0: no limit); `proxy` is what chose the fine-tune of a run that
-    knows every class; `pretrained_file` is a user's own closed-set checkpoint.
+    hardware; `spaces` holds the points of each search space among `finetunes`, `space_infos` what its module says of
+    them, `stoppable` those that may be stopped early; `max_seconds` is a budget for fine-tuning (0: no limit); `proxy`
+    is what chose the fine-tune of a run that knows every class; `pretrained_file` is a user's own closed-set
+    checkpoint.
     """
 
     recipes: list[Recipe]
@@ -32,6 +33,7 @@ class TrainingInputs:
     bf16: bool
     finetunes: list[FinetuneConfig]
     spaces: dict[str, list[FinetuneConfig]] = field(default_factory=dict)
+    space_infos: dict[str, SpaceInfo] = field(default_factory=dict)
     stoppable: list[FinetuneConfig] = field(default_factory=list)
     max_seconds: float = 0.0
     pretrained_file: Path | None = None
@@ -51,8 +53,14 @@ class TrainingInputs:
             data_inputs=[prepare_inputs(recipe, data_dir) for recipe in recipes],
             bf16=resolve_precision(recipes[0]),
             finetunes=finetunes,
+            space_infos=infos_of(more.get("spaces", ())),
             **more,
         )
+
+
+def infos_of(spaces: Iterable[str]) -> dict[str, SpaceInfo]:
+    """What each search space says of itself."""
+    return {name: space_info(name) for name in spaces}
 
 
 def stoppable_points(

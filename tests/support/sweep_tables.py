@@ -12,7 +12,7 @@ from pipelines.reports.sweep_table import SweepTable
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.jobs.selection import Row
-from tune_spaces import expand
+from tune_spaces import expand, space_info
 
 SETTINGS = (15, 30)
 SPLIT = ClassSplit(tuple(range(15)), tuple(range(15, 45)), SETTINGS)
@@ -69,7 +69,7 @@ def table(
     ]
     rows = [trial(point, index, value(point, index), space) for index in indices for point in listed]
     splits = dict.fromkeys(indices, SPLIT)
-    return SweepTable(recipe, (space,), splits, rows, controls, FinetuneConfig(), data_set="cifar100")
+    return SweepTable(recipe, {space: space_info(space)}, splits, rows, controls, FinetuneConfig(), data_set="cifar100")
 
 
 def losing(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from pipelines.cluster.attempts import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
-from pipelines.storage.mirror import poll_storage, sync
+from pipelines.storage.mirror import poll_if_due, poll_storage, sync
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.halving import WHOLE, epochs_left, halve, pause_at
@@ -139,7 +139,7 @@ class SweepWatch:
     def poll(self) -> None:
         """Report what is on disk now, and a cluster without room. Of trials that have ended nothing is read again: a
         poll comes every second, and a sweep may have thousands of folders."""
-        poll_storage(self._session.store, [trial.folder for trial in self._trials])
+        poll_if_due(self._session.store, [trial.folder for trial in self._trials])
         self._shortage.poll()
         begun = {path.name for path in self._trials[0].folder.parent.glob("*")}
         trials = [trial for trial in self._trials if trial.key in begun and trial.key not in self._tracked]

@@ -1,6 +1,6 @@
 """Stage report of a run or a sweep: its outcome as one table, and the figures and pages that people look at."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,14 @@ from proser_core.recognition.scoring import OpenSetScores
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact
 from proser_core.titles import METRICS, OWN_POINT, PROSER, percent
+from tune_spaces import SpaceInfo
+
+Infos = Mapping[str, SpaceInfo]
+"""What search spaces say of themselves, by name."""
 
 
 def report_sweep(
-    splits: Sequence[TrainedSplit], trials: list[Row], spaces: Sequence[str], trial_folders: Path, folder: Path
+    splits: Sequence[TrainedSplit], trials: list[Row], spaces: Infos, trial_folders: Path, folder: Path
 ) -> None:
     """Write the report over all class splits."""
     recipe, table = splits[0].recipe, tabulate(splits, trials, spaces, trial_folders)
@@ -53,12 +57,12 @@ def promotion_note(recipe: Recipe) -> str:
     )
 
 
-def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, folder: Path) -> None:
+def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, spaces: Infos, folder: Path) -> None:
     """Draw the figures and write the class split, the recipe, the data fingerprint and the tables."""
     recipe, task = split.recipe, split.task
     images = OpenSetTask.load(task.path)
     evaluation = read_evaluation(evaluated)
-    table = tabulate_run(recipe, images.split, trials, evaluation)
+    table = tabulate_run(recipe, images.split, trials, evaluation, spaces)
     calibration = from_json(Calibration, evaluation["methods"][evaluation["method"]]["report"]["calibration"])
     facts = [*_selection(evaluation, table), *choice_facts(evaluation), _calibration(calibration)]
     classes = ClassReport.read(evaluation["classes"]) if evaluation["classes"] else None
@@ -86,12 +90,12 @@ def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, folder: 
     write_json(folder / TABLES / EVALUATION, evaluation)
 
 
-def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Sequence[str], trial_folders: Path) -> SweepTable:
+def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Infos, trial_folders: Path) -> SweepTable:
     """The table of a sweep over `spaces`: the rows of its trials, and the baselines of each class split."""
     recipe, tasks = splits[0].recipe, {split.index: OpenSetTask.load(split.task.path) for split in splits}
     return SweepTable(
         recipe=recipe.name,
-        spaces=tuple(spaces),
+        spaces=dict(spaces),
         splits={index: task.split for index, task in tasks.items()},
         rows=rows,
         controls=[row for split in splits for row in _baselines(split, tasks[split.index], rows, trial_folders)],
@@ -109,7 +113,9 @@ def _baselines(split: TrainedSplit, task: OpenSetTask, rows: list[Row], trial_fo
     return [{"split_index": split.index, "name": name, "metrics": each.flat()} for name, each in found.items()]
 
 
-def tabulate_run(recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluation: dict[str, Any]) -> SweepTable:
+def tabulate_run(
+    recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluation: dict[str, Any], spaces: Infos
+) -> SweepTable:
     """The table of a run, a sweep over one space on one class split; every point is in the space, the recipe's own
     too."""
     space, index = recipe.space or OWN_SPACE, recipe.data.split_index
@@ -119,8 +125,8 @@ def tabulate_run(recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluat
         others = {titles.scored(PROSER, _scoring(evaluation)): evaluation["methods"][PROSER]["flat"], **others}
     baselines = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
     images = images_title(recipe.data, [index], [recipe.seed])
-    splits, data_set = {index: split}, _data_set(recipe)
-    return SweepTable(recipe.name, (space,), splits, points, baselines, recipe.finetune, images, data_set)
+    infos, splits, data_set = {space: spaces.get(space, SpaceInfo())}, {index: split}, _data_set(recipe)
+    return SweepTable(recipe.name, infos, splits, points, baselines, recipe.finetune, images, data_set)
 
 
 def _data_set(recipe: Recipe) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pipelines.progress import ProgressBar, poll_in_background
-from pipelines.storage.mirror import has_file, poll_storage
+from pipelines.storage.mirror import has_file, poll_if_due, poll_storage
 from pipelines.workflow.session import TrainingSession
 from proser_core.jobs import spec
 from proser_core.jobs.own_plans import OwnPlan
@@ -43,7 +43,7 @@ def show_progress(
     shortage = Shortage(session, workers)
 
     def poll() -> None:
-        poll_storage(session.store, folders)
+        poll_if_due(session.store, folders)
         shortage.poll()
         epochs = {folder: spec.read_epochs(folder) for folder in folders}
         begun = [plan for plan in plans if plan.folder.is_dir() and not (plan.folder / MANIFEST).is_file()]

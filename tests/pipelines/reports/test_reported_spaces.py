@@ -8,6 +8,8 @@ from sweep_tables import ALPHAS, AT_15, GRID, PARTS, SPLIT, by_alpha, by_order, 
 
 from pipelines.reports.results_page import results_page
 from pipelines.reports.spaces import lead_of, published_at, spaces_of, verdicts
+from pipelines.reports.sweep_table import read_table, write_table
+from tune_spaces import space_info
 
 
 def test_equal_numbers_are_one_point_however_they_are_written() -> None:
@@ -46,7 +48,7 @@ def test_a_point_of_two_spaces_stands_in_both() -> None:
     shared = [
         {**row, "spaces": ["trade_off", "num_dummies"]} if row["params"]["gamma"] == 0.1 else row for row in made.rows
     ]
-    both = replace(made, spaces=("trade_off", "num_dummies"), rows=shared)
+    both = replace(made, spaces={**made.spaces, "num_dummies": space_info("num_dummies")}, rows=shared)
     assert [len(space.points) for space in spaces_of(both)] == [25, 5]
 
 
@@ -56,7 +58,9 @@ def test_many_fields_are_told_by_where_a_point_departs_from_most() -> None:
     assert [point.label for point in space.points] == ["lr 0.05", "alpha 1", "beta 3", "gamma 1", "epochs 20"]
 
 
-def test_points_that_share_a_name_are_told_apart_and_compared_where_the_rest_is_equal(tmp_path: Path) -> None:
+def test_points_that_share_a_name_are_told_apart_and_compared_where_the_rest_is_equal_without_their_file(
+    tmp_path: Path,
+) -> None:
     space = tmp_path / "two_rates.py"
     claim = 'Claim("all is better", (("all", "halves"),), source="here", data_set="cifar100", num_known=15)'
     points = '{"halves": {"batch_use": "half"}, "all": {"batch_use": "all"}}'
@@ -65,6 +69,9 @@ def test_points_that_share_a_name_are_told_apart_and_compared_where_the_rest_is_
     grid = [{"batch_use": use, "lr": lr} for use in ("half", "all") for lr in (0.001, 0.01)]
     values = {("half", 0.001): 0.5, ("half", 0.01): 0.6, ("all", 0.001): 0.7, ("all", 0.01): 0.55}
     made = table(str(space), grid, range(1), lambda point, split: values[point["batch_use"], point["lr"]])
+    space.unlink()
+    write_table(made, tmp_path)
+    made = read_table(tmp_path)
     (found,) = spaces_of(made)
     assert len({point.label for point in found.points}) == 4
     assert [point.label.partition(" ")[0] for point in found.points] == ["halves", "halves", "all", "all"]

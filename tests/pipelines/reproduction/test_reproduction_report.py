@@ -255,8 +255,10 @@ def test_the_page_is_one_file_that_needs_no_network(tmp_path: Path) -> None:
     assert "Measured with 10 epochs." in page.text
 
 
-def test_markdown_csv_and_figures_tell_the_same(tmp_path: Path) -> None:
+def test_markdown_csv_and_figures_tell_the_same_over_half_a_report(tmp_path: Path) -> None:
     recipes = {"cifar10": [to_json(cifar100_cpu())]}
+    (tmp_path / NUMBERS).parent.mkdir()  # of an attempt that was interrupted
+    (tmp_path / NUMBERS).write_text("study,fam")
     write_report(["cifar10"], {"cifar10": "neal"}, results("PROSER", 0.871, 0.891), recipes, MADE, tmp_path)
     assert from_json(Recipe, read_json(tmp_path / RECIPES)["cifar10"][0]) == cifar100_cpu()
     assert "| PROSER | 88.1 ± 1.4 | 89.1 ± 1.6 | -1.0 | unknown | 2 | 1:00 |" in (tmp_path / RESULTS).read_text()

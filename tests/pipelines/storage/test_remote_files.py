@@ -47,6 +47,13 @@ class TestFilesBelowAUri:
         with pytest.raises(FileNotFoundError):
             objects.download("a/b", tmp_path / "there/b")
 
+    def test_a_write_that_fails_leaves_no_file(self, tmp_path: Path) -> None:
+        objects = Objects.from_uri(tmp_path.as_uri())
+        objects.write("folder/file", b"1")
+        with pytest.raises(OSError, match="folder"):
+            objects.write("folder", b"2")
+        assert objects.listing("").keys() == {"folder/file"}
+
     @pytest.mark.parametrize(
         ("uri", "message"),
         [

@@ -14,7 +14,7 @@ from ray import tune
 from storages import TASK, Machines
 
 from pipelines.cluster.train_worker import run_single_trial
-from pipelines.storage.mirror import Mirror
+from pipelines.storage.mirror import Mirror, poll_storage
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
@@ -46,6 +46,15 @@ def driver_of(machines: Machines, task: Artefact, closed_set_weights: Path) -> M
     shutil.copytree(closed_set_weights.parent, mirror.root / "pretrain/net")
     mirror.sync([mirror.root / TASK, mirror.root / "pretrain/net"])
     return mirror
+
+
+@ON_FILE
+def test_what_another_machine_reports_is_there_at_each_first_look(machines: Machines) -> None:
+    driver = machines.mirror("driver")
+    for trial in ("of one split", "of another"):
+        machines.objects.write(f"trials/{trial}/{spec.EPOCHS}", b'{"epoch": 0}\n')
+        poll_storage(driver, [driver.root / "trials" / trial])
+        assert len(spec.read_epochs(driver.root / "trials" / trial)) == 1
 
 
 class TestATraining:

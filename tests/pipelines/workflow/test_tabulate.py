@@ -13,6 +13,7 @@ from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logits import TRAIN, load_logits, save_logits
+from tune_spaces import SpaceInfo
 
 
 def test_the_controls_of_each_class_split_are_scored_from_its_own_networks(split: TrainedSplit, tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_the_controls_of_each_class_split_are_scored_from_its_own_networks(split
     (tmp_path / "control").mkdir()
     save_logits({part: logits[part] for part in logits if part != TRAIN}, tmp_path / "control" / LOGITS)
 
-    table = tabulate([split, other], rows, ["own"], tmp_path)
+    table = tabulate([split, other], rows, {"own": SpaceInfo()}, tmp_path)
     plain = ["MSP", "MaxLogit", "OpenMax"]
     of_control = [f"CE control, {name}" for name in plain[:2]]
     names = [(0, name) for name in plain] + [(1, name) for name in (*plain, *of_control)]
@@ -42,10 +43,10 @@ def test_a_run_is_a_sweep_over_one_space_that_has_the_recipes_own_point_too() ->
     rows[1]["spaces"] = []
     mixed = replace(recipe, data=replace(recipe.data, unknown="mnist"))
     methods = {name: {"flat": metrics(0.4)} for name in ("PROSER", "PROSER, recipe's own point", "MSP")}
-    made_of = {each.data.unknown: tabulate_run(each, SPLIT, rows, {"methods": methods}) for each in (recipe, mixed)}
+    made_of = {each.data.unknown: tabulate_run(each, SPLIT, rows, {"methods": methods}, {}) for each in (recipe, mixed)}
     assert {unknown: made.data_set for unknown, made in made_of.items()} == {"": "digits", "mnist": ""}
     for space in ("betas", ""):
-        made = tabulate_run(replace(recipe, space=space), SPLIT, rows, {"methods": methods})
+        made = tabulate_run(replace(recipe, space=space), SPLIT, rows, {"methods": methods}, {})
         assert [method.label for method in methods_of(made)] == ["PROSER", "PROSER, recipe's own point", "MSP"]
         (found,) = spaces_of(made)
         assert found.title == (space or "own point")

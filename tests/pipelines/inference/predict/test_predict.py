@@ -23,12 +23,13 @@ from stored_sets import png_file
 from pipelines.cluster.session import join
 from pipelines.commands import predict as predict_command
 from pipelines.commands.predict import PredictRequest, predict
-from pipelines.inference import prediction_files
+from pipelines.inference import prediction_files, predictions_on_ray
 from pipelines.inference.prediction_files import FORMATS, open_output
 from pipelines.inference.predictions import PredictedPart, decoded_parts, predict_paths
+from pipelines.inference.predictions_on_ray import predict_paths_on_ray
 from proser_core.data.readers import image_files
 from proser_core.data.readers.image_files import Failure, Found
-from proser_core.errors import ConfigError, DataError
+from proser_core.errors import ClusterError, ConfigError, DataError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
 
@@ -115,12 +116,35 @@ def test_a_cluster_answers_the_same_in_the_same_order(
     output = tmp_path / "predictions.jsonl"
     join("")
     monkeypatch.chdir(images.parent)
+    monkeypatch.setattr(image_files, "PIECE", 40)
+    monkeypatch.setattr(predictions_on_ray, "WINDOW", 1)
     address = ray.get_runtime_context().gcs_address
     code, text = predicted(model=model, paths=(images.name,), output=output, address=address, workers=1)
     assert code == 1, text
     *rows, last = rows_of(output)
     assert_as_predicted(rows, classifier, pixels)
     assert "cannot be decoded" in last["error"]
+    found = Found()
+    next(predict_paths_on_ray(classifier, (images.name,), found, address, 1))
+    assert found.others == 0, "the folder is not read to its end before the first images are classified"
+
+
+@pytest.mark.slow
+def test_a_cluster_without_a_free_cpu_is_refused(model: str, images: Path) -> None:
+    class Busy:
+        def begin(self) -> None:
+            """Return once the actor has its CPUs."""
+
+    join("")
+    address = ray.get_runtime_context().gcs_address
+    busy = ray.remote(num_cpus=ray.cluster_resources()["CPU"])(Busy).remote()
+    ray.get(busy.begin.remote())
+    for workers in (0, 1):
+        with pytest.raises(
+            ClusterError, match=r"--workers 1 need one CPU each; .*, 0 of them free\. Give fewer workers"
+        ):
+            predicted(model=model, paths=(str(images),), address=address, workers=workers)
+    ray.kill(busy)
 
 
 def test_the_next_images_are_decoded_while_the_caller_works_on_these(

@@ -20,7 +20,10 @@ from sweep_runs import Done, newest_report, pretraining_of, request, rows_of, st
 from pipelines.cluster.cluster import Cluster
 from pipelines.reports.sweep_table import read_table
 from pipelines.serving.served_model import ServedModel
+from pipelines.storage import lease
+from pipelines.storage.mirror import MIRROR_VARIABLE
 from pipelines.tracking.models import Model, load
+from pipelines.tracking.versions import versions_of
 from pipelines.workflow.best_of import _classifier, _task_of, register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
@@ -39,7 +42,7 @@ from proser_core.recognition.logits import compute_logits, load_logits
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import MaxLogit
-from proser_core.store.store import Artefact, load_if_complete
+from proser_core.store.store import Artefact, Store, load_if_complete
 
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
 
@@ -175,6 +178,17 @@ class TestItsBestTrials:
         assert len(folder._runs()) == runs, "what is there already needs no run"
         return load("models:/ensembles/1")
 
+    def test_a_machine_that_has_only_the_storages_uri_registers_the_same(
+        self, model: Model, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(MIRROR_VARIABLE, str(tmp_path))
+        monkeypatch.setattr(lease, "SETTLE_S", 0.05)
+        register_best(self.NAME, folder.storage.as_uri(), 1, "ensembles", members=3)
+        assert [version.number for version in versions_of(folder.client, "ensembles")] == ["1"]
+        assert len(list(tmp_path.glob("*/storage/prepare/*"))) == 1, "not the images of other class splits"
+        with pytest.raises(ConfigError, match=r"--storage got file://.* does not hold all of trial"):
+            register_best(self.NAME, tmp_path.as_uri(), 1, "ensembles")
+
     def test_their_mean_predicts_bit_for_bit(
         self, model: Model, trials: list[dict[str, Any]], folder: RunFolder
     ) -> None:
@@ -259,7 +273,7 @@ class TestItsBestTrials:
         recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True))
         recipe = replace(recipe, data=replace(recipe.data, split_index=1))
         trial = load_if_complete(folder.storage / "trials" / trials[0]["key"])
-        place, _ = _classifier(table, recipe, trials[:2], trial, _task_of(trial), tmp_path)
+        place, _ = _classifier(table, recipe, trials[:2], trial, _task_of(trial), Store(folder.storage), tmp_path)
         classifier, images = OpenSetClassifier.load(place), OpenSetTask.load(task_of(folder, trials[0])).val.images
         assert (classifier.score_function.name, classifier.mirror, classifier.forward_passes) == ("KNN", True, 2)
         scores = classifier.predict(np.asarray(images)).unknown_scores - classifier.calibration.bias
